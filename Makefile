@@ -14,13 +14,15 @@
 BOOT_PYTHON ?= python3
 PYTHON := .venv/bin/python
 
-# Quick ones first, so that what is broken is said early.
-QUICK_TESTS := tests/tidy tests/unit tests/property
+# Quick ones first, so that what is broken is said early. They run on several cores; a process with its JVM takes up to 1 GB.
+QUICK_TESTS := --numprocesses=auto --maxprocesses=4 --dist=worksteal tests/tidy tests/unit tests/property
 # The log's own tests run on both databases: Debian's Postgres, then the embedded one with all the rest.
 LOG_TESTS := $(addprefix tests/integration/test_,append.py event_store.py follow.py idempotency.py stream_queues.py migrations.py rebuild.py \
 	time_travel.py verify.py)
 # Of how many small faults `make test-long` tries one.
 MUTATION_ONE_IN ?= 40
+# Files run beside each other, the tests of a file one after the other: a file's tests share its servers.
+TWO_PROCESSES := --numprocesses=2 --dist=loadfile
 OTHER_TESTS := tests/contract tests/integration tests/reliability tests/conformance tests/acceptance
 
 help:
@@ -48,8 +50,9 @@ test: setup
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m mypy
 	@$(PYTHON) -c "from tests.servers.postgres import binaries; binaries()"
-	ICECORE_TEST_POSTGRES=debian $(PYTHON) -m pytest -q $(if $(ICECORE_TEST_LONG),tests/integration,$(LOG_TESTS))
-	JAVA_HOME="$$($(PYTHON) -m tests.servers.java)" $(PYTHON) -m pytest $(QUICK_TESTS) $(OTHER_TESTS)
+	ICECORE_TEST_POSTGRES=debian $(PYTHON) -m pytest -q $(TWO_PROCESSES) $(if $(ICECORE_TEST_LONG),tests/integration,$(LOG_TESTS))
+	JAVA_HOME="$$($(PYTHON) -m tests.servers.java)" $(PYTHON) -m pytest -q $(QUICK_TESTS)
+	$(PYTHON) -m pytest $(TWO_PROCESSES) --durations=20 $(OTHER_TESTS)
 
 test-long:
 	@ICECORE_TEST_LONG=1 ICECORE_TEST_ORACLE_SEQUENCES=10000 ICECORE_TEST_MACHINE_EXAMPLES=200 ICECORE_TEST_CONTENTIONS=20000 $(MAKE) test

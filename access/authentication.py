@@ -13,8 +13,8 @@ class Authenticator(Protocol):
         """The principal. Raises NotAuthorized if the headers do not prove one. Messages and logs must not contain a header's value."""
 
 
-class AuthenticateNobody:
-    """Every principal is anonymous: there is no authentication yet."""
+class AnonymousAuthenticator:
+    """Every principal is anonymous, because there is no authentication yet."""
 
     async def authenticate(self, headers: Mapping[str, str]) -> Principal:
         """ANONYMOUS, whatever the headers are."""

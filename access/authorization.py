@@ -1,6 +1,6 @@
 """Authorization: one call that every command and query makes, with the ids of its resources.
 
-Names are resolved first, so that permissions do not depend on names. Only the replay of an Idempotency-Key's answer is not
+Names are resolved first, so that permissions do not depend on names. Only the replay of an Idempotency-Key's response is not
 authorized again: the same principal has received it before.
 """
 
@@ -37,7 +37,7 @@ class Authorizer(Protocol):
 
 
 class AllowAll:
-    """Permits everything to every principal: there are no grants yet."""
+    """Permits everything to every principal. Used until there are grants."""
 
     async def authorize(self, context: RequestContext, resources: Sequence[Resource]) -> None:
-        """Returns always."""
+        """Never raises."""

@@ -13,12 +13,13 @@ from ..security.secrets import SecretStore
 from ..storage.credentials import StorageCredential
 from ..storage.large_documents import BYTES_AT_ONCE_MAX, LARGE_BYTES_MIN, DocumentShare, LargeDocuments
 from ..storage.object_store import ObjectStore, ObjectStores
+from ..storage.storage_profile import StorageProfile
 from .warehouse import Warehouse
 
 Value = TypeVar("Value")
 
-WAREHOUSES_KNOWN_MAX = 1_000
-CREDENTIALS_KNOWN_BYTES_MAX = 8 * 1024 * 1024
+WAREHOUSES_CACHED_MAX = 1_000
+CREDENTIALS_CACHED_BYTES_MAX = 8 * 1024 * 1024
 """Room for 10,000 access keys, or a hundred of the longest credentials."""
 _CREDENTIAL_BYTES = 600
 """The memory of one credential besides its document."""
@@ -40,9 +41,9 @@ class Backends:
         self._secrets = secrets
         # Bounded, because a listing reads the credentials of all warehouses, and clients may create any number of them.
         self._credentials: LRUCache[UUID, StorageCredential] = LRUCache(
-            CREDENTIALS_KNOWN_BYTES_MAX, getsizeof=lambda credential: _CREDENTIAL_BYTES + len(credential.document)
+            CREDENTIALS_CACHED_BYTES_MAX, getsizeof=lambda credential: _CREDENTIAL_BYTES + len(credential.document)
         )
-        self.warehouses: LRUCache[tuple[UUID, str | None], Warehouse] = LRUCache(WAREHOUSES_KNOWN_MAX)
+        self.warehouses: LRUCache[tuple[UUID, str | None], Warehouse] = LRUCache(WAREHOUSES_CACHED_MAX)
         """By project and the reference in the request."""
         self.large_documents = LargeDocuments(large_documents_bytes_max)
 
@@ -72,7 +73,7 @@ class Backends:
             return found
         # Without holding a connection: a request that has the memory may wait for one.
         async with self.large_documents.share() as own:
-            await (share or own).take(found.size)
+            await (share or own).reserve(found.size)
             async with self.connection_once() as connection:
                 found = await read(connection, BYTES_UNBOUNDED)
         assert not isinstance(found, LargeDocument)
@@ -82,6 +83,10 @@ class Backends:
         """The warehouse's object store, opened with its own credential."""
         credential = None if warehouse.secret_ref is None else await self.credential(warehouse.project_id, warehouse.secret_ref)
         return await self._stores.open(warehouse.profile, credential)
+
+    def open_new_store(self, profile: StorageProfile, credential: StorageCredential | None) -> ObjectStore:
+        """The store of a warehouse to be created. Raises BadRequest if the profile and credential cannot be used together."""
+        return self._stores.open_new(profile, credential)
 
     async def credential(self, project_id: UUID, secret_ref: UUID) -> StorageCredential:
         """Raises SecretUnreadable if the secret does not exist, or its key is not available."""

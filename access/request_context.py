@@ -10,40 +10,40 @@ PROJECT_ID_DEFAULT = UUID(int=0)
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who asks. `id` is opaque: never a name or an address of a person."""
+    """The client that sent a request. `id` is opaque: it is not the name or address of a person."""
 
     id: str
 
 
 ANONYMOUS = Principal("anonymous")
-"""Whoever asks a server that authenticates nobody."""
+"""The principal of all requests to a server without authentication."""
 
 
 @dataclass(frozen=True, slots=True)
 class Approved:
-    """The proposal whose change is run; `operation` is the change's."""
+    """The proposal whose change is executed. `operation` is that of the change."""
 
     proposal_id: UUID
     operation: str
 
 
-class MakeRoom(Protocol):
-    """As RequestContext.make_room."""
+class ReserveMemory(Protocol):
+    """The type of RequestContext.reserve_memory."""
 
     def __call__(self, size: int, shared: Sized | None = None) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class RequestContext:
-    """One request, whatever it asks for: made once where it comes in, and passed down to the command or query.
+    """The context of one request. It is created at the edge and passed down to the command or query.
 
     operation -- the spec's operationId (`createTable`), or the management API's.
     idempotency_key, request_hash -- the key, and sha256 over operation, path and body; the hash matters only with a key.
-    causation_id -- the event that led to the command, where no client sent it for itself.
-    body_bytes -- of the request's body, or of the proposal whose change is run.
-    approves -- set where a proposal's change is run by its approval.
-    make_room -- takes room for the answer before there is one: a number of bytes, and what stands for them where answers share them.
-        Raises TooManyRequests.
+    causation_id -- the event that caused the command; None for a command sent by a client.
+    body_bytes -- size of the request's body, or of the proposal whose change is executed.
+    approves -- set if the command is the approved change of a proposal.
+    reserve_memory -- reserves memory for the response before it is made: a number of bytes, and the object that several responses share, if
+        any. Raises TooManyRequests.
     """
 
     request_id: str
@@ -57,4 +57,4 @@ class RequestContext:
     traceparent: str | None = None
     body_bytes: int = 0
     approves: Approved | None = None
-    make_room: MakeRoom | None = field(default=None, compare=False)
+    reserve_memory: ReserveMemory | None = field(default=None, compare=False)

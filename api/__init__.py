@@ -1,1 +1,1 @@
-"""HTTP: parses requests, calls commands and queries, and serializes answers. It contains no rules of the catalog."""
+"""HTTP: parses requests, calls commands and queries, and serializes responses. It contains no rules of the catalog."""

@@ -15,27 +15,27 @@ from ..access.authorization import Resource
 from ..access.request_context import PROJECT_ID_DEFAULT, Principal, RequestContext
 from ..access.resolve_warehouse import resolve_warehouse
 from ..access.warehouse import Warehouse
-from ..commands.execution.answer import Answer
+from ..commands.execution.command_response import CommandResponse
 from ..commands.execution.executor import CommandExecutor
-from ..domain.byte_pieces import Content, held_bytes_of, joined
+from ..domain.byte_pieces import Content, joined, memory_bytes_of
 from ..domain.errors import BadRequest
 from ..domain.identifiers import uuid_or_none
 from ..domain.json_rules import count_values, widened_bytes
 from .bodies import VALUE_BYTES, BodyReader, parse_json_object, read_body
-from .byte_budget import BODY_HELD, UNCOUNTED_BYTES_MAX, ByteBudget, HeldBytes, HeldContent, LargeAnswers
+from .byte_budget import BODY_RESERVATION, UNCOUNTED_BYTES_MAX, ByteBudget, ContentReservation, LargeResponses, Reservation
 from .catalog import CATALOG, Catalog
 from .compression import GzipCache, accepts_gzip, compress
-from .path_parameters import check_parameters, decode_segment, parse_query, respell_levels, warehouse_reference
+from .path_parameters import check_parameters, decode_segment, normalize_separator, parse_query, warehouse_reference
 from .piece_payload import PiecePayload
-from .request_ids import REQUEST_ID, sane_or_none
+from .request_ids import REQUEST_ID, safe_text_or_none
 from .routing import Operation
 
 SEPARATOR: web.AppKey[str | None] = web.AppKey("separator")
 """The namespace separator that is accepted besides the specification's; None: no other."""
 
 BODY_BUDGET: web.AppKey[ByteBudget] = web.AppKey("body_budget", ByteBudget)
-ANSWER_BUDGET: web.AppKey[ByteBudget] = web.AppKey("answer_budget", ByteBudget)
-LARGE_ANSWERS: web.AppKey[LargeAnswers] = web.AppKey("large_answers", LargeAnswers)
+RESPONSE_BUDGET: web.AppKey[ByteBudget] = web.AppKey("response_budget", ByteBudget)
+LARGE_RESPONSES: web.AppKey[LargeResponses] = web.AppKey("large_responses", LargeResponses)
 
 GZIP_CACHE: web.AppKey[GzipCache] = web.AppKey("gzip_cache")
 
@@ -46,23 +46,23 @@ _WHOLE_BYTES_MAX = 16 * 1024
 """Responses up to this size are written in one piece."""
 
 Command = TypeVar("Command")
-Execute = Callable[[CommandExecutor, RequestContext, Warehouse, Command], Awaitable[Answer]]
+Execute = Callable[[CommandExecutor, RequestContext, Warehouse, Command], Awaitable[CommandResponse]]
 # Parsing a body of this size takes at most 0.1 MB and less than a millisecond, so its memory is neither estimated nor counted.
 _SMALL_BODY_BYTES_MAX = 4 * 1024
 # The body with its parsed form. Larger ones are parsed in a thread; parsing and checking this much takes about a millisecond.
 _PARSED_AT_ONCE_BYTES_MAX = 256 * 1024
 
 
-async def room_for_parsed(body: bytes, held: HeldBytes) -> int:
+async def reserve_for_parsed(body: bytes, reservation: Reservation) -> int:
     """Reserves memory for the JSON and its parsed form. Returns how many bytes that is. Raises BudgetUsedUp."""
     size = len(body)
     if size > _SMALL_BODY_BYTES_MAX:
         size += count_values(body) * VALUE_BYTES
         if size > UNCOUNTED_BYTES_MAX:
-            held.raise_to(size)
+            reservation.raise_to(size)
         size += await asyncio.to_thread(widened_bytes, body) if size > _PARSED_AT_ONCE_BYTES_MAX else widened_bytes(body)
         if size > UNCOUNTED_BYTES_MAX:
-            held.raise_to(size)
+            reservation.raise_to(size)
     return size
 
 
@@ -85,13 +85,13 @@ class ApiRequest:
         self.catalog: Catalog = app[CATALOG]
         self.context = self._context(principal)
         self._query: Mapping[str, str] | None = None
-        self.expected: HeldBytes | None = None
-        self.shared: HeldContent | None = None
+        self.expected: Reservation | None = None
+        self.shared: ContentReservation | None = None
         if operation.parameters is not None:
             check_parameters(request.rel_url.raw_query_string, operation.parameters)
         separator = app[SEPARATOR]
         if separator is not None and "namespace" in segments:
-            self.segments = {**segments, "namespace": respell_levels(segments["namespace"], separator)}
+            self.segments = {**segments, "namespace": normalize_separator(segments["namespace"], separator)}
 
     def _context(self, principal: Principal) -> RequestContext:
         headers = self.request.headers
@@ -100,8 +100,8 @@ class ApiRequest:
             project_id=PROJECT_ID_DEFAULT,
             principal=principal,
             operation=self.operation.name,
-            correlation_id=sane_or_none(headers.get("X-Correlation-Id")),
-            traceparent=sane_or_none(headers.get("traceparent")),
+            correlation_id=safe_text_or_none(headers.get("X-Correlation-Id")),
+            traceparent=safe_text_or_none(headers.get("traceparent")),
         )
 
     @property
@@ -110,15 +110,15 @@ class ApiRequest:
             self._query = parse_query(self.request.rel_url.raw_query_string)
             separator = self.app[SEPARATOR]
             if separator is not None and "parent" in self._query:
-                self._query = {**self._query, "parent": respell_levels(self._query["parent"], separator)}
+                self._query = {**self._query, "parent": normalize_separator(self._query["parent"], separator)}
         return self._query
 
     async def fields(self) -> tuple[bytes, BodyReader]:
         """The body as it was received, and a reader of its fields."""
         limits = self.catalog.limits
-        held = self.request[BODY_HELD] = HeldBytes(self.app[BODY_BUDGET])
-        body = await read_body(self.request, limits, held)
-        size = await room_for_parsed(body, held)
+        reservation = self.request[BODY_RESERVATION] = Reservation(self.app[BODY_BUDGET])
+        body = await read_body(self.request, limits, reservation)
+        size = await reserve_for_parsed(body, reservation)
         parse = partial(parse_json_object, body, limits)
         if size > _PARSED_AT_ONCE_BYTES_MAX:
             return body, BodyReader(await asyncio.to_thread(parse), limits)
@@ -138,7 +138,7 @@ class ApiRequest:
         return await resolve_warehouse(self.catalog.backends, self.context.project_id, reference)
 
     @property
-    def asked_for(self) -> tuple[str, ...]:
+    def response_key(self) -> tuple[str, ...]:
         """The operation and the names of its object, decoded. All reads of a past state (`@`) share one entry."""
         names = [decode_segment(segment, name) for name, segment in self.segments.items() if name != "prefix"]
         warehouse, at, _ = decode_segment(self.segments.get("prefix", ""), "warehouse").partition("@")
@@ -168,26 +168,26 @@ class ApiRequest:
             request_hash=b"" if key is None else self._request_hash(warehouse, body, options),
             body_bytes=len(body),
             # Not in the request's own context: the two would form a reference cycle.
-            make_room=self.make_room,
+            reserve_memory=self.reserve_memory,
         )
 
     async def execute(
         self, execute: Execute[Command], command: Command, *, body: bytes = b"", options: tuple[bool, ...] = ()
     ) -> web.Response:
-        """Runs a command and returns its answer as a response. `options` are the query parameters that change what it does."""
+        """Runs a command and returns its result as a response. `options` are the query parameters that change what it does."""
         warehouse = await self.warehouse()
         # A response repeats most of the request's body.
-        self.make_room(len(body))
-        answer = await execute(self.catalog.commands, self.command_context(warehouse, body, options), warehouse, command)
+        self.reserve_memory(len(body))
+        result = await execute(self.catalog.commands, self.command_context(warehouse, body, options), warehouse, command)
         # Without an event there is no position.
-        headers = {POSITION_HEADER: str(answer.position)} if answer.position else {}
-        if answer.etag is not None:
-            headers["ETag"] = answer.etag
-        if answer.body is None:
-            return web.Response(status=answer.status, headers=headers)
-        return await self.json_bytes(answer.body, status=answer.status, headers=headers, counted=answer.replayed)
+        headers = {POSITION_HEADER: str(result.position)} if result.position else {}
+        if result.etag is not None:
+            headers["ETag"] = result.etag
+        if result.body is None:
+            return web.Response(status=result.status, headers=headers)
+        return await self.json_bytes(result.body, status=result.status, headers=headers, counted=result.replayed)
 
-    def make_room(self, size: int, shared: Sized | None = None) -> None:
+    def reserve_memory(self, size: int, shared: Sized | None = None) -> None:
         """Reserves `size` bytes in total for the response before it is built. Raises BudgetUsedUp; call it before anything is changed.
 
         shared -- identifies the bytes, if other responses contain them too.
@@ -197,10 +197,10 @@ class ApiRequest:
         if shared is not None:
             if self.shared is not None:
                 self.shared.release()
-            self.shared = self.app[ANSWER_BUDGET].hold(shared)
+            self.shared = self.app[RESPONSE_BUDGET].reserve_content(shared)
         else:
             if self.expected is None:
-                self.expected = HeldBytes(self.app[ANSWER_BUDGET])
+                self.expected = Reservation(self.app[RESPONSE_BUDGET])
             self.expected.raise_to(size)
 
     async def json_bytes(
@@ -220,9 +220,9 @@ class ApiRequest:
         headers = headers if headers is not None else {}
         headers["Content-Type"] = "application/json"
         counted = counted or not self.operation.mutates
-        held = self._room(body) if counted and len(body) > UNCOUNTED_BYTES_MAX else None
+        reservation = self._reserve_response(body) if counted and len(body) > UNCOUNTED_BYTES_MAX else None
         # The response to a change has its memory reserved already, from before the change.
-        before = [room for room in (self.expected, self.shared) if room is not None and held is None]
+        before = [each for each in (self.expected, self.shared) if each is not None and reservation is None]
         if len(body) >= limits.gzip_bytes_min:
             headers["Vary"] = "Accept-Encoding"
             if accepts_gzip(self.request.headers.get("Accept-Encoding")):
@@ -230,22 +230,26 @@ class ApiRequest:
                 try:
                     body = await (self.app[GZIP_CACHE].compressed(body) if keep_compressed else compress(body, limits))
                 finally:
-                    if held is not None:
-                        held.release()
-                held = self.app[ANSWER_BUDGET].hold(body) if held is not None and len(body) > UNCOUNTED_BYTES_MAX else None
+                    if reservation is not None:
+                        reservation.release()
+                reservation = (
+                    self.app[RESPONSE_BUDGET].reserve_content(body) if reservation is not None and len(body) > UNCOUNTED_BYTES_MAX else None
+                )
         if len(body) <= _WHOLE_BYTES_MAX:
             return web.Response(body=joined(body), status=status, headers=headers)
-        return web.Response(body=PiecePayload(body, *before, *(() if held is None else (held,))), status=status, headers=headers)
+        return web.Response(
+            body=PiecePayload(body, *before, *(() if reservation is None else (reservation,))), status=status, headers=headers
+        )
 
-    def _room(self, body: Content) -> HeldContent:
+    def _reserve_response(self, body: Content) -> ContentReservation:
         """Counts a response against the budget. The response to a change is reserved before instead, since 429 would be wrong after it."""
         if self.expected is not None:
             self.expected.release()
         if self.operation.method == "GET":
-            address = self.asked_for
+            address = self.response_key
             # Reads of a past state share one entry, but their responses differ in size.
-            self.app[LARGE_ANSWERS].note(address, held_bytes_of(body), varies=bool(address[2]))
-        return self.app[ANSWER_BUDGET].hold(body)
+            self.app[LARGE_RESPONSES].note(address, memory_bytes_of(body), varies=bool(address[2]))
+        return self.app[RESPONSE_BUDGET].reserve_content(body)
 
     async def json(self, document: Any) -> web.Response:
         return await self.json_bytes(orjson.dumps(document))

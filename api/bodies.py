@@ -11,7 +11,7 @@ from aiohttp.streams import StreamReader
 from ..domain.errors import BadRequest, PayloadTooLarge
 from ..domain.identifiers import NAMESPACE_LEVELS_MAX, NamespaceIdentifier, TabularIdentifier, parse_name
 from ..domain.json_rules import broken_rule, count_values
-from .byte_budget import UNCOUNTED_BYTES_MAX, HeldBytes
+from .byte_budget import UNCOUNTED_BYTES_MAX, Reservation
 from .errors import RequestTimeout, UnsupportedMediaType
 from .limits import ApiLimits
 from .path_parameters import existing_tabular
@@ -24,8 +24,8 @@ VALUE_BYTES = 64
 """Approximate memory of one parsed value as `count_values` counts them: a short string, or a third of an object with one member."""
 
 
-async def read_body(request: web.Request, limits: ApiLimits, held: HeldBytes) -> bytes:
-    """The bytes of the body; `held` grows with them.
+async def read_body(request: web.Request, limits: ApiLimits, reservation: Reservation) -> bytes:
+    """The bytes of the body; `reservation` grows with them.
 
     Raises PayloadTooLarge, RequestTimeout, UnsupportedMediaType, BudgetUsedUp, and BadRequest for an incomplete body. Compressed
     bodies are refused: no client sends them, and a small one can expand to gigabytes.
@@ -38,18 +38,18 @@ async def read_body(request: web.Request, limits: ApiLimits, held: HeldBytes) ->
         raise PayloadTooLarge(f"Invalid body: longer than {limits.body_bytes_max} bytes")
     try:
         async with asyncio.timeout(limits.body_seconds_max):
-            return await _read(request.content, limits, held)
+            return await _read(request.content, limits, reservation)
     except (TimeoutError, web.RequestPayloadError, ConnectionError) as error:
         # The traceback's frames hold the error and the received part of the body: a cycle that would last until a garbage collection.
         error.__traceback__ = None
         if not isinstance(error, TimeoutError):
             raise BadRequest("Invalid body: incomplete") from error
         raise RequestTimeout(
-            f"Invalid body: not complete after {limits.body_seconds_max:g} seconds, or nothing of it came for {limits.stall_seconds_max:g}"
+            f"Invalid body: not complete after {limits.body_seconds_max:g} seconds, or no data received for {limits.stall_seconds_max:g}"
         ) from None
 
 
-async def _read(content: StreamReader, limits: ApiLimits, held: HeldBytes) -> bytes:
+async def _read(content: StreamReader, limits: ApiLimits, reservation: Reservation) -> bytes:
     """Reads the body without aiohttp's `read`, which keeps the body with the request until the connection's next request."""
     pieces: list[bytes] = []
     size = counted = 0
@@ -59,7 +59,7 @@ async def _read(content: StreamReader, limits: ApiLimits, held: HeldBytes) -> by
         if size > limits.body_bytes_max:
             raise PayloadTooLarge(f"Invalid body: longer than {limits.body_bytes_max} bytes")
         if size > UNCOUNTED_BYTES_MAX:
-            held.take(size - counted)
+            reservation.reserve(size - counted)
             counted = size
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
@@ -133,7 +133,7 @@ class BodyReader:
         return values
 
     def boolean(self, name: str) -> bool:
-        """False where the field is absent."""
+        """False if the field is absent."""
         value = self._values.get(name)
         if value is not None and not isinstance(value, bool):
             raise self.invalid(name, "must be true or false")
@@ -162,7 +162,7 @@ class BodyReader:
         return values
 
     def objects(self, name: str, items_max: int) -> list[JsonObject]:
-        """A list of objects; empty where the field is absent."""
+        """A list of objects; empty if the field is absent."""
         values = self._list(name, items_max)
         if not all(isinstance(value, dict) for value in values):
             raise self.invalid(name, "must be a list of objects")
@@ -174,21 +174,21 @@ class BodyReader:
         ]
 
     def texts(self, name: str, items_max: int) -> list[str]:
-        """A list of strings; empty where the field is absent."""
+        """A list of strings; empty if the field is absent."""
         values = self._list(name, items_max)
         if not all(isinstance(value, str) for value in values):
             raise self.invalid(name, "must be a list of strings")
         return values
 
     def text_lists(self, name: str, items_max: int) -> list[list[str]]:
-        """A list of lists of strings; empty where the field is absent."""
+        """A list of lists of strings; empty if the field is absent."""
         values = self._list(name, items_max)
         if not all(isinstance(value, list) and all(isinstance(text, str) for text in value) for value in values):
             raise self.invalid(name, "must be a list of lists of strings")
         return values
 
     def properties(self, name: str) -> dict[str, str]:
-        """A map of strings within the limits on properties; empty where the field is absent."""
+        """A map of strings within the limits on properties; empty if the field is absent."""
         values = self._values.get(name)
         if values is None:
             return {}

@@ -5,7 +5,7 @@ from collections.abc import Hashable, Sequence, Sized
 from aiohttp import web
 from cachetools import LRUCache
 
-from ..domain.byte_pieces import held_bytes_of
+from ..domain.byte_pieces import memory_bytes_of
 from ..domain.errors import TooManyRequests
 
 UNCOUNTED_BYTES_MAX = 64 * 1024
@@ -24,76 +24,76 @@ class BudgetUsedUp(TooManyRequests, status=429, type="TooManyRequestsException")
 class ByteBudget:
     """At most `bytes_max` bytes at a time. A single holder may have more, so that every permitted size is accepted eventually.
 
-    what -- begins the error message. held -- bytes at present.
+    what -- named in the error message. reserved_bytes -- bytes at present.
     """
 
     def __init__(self, what: str, bytes_max: int) -> None:
         self._what, self._bytes_max = what, bytes_max
         self._contents: dict[int, int] = {}
-        self.held = 0
+        self.reserved_bytes = 0
 
-    def take(self, size: int, *, had: int = 0) -> None:
+    def reserve(self, size: int, *, had: int = 0) -> None:
         """`had` is the number of bytes that the same holder has already. Raises BudgetUsedUp."""
-        if self.held > had and self.held + size > self._bytes_max:
-            raise BudgetUsedUp(f"{self._what} of other requests use all the memory reserved for them; try again later")
-        self.held += size
+        if self.reserved_bytes > had and self.reserved_bytes + size > self._bytes_max:
+            raise BudgetUsedUp(f"Other requests use all the memory reserved for {self._what}; try again later")
+        self.reserved_bytes += size
 
-    def give_back(self, size: int) -> None:
-        self.held -= size
+    def release(self, size: int) -> None:
+        self.reserved_bytes -= size
 
-    def hold(self, content: Sized) -> "HeldContent":
+    def reserve_content(self, content: Sized) -> "ContentReservation":
         """A share of `content`, which is counted once for all its holders: responses from a cache are one object. Raises BudgetUsedUp."""
-        return self.hold_all([content])[0]
+        return self.reserve_contents([content])[0]
 
-    def hold_all(self, contents: Sequence[Sized]) -> "list[HeldContent]":
-        """As `hold`, for all of the contents or none. Raises BudgetUsedUp."""
+    def reserve_contents(self, contents: Sequence[Sized]) -> "list[ContentReservation]":
+        """As `reserve_content`, for all of the contents or none. Raises BudgetUsedUp."""
         size = self.size_of(contents)
         if size:
-            self.take(size)
+            self.reserve(size)
         for content in contents:
             self._contents[id(content)] = self._contents.get(id(content), 0) + 1
-        return [HeldContent(self, content) for content in contents]
+        return [ContentReservation(self, content) for content in contents]
 
     def size_of(self, contents: Sequence[Sized]) -> int:
-        """Bytes in memory of the contents that are not held yet."""
-        return sum(held_bytes_of(content) for content in contents if id(content) not in self._contents)
+        """Bytes in memory of the contents that are not reserved yet."""
+        return sum(memory_bytes_of(content) for content in contents if id(content) not in self._contents)
 
-    def let_go(self, content: Sized) -> None:
+    def release_content(self, content: Sized) -> None:
         holders = self._contents.pop(id(content)) - 1
         if holders:
             self._contents[id(content)] = holders
         else:
-            self.give_back(held_bytes_of(content))
+            self.release(memory_bytes_of(content))
 
 
-class HeldBytes:
-    """The bytes of one request in a budget, until `release` or the object's deletion."""
+class Reservation:
+    """The bytes that one request has reserved of a budget, until `release` or the object's deletion."""
 
     __slots__ = ("_budget", "_size")
 
     def __init__(self, budget: ByteBudget) -> None:
         self._budget, self._size = budget, 0
 
-    def take(self, size: int) -> None:
+    def reserve(self, size: int) -> None:
         """Raises BudgetUsedUp."""
-        self._budget.take(size, had=self._size)
+        self._budget.reserve(size, had=self._size)
         self._size += size
 
     def raise_to(self, size: int) -> None:
-        """Increases the bytes held to at least `size`. Raises BudgetUsedUp."""
+        """Increases the bytes reserved to at least `size`. Raises BudgetUsedUp."""
         if size > self._size:
-            self.take(size - self._size)
+            self.reserve(size - self._size)
 
     def release(self) -> None:
         """May be called again."""
-        self._budget.give_back(self._size)
+        self._budget.release(self._size)
         self._size = 0
 
     __del__ = release
 
 
-class HeldContent:
-    """One share of some content, released like HeldBytes. It keeps the content alive, because contents are counted by identity."""
+class ContentReservation:
+    """One share of some content, released like a Reservation. It keeps the content alive, because contents are counted by identity."""
 
     __slots__ = ("_budget", "_content")
 
@@ -104,13 +104,13 @@ class HeldContent:
     def release(self) -> None:
         """May be called again."""
         if self._content is not None:
-            self._budget.let_go(self._content)
+            self._budget.release_content(self._content)
             self._content = None
 
     __del__ = release
 
 
-class LargeAnswers:
+class LargeResponses:
     """The sizes of the latest large responses, so that memory is reserved before the next one is read.
 
     Reading a response takes several times its size, so a response that does not fit the budget should not be read at all. The key
@@ -125,14 +125,14 @@ class LargeAnswers:
     def __len__(self) -> int:
         return len(self._sizes)
 
-    def expect(self, address: Hashable) -> HeldBytes | None:
+    def expect(self, address: Hashable) -> Reservation | None:
         """Memory for a response that was large the last time; None for others. Raises BudgetUsedUp."""
         size = self._sizes.get(hash(address))
         if size is None:
             return None
-        held = HeldBytes(self._budget)
-        held.take(size)
-        return held
+        reservation = Reservation(self._budget)
+        reservation.reserve(size)
+        return reservation
 
     def note(self, address: Hashable, size: int, *, varies: bool = False) -> None:
         """Records the size of a response. A small one removes the entry. If sizes vary (`varies`), the entry keeps the largest."""
@@ -142,5 +142,5 @@ class LargeAnswers:
         self._sizes[hash(address)] = max(size, self._sizes.get(hash(address), 0)) if varies else size
 
 
-BODY_HELD: web.RequestKey[HeldBytes] = web.RequestKey("body_held", HeldBytes)
-"""The bytes that a request's body holds of the budget, until the response is sent."""
+BODY_RESERVATION: web.RequestKey[Reservation] = web.RequestKey("body_reservation", Reservation)
+"""The memory that is reserved for a request's body, until the response is sent."""

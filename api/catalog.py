@@ -1,4 +1,4 @@
-"""What the API needs of the catalog: the composition root passes one object with these attributes."""
+"""The interface of the catalog to the API. The composition root passes one object with these attributes."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -15,9 +15,10 @@ from .limits import ApiLimits
 
 
 class Catalog(Protocol):
-    """What runs commands and queries, what holds the data, the log's events, the limits, and coroutines that say how the process is.
+    """Commands, queries, connections and stores, the log's events, limits, and functions that report the health of the process.
 
-    event_schemas -- the JSON Schemas of events, by CloudEvent type. permitted_profiles -- of warehouses that clients create.
+    event_schemas -- the JSON Schemas of events, by CloudEvent type. permitted_profiles -- the storage profiles that clients may create
+    warehouses with.
     """
 
     @property
@@ -45,11 +46,11 @@ class Catalog(Protocol):
     def limits(self) -> ApiLimits: ...
 
     async def health(self) -> dict[str, Any]:
-        """A JSON object; its `status` is `ok` where the process can serve."""
+        """A JSON object. Its `status` is `ok` if the process can serve."""
         ...
 
     async def unready_reason(self) -> str | None:
-        """Why no requests should be sent to this process; None where they should."""
+        """Why no requests should be sent to this process; None if they should."""
         ...
 
 

@@ -9,21 +9,21 @@ import structlog
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.api")
 
-LOOK_SECONDS = 0.5
-"""Between two looks at all connections; each takes about a microsecond."""
+CHECK_INTERVAL_SECONDS = 0.5
+"""Interval of the check of all connections, which takes about a microsecond for each."""
 DRAINING_STALL_SECONDS_MAX = 5.0
-"""While the server ends: what makes no progress for this long would not be complete within the grace."""
+"""The time without progress that is permitted during a shutdown. A slower request would not be complete within the grace."""
 DESCRIPTORS_SHARE = 0.75
-"""Of the descriptors a process may open, how many are for clients; Postgres, stores and files need the others."""
+"""The share of the process's file descriptors that is for clients. Postgres, stores and files need the others."""
 
 Awaited = tuple[str, ...] | tuple[str, int] | tuple[str, int, int]
-"""What a client should do next (`request`, `head`, `body`, `answer`), and how far it has come."""
+"""What the client should do next (`request`, `head`, `body`, `response`), and its progress."""
 
 
 class Connection(Protocol):
-    """One connection, as these bounds see it.
+    """A connection as the limits see it.
 
-    idle_since -- when it was opened or its last answer was complete, in the loop's time.
+    idle_since -- when it was opened or its last response was complete, in the loop's time.
     """
 
     @property
@@ -32,41 +32,42 @@ class Connection(Protocol):
         """What the client should do next; None while the server works."""
         ...
 
-    def answer_bytes_taken(self) -> int | None:
-        """Of the answer that is being sent; None where there is none, or all of it that was made is sent."""
+    def response_bytes_taken(self) -> int | None:
+        """The bytes taken of the current response; None if there is none, or everything that was written is taken."""
         ...
 
     def cut(self, awaited: str) -> None:
-        """Ends it because `awaited` made no progress: an unfinished body is answered first."""
+        """Closes the connection because `awaited` made no progress. An unfinished body gets an error response first."""
         ...
 
     def abort(self) -> None: ...
 
 
 class Connections:
-    """Those of one server.
+    """The connections of one server.
 
-    connections_max -- how many, at most; fewer where the process may open fewer descriptors.
-    stall_seconds_max -- how long what a client sends or takes may make no progress.
-    answer_rate_min -- bytes a second that a client takes of an answer, on the average of stall_seconds_max; bodies have a deadline.
-    closed_for_room, stalled -- how many were closed because there were too many, and because they made no progress, or too little.
+    connections_max -- limit on their number; less if the process may open fewer file descriptors.
+    stall_seconds_max -- how long a client may make no progress with sending or reading.
+    response_rate_min -- bytes per second that a client must read of a response, averaged over stall_seconds_max. Bodies have a deadline
+    instead.
+    closed_over_limit, stalled -- number of connections closed because there were too many, or because of too little progress.
     """
 
-    def __init__(self, connections_max: int, stall_seconds_max: float, answer_rate_min: int) -> None:
-        self._connections_max, self._stall_seconds_max, self._answer_rate_min = connections_max, stall_seconds_max, answer_rate_min
-        self._answers: dict[Connection, tuple[int, float]] = {}
+    def __init__(self, connections_max: int, stall_seconds_max: float, response_rate_min: int) -> None:
+        self._connections_max, self._stall_seconds_max, self._response_rate_min = connections_max, stall_seconds_max, response_rate_min
+        self._responses: dict[Connection, tuple[int, float]] = {}
         self._progress: dict[Connection, tuple[Awaited | None, float]] = {}
         self._watching: asyncio.Task[None] | None = None
-        self.closed_for_room = self.stalled = 0
+        self.closed_over_limit = self.stalled = 0
 
     def __len__(self) -> int:
         return len(self._progress)
 
     def opened(self, connection: Connection) -> None:
-        """Takes a new connection in; if there are too many, the one that has been idle for longest is closed, or the new one."""
-        while len(self._progress) >= self._room():
+        """Adds a new connection. If there are too many, the longest idle one is closed, or the new one."""
+        while len(self._progress) >= self._connections_limit():
             longest = self._longest_idle() or connection
-            self.closed_for_room += 1
+            self.closed_over_limit += 1
             self._progress.pop(longest, None)
             longest.abort()
             if longest is connection:
@@ -75,46 +76,46 @@ class Connections:
 
     def closed(self, connection: Connection) -> None:
         self._progress.pop(connection, None)
-        self._answers.pop(connection, None)
+        self._responses.pop(connection, None)
 
-    def _room(self) -> int:
+    def _connections_limit(self) -> int:
         descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         if descriptors == resource.RLIM_INFINITY:
             return self._connections_max
         return max(1, min(self._connections_max, int(descriptors * DESCRIPTORS_SHARE)))
 
     def _longest_idle(self) -> Connection | None:
-        """The one that has waited for a request for longest; if none waits, the one that has made no progress for longest."""
+        """The connection that has waited for a request for longest. If none waits, the one without progress for longest."""
         idle = [each for each in self._progress if (each.awaited() or ("",))[0] in ("request", "head")]
         if idle:
             return min(idle, key=lambda each: each.idle_since)
-        stalled = list(self._stalled(2 * LOOK_SECONDS))
+        stalled = list(self._stalled(2 * CHECK_INTERVAL_SECONDS))
         return min(stalled, key=lambda each: self._progress[each][1]) if stalled else None
 
     def _stalled(self, seconds: float) -> Iterator[Connection]:
-        """Those whose clients have made no progress for so long, as far as the last look saw."""
+        """The connections without progress for too long, as of the last check."""
         now = asyncio.get_running_loop().time()
         for connection, (awaited, since) in self._progress.items():
             if awaited is not None and awaited[0] != "request" and now - since >= seconds and connection.awaited() == awaited:
                 yield connection
 
     def _slow(self, seconds: float) -> Iterator[Connection]:
-        """Those whose clients took less of their answers for so long than they should, some bytes though it may have been."""
+        """The connections whose clients read their responses too slowly."""
         now = asyncio.get_running_loop().time()
         for connection in self._progress:
-            taken = connection.answer_bytes_taken()
-            before, since = self._answers.get(connection, (0, now))
+            taken = connection.response_bytes_taken()
+            before, since = self._responses.get(connection, (0, now))
             if taken is None:
-                self._answers.pop(connection, None)
-            elif connection not in self._answers or taken < before:
-                self._answers[connection] = taken, now
+                self._responses.pop(connection, None)
+            elif connection not in self._responses or taken < before:
+                self._responses[connection] = taken, now
             elif now - since >= seconds:
-                self._answers[connection] = taken, now
-                if taken - before < self._answer_rate_min * (now - since):
+                self._responses[connection] = taken, now
+                if taken - before < self._response_rate_min * (now - since):
                     yield connection
 
-    def look(self, stall_seconds_max: float) -> None:
-        """Notes what made progress, and cuts what made none. Idle connections are the keep-alive timeout's."""
+    def check(self, stall_seconds_max: float) -> None:
+        """Records progress, and closes connections without it. Idle connections are subject to the keep-alive timeout instead."""
         now = asyncio.get_running_loop().time()
         for connection, (before, _) in self._progress.items():
             awaited = connection.awaited()
@@ -122,7 +123,7 @@ class Connections:
                 self._progress[connection] = (awaited, now)
         for connection in list(self._slow(stall_seconds_max)):
             self.stalled += 1
-            _log.info("connection_slow", answer_rate_min=self._answer_rate_min)
+            _log.info("connection_slow", response_rate_min=self._response_rate_min)
             connection.abort()
         for connection in list(self._stalled(stall_seconds_max)):
             awaited, _ = self._progress[connection]
@@ -133,11 +134,11 @@ class Connections:
             connection.cut(awaited[0])
 
     def start(self) -> None:
-        """Begins to look, until `close`."""
+        """Starts the checks, which run until `close`."""
         self._watching = asyncio.create_task(self._watch(), name="connections")
 
     def drain(self) -> None:
-        """The server ends: clients have less time."""
+        """Reduces the clients' time, because the server is stopping."""
         self._stall_seconds_max = min(self._stall_seconds_max, DRAINING_STALL_SECONDS_MAX)
 
     def close(self) -> None:
@@ -146,9 +147,9 @@ class Connections:
 
     async def _watch(self) -> None:
         while True:
-            await asyncio.sleep(min(LOOK_SECONDS, self._stall_seconds_max / 4))
+            await asyncio.sleep(min(CHECK_INTERVAL_SECONDS, self._stall_seconds_max / 4))
             try:
-                self.look(self._stall_seconds_max)
+                self.check(self._stall_seconds_max)
             except Exception:
-                # A fault of ours at one connection must not end the limits for all.
+                # A bug in one connection must not end the limits for all.
                 _log.exception("connections_watch_failed")

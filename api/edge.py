@@ -14,7 +14,7 @@ from aiohttp import web
 
 from ..access.request_context import Principal
 from ..domain.errors import CatalogError, CommitStateUnknown, InternalError, ServiceUnavailable
-from .byte_budget import BODY_HELD
+from .byte_budget import BODY_RESERVATION
 from .draining import Draining
 from .errors import error_response, from_http_exception
 from .origins import OriginRules
@@ -36,7 +36,7 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.api")
 _levels = logging.getLogger("icecore.api")
 
 
-def _unforeseen(request: web.Request, error: BaseException) -> CatalogError:
+def _unexpected(request: web.Request, error: BaseException) -> CatalogError:
     """The error for an unexpected exception: without its trace, and CommitStateUnknown for a commit."""
     operation = request.get(OPERATION)
     if operation is not None and operation.commits:
@@ -52,7 +52,7 @@ def _refusal(request: web.Request, error: Exception) -> CatalogError:
         return error
     if isinstance(error, web.HTTPException):
         return from_http_exception(error)
-    refusal = _unforeseen(request, error)
+    refusal = _unexpected(request, error)
     _log.error("request_failed", **_origin(request), operation=_operation_name(request), exc_info=error)
     return refusal
 
@@ -103,21 +103,21 @@ class Edge:
     def __init__(self, handler: Handler, metrics: RequestMetrics, draining: Draining, origins: OriginRules) -> None:
         self._handler, self._metrics, self._draining, self._origins = handler, metrics, draining, origins
 
-    async def answer(self, request: web.Request) -> web.StreamResponse:
+    async def handle(self, request: web.Request) -> web.StreamResponse:
         """Returns the handler's response, or an error response if it raises."""
         self._draining.begin()
         try:
-            response = await self._answered(request)
+            response = await self._respond(request)
             if self._draining.ending and not response.prepared:
                 response.force_close()
             return response
         finally:
             self._draining.end()
-            held = None if request.method in _READS else request.get(BODY_HELD)
-            if held is not None:
-                held.release()
+            reservation = None if request.method in _READS else request.get(BODY_RESERVATION)
+            if reservation is not None:
+                reservation.release()
 
-    async def _answered(self, request: web.Request) -> web.StreamResponse:
+    async def _respond(self, request: web.Request) -> web.StreamResponse:
         started = time.perf_counter()
         request_id = request[REQUEST_ID] = request_id_of(request.headers.get(REQUEST_ID_HEADER))
         refusal: CatalogError | None = None

@@ -6,13 +6,13 @@ from aiohttp import web
 from ..domain.errors import BadRequest, CatalogError, Forbidden, MethodNotAllowed, NotAuthorized, NotFound, PayloadTooLarge
 
 PROPOSAL_HEADER = "Icecore-Proposal"
-"""On a refusal because the change was held back: the id of the proposal it waits as."""
+"""The header with the id of the proposal, if the change was held for approval."""
 
 _JSON_HEADERS = {"Content-Type": "application/json"}
 
 
 class RequestTimeout(CatalogError, status=408, type="RequestTimeoutException"):
-    """The client took longer to send its body than the edge waits."""
+    """The client took too long to send its body."""
 
 
 class UnsupportedMediaType(CatalogError, status=415, type="UnsupportedMediaTypeException"):
@@ -31,13 +31,13 @@ _BY_HTTP_STATUS: dict[int, type[CatalogError]] = {
 def error_body(status: int, type_: str, message: str) -> bytes:
     """`{"error": {"message", "type", "code"}}`.
 
-    The request id is a header and not part of it: a refusal that is replayed for its Idempotency-Key has the same bytes.
+    It does not contain the request id, because a refusal that is repeated for its Idempotency-Key has the same bytes.
     """
     return orjson.dumps({"error": {"message": message, "type": type_, "code": status}})
 
 
 def error_response(error: CatalogError, *, head: bool = False) -> web.Response:
-    """`error` as an answer; without a body to HEAD. `Retry-After` is sent where the error names one."""
+    """The response for `error`, without a body for HEAD. `Retry-After` is sent if the error has one."""
     body = None if head else error_body(error.status, error.type, error.message)
     response = web.Response(status=error.status, body=body, headers=None if head else _JSON_HEADERS)
     proposal_id = getattr(error, "proposal_id", None)
@@ -52,9 +52,9 @@ def error_response(error: CatalogError, *, head: bool = False) -> web.Response:
 
 
 def from_http_exception(error: web.HTTPException) -> CatalogError:
-    """What aiohttp itself refuses (no such route, a body over the limit), as one of our refusals of the same kind."""
+    """Converts an error of aiohttp itself (no such route, body too large) to the corresponding CatalogError."""
     if isinstance(error, web.HTTPMethodNotAllowed):
         return MethodNotAllowed(f"Method not allowed: {error.method}", sorted(error.allowed_methods))
     if error.status == NotFound.status:
-        return NotFound("No such address")
+        return NotFound("Path does not exist")
     return _BY_HTTP_STATUS.get(error.status, BadRequest)(error.text or error.reason)

@@ -1,4 +1,4 @@
-"""Health: whether this process can serve, for operators and for the platform that runs it."""
+"""Health of this process, for operators and for the platform that runs it."""
 
 from typing import Any
 
@@ -9,18 +9,18 @@ from .api_request import ApiRequest
 
 
 async def get_health(call: ApiRequest) -> web.Response:
-    """200 where it can, else 503; the body says why not."""
+    """200 if the process can serve, else 503 with the reason."""
     state = await call.catalog.health()
     return _state(state, healthy=state.get("status") == "ok")
 
 
 async def get_liveness(_call: ApiRequest) -> web.Response:
-    """200 as long as the process answers, whatever becomes of Postgres: a restart would not mend that."""
+    """200 as long as the process responds, even if Postgres is unreachable, because a restart would not fix that."""
     return _state({"status": "ok"}, healthy=True)
 
 
 async def get_readiness(call: ApiRequest) -> web.Response:
-    """200 where requests should be sent to this process, else 503 with the reason."""
+    """200 if requests should be sent to this process, else 503 with the reason."""
     reason = await call.catalog.unready_reason()
     return _state({"status": "ok"} if reason is None else {"status": "unavailable", "reason": reason}, healthy=reason is None)
 

@@ -1,7 +1,7 @@
 """Checks the host and the web origin of requests, because clients are not authenticated yet.
 
-A web page can send requests to a server on the visitor's machine or network. Reading the answers needs the page's own host name to
-resolve to that server (DNS rebinding), which the Host header shows. Changing something needs no answer (CSRF), and the browser names
+A web page can send requests to a server on the visitor's machine or network. Reading the responses needs the page's own host name to
+resolve to that server (DNS rebinding), which the Host header shows. A change needs no response (CSRF), and the browser names
 the page's origin (Origin, Sec-Fetch-Site) in every request that is not a GET or HEAD.
 """
 

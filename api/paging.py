@@ -9,19 +9,19 @@ import orjson
 
 from ..domain.errors import BadRequest
 from ..domain.identifiers import NAME_CODE_POINTS_MAX
-from ..queries.answers import PageRequest
+from ..queries.results import PageRequest
 from .limits import ApiLimits
 
 _NAME_KEY_LENGTH_MAX = 3 * NAME_CODE_POINTS_MAX
-"""Case folding makes three of some characters."""
+"""Case folding turns some characters into three."""
 _TOKEN_LENGTH_MAX = 5_000
-"""Of four bytes each, with a digest, in base64."""
+"""Each code point takes four bytes, plus a digest, in base64."""
 _LISTING_DIGEST_LENGTH = 16
 _SIZE_DIGITS_MAX = 19
 
 
 def listing_digest(*what: str) -> str:
-    """A short name for one listing (its kind, warehouse, parent), which binds a token to it."""
+    """A short hash of a listing (its kind, warehouse, parent), which binds a token to it."""
     return hashlib.sha256(orjson.dumps(what)).hexdigest()[:_LISTING_DIGEST_LENGTH]
 
 
@@ -31,7 +31,7 @@ def page_token(listing: str, after: str) -> str:
 
 
 def token_after(listing: str, token: str, what: str = "parameter 'pageToken'") -> str:
-    """What `page_token` was given for `listing`; `what` names the token in the refusal of any other."""
+    """The name key in a token of `listing`. Raises BadRequest for any other token; `what` names it in the message."""
     if len(token) > _TOKEN_LENGTH_MAX:
         raise BadRequest(f"Invalid {what}: not a token of this catalog")
     try:
@@ -57,10 +57,10 @@ PAGE_PARAMETERS = ("pageToken", "pageSize")
 
 
 def parse_page(query: Mapping[str, str], listing: str, limits: ApiLimits, names: tuple[str, str] = PAGE_PARAMETERS) -> PageRequest:
-    """The page a client asks for, by the parameters that `names` has for token and size.
+    """The page that a client requests with the parameters of `names` for token and size.
 
-    Whoever sends `pageToken` (empty on the first page, as Java does) or `pageSize` pages; whoever sends neither gets everything at
-    once, because such a client would not know to ask for more (spec, PageToken).
+    A client that sends `pageToken` (empty for the first page, as Java does) or `pageSize` gets pages. Other clients get everything at once,
+    because they would not request a second page (spec, PageToken).
     """
     token, size = (query.get(name) for name in names)
     if token is None and size is None:

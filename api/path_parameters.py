@@ -37,7 +37,7 @@ def decode_segment(segment: str, what: str) -> str:
         raise BadRequest(f"Invalid {what}: not UTF-8") from None
 
 
-def respell_levels(text: str, separator: str) -> str:
+def normalize_separator(text: str, separator: str) -> str:
     """Replaces the separator that getConfig advertises by LEVEL_SEPARATOR, in an encoded path segment or a parameter.
 
     LEVEL_SEPARATOR itself stays valid: clients up to Iceberg 1.10 know no other.

@@ -1,4 +1,4 @@
-"""An answer that is sent in pieces, as fast as its client reads."""
+"""A response body that is sent in pieces, as fast as its client reads."""
 
 from collections.abc import Iterator
 
@@ -6,24 +6,25 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.payload import Payload
 
 from ..domain.byte_pieces import Content, joined, small_joined
-from .byte_budget import HeldBytes, HeldContent
+from .byte_budget import ContentReservation, Reservation
 
 PIECE_BYTES = 64 * 1024
-"""Written at once; the next piece waits until the client has taken most of those before."""
+"""Size of one write. The next piece waits until the client has read most of the previous ones."""
 
 
 class PiecePayload(Payload):
-    """Content as aiohttp sends a body, with its length. It is let go once it was sent: a connection keeps its last answer while it is idle.
+    """Content that aiohttp sends as a body with its length. It is released once it is sent, because an idle connection keeps its last
+    response.
 
-    held -- what the content takes of budgets, given back with it.
+    reservations -- memory reserved for the content, released with it.
     """
 
     _value: Content
 
-    def __init__(self, value: Content, *held: HeldContent | HeldBytes) -> None:
+    def __init__(self, value: Content, *reservations: ContentReservation | Reservation) -> None:
         super().__init__(value, content_type="application/json")
         self._size = len(value)
-        self._held = held
+        self._reservations = reservations
 
     def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
         return joined(self._value).decode(encoding, errors)
@@ -36,13 +37,13 @@ class PiecePayload(Payload):
             for piece in _pieces(self._value):
                 await writer.write(piece)
         except ConnectionError as error:
-            # Frames behind here hold the error and the piece: a cycle that would keep the content until a collection.
+            # Outer frames refer to the error and the piece: a reference cycle that would keep the content until a garbage collection.
             error.__traceback__ = None
             raise
         finally:
             self._value = b""
-            for held in self._held:
-                held.release()
+            for reservations in self._reservations:
+                reservations.release()
 
 
 def _pieces(content: Content) -> Iterator[bytes]:
@@ -51,7 +52,7 @@ def _pieces(content: Content) -> Iterator[bytes]:
 
 
 def cut(whole: bytes | memoryview) -> Iterator[bytes]:
-    """Copies of at most PIECE_BYTES: a socket that takes nothing keeps what was written to it, and by a view it would keep all."""
+    """Copies of at most PIECE_BYTES. A socket keeps what it cannot send; a view would keep the whole content."""
     view = memoryview(whole)
     for start in range(0, len(view), PIECE_BYTES):
         yield bytes(view[start : start + PIECE_BYTES])

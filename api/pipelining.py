@@ -1,21 +1,21 @@
-"""Serializes requests that clients send without waiting for answers, so that they do not delay other clients."""
+"""Delays requests that a client sent without waiting for the previous response, so that they do not delay other clients."""
 
 import asyncio
 from collections import deque
 
 
 class PipelinedRequests:
-    """Those of one server that wait behind an earlier request of their connection.
+    """The requests of one server that wait behind an earlier request of their connection.
 
-    Each takes several turns of the event loop. Were they all begun as soon as the answer before is sent, whoever waits for an answer that
-    takes ten turns would wait for ten requests of every connection.
+    A request takes several turns of the event loop. If each began right after the previous one, another client's request of ten turns would
+    wait for ten requests of every pipelining connection.
     """
 
     def __init__(self) -> None:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def turn(self) -> None:
-        """Waits until this connection may begin its next request: one connection may in each turn of the event loop."""
+        """Waits until this connection may begin its next request. One connection may begin per turn of the event loop."""
         loop = asyncio.get_running_loop()
         admitted: asyncio.Future[None] = loop.create_future()
         if not self._waiting:

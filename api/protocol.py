@@ -22,7 +22,7 @@ from .errors import ChunksTooSmall, error_response
 from .origins import ORIGIN_RULES
 from .pipelining import PipelinedRequests
 from .request_ids import request_id_of, set_response_headers
-from .request_metrics import REQUEST_FIGURES
+from .request_metrics import REQUEST_METRICS
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.api")
 
@@ -47,7 +47,6 @@ class EdgeProtocol(web.RequestHandler):
     """
 
     __slots__ = (
-        "_answer",
         "_body_bytes",
         "_body_refused",
         "_drained",
@@ -57,6 +56,7 @@ class EdgeProtocol(web.RequestHandler):
         "_opened",
         "_pipelined",
         "_refused",
+        "_response_writer",
         "idle_since",
     )
 
@@ -68,7 +68,7 @@ class EdgeProtocol(web.RequestHandler):
         self.idle_since = 0.0
         self._last_body: StreamReader = EMPTY_PAYLOAD
         self._opened: asyncio.Transport | None = None
-        self._answer: AbstractStreamWriter | None = None
+        self._response_writer: AbstractStreamWriter | None = None
         self._refused = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -77,10 +77,15 @@ class EdgeProtocol(web.RequestHandler):
         self.idle_since = asyncio.get_running_loop().time()
         super().connection_made(transport)
 
+    async def start(self) -> None:
+        # A connection that was refused at once is lost before this task begins. aiohttp's own method would fail, with a trace for each.
+        if self._manager is not None:
+            await super().start()
+
     def connection_lost(self, exc: BaseException | None) -> None:
         super().connection_lost(exc)
         # These refer to the connection. The reference cycles would keep its buffers until a garbage collection.
-        self._opened = self._answer = None
+        self._opened = self._response_writer = None
         self._last_body = EMPTY_PAYLOAD
         self._messages.clear()
 
@@ -143,7 +148,7 @@ class EdgeProtocol(web.RequestHandler):
     def awaited(self) -> Awaited | None:
         unsent = 0 if self._opened is None else self._opened.get_write_buffer_size()
         if unsent:
-            return "answer", self._drained, unsent
+            return "response", self._drained, unsent
         if self._request_in_progress:
             body = self._last_body
             # While reading is paused, the server is the one that is slow.
@@ -154,16 +159,16 @@ class EdgeProtocol(web.RequestHandler):
         # Single bytes of a head do not count as progress: the whole head must arrive in time.
         return ("head",) if self._head_bytes else ("request",)
 
-    def answer_bytes_taken(self) -> int | None:
+    def response_bytes_taken(self) -> int | None:
         unsent = 0 if self._opened is None else self._opened.get_write_buffer_size()
-        return self._answer.output_size - unsent if unsent and self._answer is not None else None
+        return self._response_writer.output_size - unsent if unsent and self._response_writer is not None else None
 
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
         # Event streams write their response before this call, so their rate is not measured.
         if self._opened is not None:
-            self._answer = request.writer
+            self._response_writer = request.writer
         if self._body_refused and not resp.prepared:
             resp.force_close()
         finished = await super().finish_response(request, resp, start_time)
@@ -189,11 +194,11 @@ class EdgeProtocol(web.RequestHandler):
         self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
     ) -> web.StreamResponse:
         if request.writer.output_size > 0:
-            raise ConnectionError("an answer is on its way already")
+            raise ConnectionError("a response has already started")
         request_id = request_id_of(None)
         refusal: CatalogError
         if status < 500:
-            refusal = BadRequest("The request is not well-formed HTTP, or its line or a header is too long")
+            refusal = BadRequest("The request is not well-formed HTTP, or its request line or a header is too long")
             _log.info("request_malformed", request_id=request_id, error=type(exc).__name__)
         else:
             refusal = InternalError()
@@ -205,8 +210,8 @@ class EdgeProtocol(web.RequestHandler):
 
 
 class _EdgeServer(web.Server):
-    def __init__(self, answer: Any, connections_open: Connections, *, request_factory: Any, **settings: Any) -> None:
-        super().__init__(answer, request_factory=request_factory)
+    def __init__(self, handler: Any, connections_open: Connections, *, request_factory: Any, **settings: Any) -> None:
+        super().__init__(handler, request_factory=request_factory)
         self._settings, self._pipelined, self.connections_open = settings, PipelinedRequests(), connections_open
 
     def __call__(self) -> web.RequestHandler:
@@ -254,8 +259,8 @@ class EdgeRunner(web.AppRunner):
 
     async def _make_server(self) -> web.Server:
         server: Any = await super()._make_server()
-        edge = Edge(self._handler, self.app[REQUEST_FIGURES], self.draining, self.app[ORIGIN_RULES])
+        edge = Edge(self._handler, self.app[REQUEST_METRICS], self.draining, self.app[ORIGIN_RULES])
         # The application's request_factory makes web.Request objects; the server's default would make web.BaseRequest.
-        edge_server = _EdgeServer(edge.answer, self.connections, request_factory=server.request_factory, **self._settings)
+        edge_server = _EdgeServer(edge.handle, self.connections, request_factory=server.request_factory, **self._settings)
         self.connections.start()
         return edge_server

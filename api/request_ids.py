@@ -15,7 +15,7 @@ _TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})(?P<trace_id>[0-9a-f]{32}
 _CHARACTERS = frozenset(string.ascii_letters + string.digits + "-_.:")
 
 
-def sane_or_none(text: str | None) -> str | None:
+def safe_text_or_none(text: str | None) -> str | None:
     """`text` if it contains only letters, digits and `-_.:`, so that it cannot forge a log line, header or event."""
     return text if text and len(text) <= _LENGTH_MAX and _CHARACTERS.issuperset(text) else None
 
@@ -27,8 +27,8 @@ def trace_id_or_none(traceparent: str | None) -> str | None:
 
 
 def request_id_of(header: str | None) -> str:
-    """The client's own id if `sane_or_none` accepts it, else a new UUIDv7."""
-    return sane_or_none(header) or str(uuid_utils.uuid7())
+    """The client's own id if `safe_text_or_none` accepts it, else a new UUIDv7."""
+    return safe_text_or_none(header) or str(uuid_utils.uuid7())
 
 
 def set_response_headers(response: web.StreamResponse, request_id: str) -> None:

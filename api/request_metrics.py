@@ -27,18 +27,18 @@ class Durations:
 class RequestMetrics:
     """Responses by operation and status, durations by operation, and errors by Iceberg type, since the process started."""
 
-    answers: Counter[tuple[str, int]] = field(default_factory=Counter)
+    responses: Counter[tuple[str, int]] = field(default_factory=Counter)
     durations: dict[str, Durations] = field(default_factory=dict)
     refusals: Counter[str] = field(default_factory=Counter)
 
     def add(self, operation: str | None, status: int, seconds: float) -> None:
         """`operation` is None if no operation has the path."""
         name = operation or "none"
-        self.answers[name, status] += 1
+        self.responses[name, status] += 1
         durations = self.durations.get(name)
         if durations is None:
             durations = self.durations[name] = Durations()
         durations.add(seconds)
 
 
-REQUEST_FIGURES: web.AppKey[RequestMetrics] = web.AppKey("request_metrics", RequestMetrics)
+REQUEST_METRICS: web.AppKey[RequestMetrics] = web.AppKey("request_metrics", RequestMetrics)

@@ -64,7 +64,7 @@ class _Node:
             self.placeholder = (segment[1:-1], _Node())
         name, node = self.placeholder
         if name != segment[1:-1]:
-            raise ValueError(f"One segment is called {name} and {segment[1:-1]}")
+            raise ValueError(f"A path segment has two names, {name} and {segment[1:-1]}")
         return node
 
 
@@ -104,7 +104,7 @@ class Routes:
             node = node.extended(segment)
         for method in (operation.method, "HEAD") if operation.head else (operation.method,):
             if node.operations.setdefault(method, operation) is not operation:
-                raise ValueError(f"Two operations are {method} {path}")
+                raise ValueError(f"Two operations have the route {method} {path}")
 
     def find(self, method: str, path: str) -> tuple[Operation, Mapping[str, str]]:
         """The operation, and the encoded path segments by placeholder. `path` is percent-encoded and has no query.
@@ -130,4 +130,4 @@ class Routes:
 
 
 def _no_such_address(path: str) -> NotFound:
-    return NotFound(f"No such address: {path[:_PATH_SHOWN_LENGTH_MAX]}")
+    return NotFound(f"Path does not exist: {path[:_PATH_SHOWN_LENGTH_MAX]}")

@@ -8,8 +8,8 @@ from aiohttp import HttpVersion11, web
 
 from ..access.request_context import ANONYMOUS
 from ..domain.errors import BadRequest
-from .api_request import ANSWER_BUDGET, BODY_BUDGET, GZIP_CACHE, LARGE_ANSWERS, SEPARATOR, ApiRequest
-from .byte_budget import ByteBudget, LargeAnswers
+from .api_request import BODY_BUDGET, GZIP_CACHE, LARGE_RESPONSES, RESPONSE_BUDGET, SEPARATOR, ApiRequest
+from .byte_budget import ByteBudget, LargeResponses
 from .catalog import CATALOG, Catalog
 from .compression import GzipCache
 from .connections import Connections
@@ -22,7 +22,7 @@ from .operations import OPERATIONS
 from .origins import ORIGIN_RULES, OriginRules
 from .protocol import EdgeRunner
 from .request_ids import REQUEST_ID_HEADER, request_id_of, set_response_headers
-from .request_metrics import REQUEST_FIGURES, RequestMetrics
+from .request_metrics import REQUEST_METRICS, RequestMetrics
 from .routing import ROUTES, Operation, Routes
 
 _LINE_BYTES_MAX = 64 * 1024
@@ -35,7 +35,7 @@ _LINGERING_SECONDS = 2.0
 
 
 async def _accept_expectation(request: web.Request) -> web.StreamResponse | None:
-    """Answers `Expect: 100-continue`, and returns an error response for any other expectation."""
+    """Accepts `Expect: 100-continue`, and returns an error response for any other expectation."""
     if request.headers.get("Expect", "").lower() != "100-continue":
         refusal = error_response(BadRequest("Invalid header 'Expect': must be 100-continue"))
         set_response_headers(refusal, request_id_of(request.headers.get(REQUEST_ID_HEADER)))
@@ -53,7 +53,7 @@ def _serving(app: web.Application) -> Handler:
     It does not use aiohttp's router, which decodes the path before matching and costs a tenth of the time of a cached response.
     """
     authenticator = app[CATALOG].authenticator
-    routes, seconds_max, large_answers = app[ROUTES], app[CATALOG].limits.read_seconds_max, app[LARGE_ANSWERS]
+    routes, seconds_max, large_responses = app[ROUTES], app[CATALOG].limits.read_seconds_max, app[LARGE_RESPONSES]
 
     async def serve(request: web.Request) -> web.StreamResponse:
         if "Expect" in request.headers:
@@ -66,9 +66,9 @@ def _serving(app: web.Application) -> Handler:
         call = ApiRequest(app, request, principal, operation, segments)
         if operation.mutates:
             return await operation.handler(call)
-        if operation.method == "GET" and not operation.waits and len(large_answers):
+        if operation.method == "GET" and not operation.waits and len(large_responses):
             # GET only: the path of a POST does not identify its response.
-            call.expected = large_answers.expect(call.asked_for)
+            call.expected = large_responses.expect(call.response_key)
         try:
             async with asyncio.timeout(None if operation.waits else seconds_max):
                 return await operation.handler(call)
@@ -100,10 +100,10 @@ def build_app(
     app[SEPARATOR] = namespace_separator
     app[ORIGIN_RULES] = OriginRules() if origin_rules is None else origin_rules
     app[GZIP_CACHE] = GzipCache(catalog.limits)
-    app[BODY_BUDGET] = ByteBudget("Request bodies", catalog.limits.body_bytes_held_max)
-    answers = app[ANSWER_BUDGET] = ByteBudget("Answers", catalog.limits.answer_bytes_held_max)
-    app[LARGE_ANSWERS] = LargeAnswers(answers)
-    app[REQUEST_FIGURES] = RequestMetrics()
+    app[BODY_BUDGET] = ByteBudget("request bodies", catalog.limits.body_bytes_held_max)
+    responses = app[RESPONSE_BUDGET] = ByteBudget("responses", catalog.limits.response_bytes_held_max)
+    app[LARGE_RESPONSES] = LargeResponses(responses)
+    app[REQUEST_METRICS] = RequestMetrics()
     app[LARGE_EVENTS] = LargeEvents()
     app[ROUTES] = Routes(operations)
     app.on_shutdown.append(_end_event_streams)
@@ -124,13 +124,13 @@ def build_runner(app: web.Application) -> EdgeRunner:
 def build_edge_runner(app: web.Application, limits: ApiLimits, handler: Handler) -> EdgeRunner:
     """The runner of `handler` behind the edge: limited line lengths, no access log of aiohttp, bodies not decompressed.
 
-    app -- has ORIGIN_RULES and REQUEST_FIGURES; its router is not used.
+    app -- has ORIGIN_RULES and REQUEST_METRICS; its router is not used.
     """
     check_http_parser()
     return EdgeRunner(
         app,
         handler,
-        Connections(limits.connections_max, limits.stall_seconds_max, limits.answer_rate_min),
+        Connections(limits.connections_max, limits.stall_seconds_max, limits.response_rate_min),
         access_log=None,
         auto_decompress=False,
         max_line_size=_LINE_BYTES_MAX,

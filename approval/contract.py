@@ -20,9 +20,9 @@ class Allow:
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """The change is refused; the client receives `reason`.
+    """The change is refused, and the client receives `reason`.
 
-    invalid -- the request itself is wrong, whatever the state: the answer is 400 instead of a conflict.
+    invalid -- the request itself is wrong in every state: the status is 400 instead of that of a conflict.
     """
 
     reason: str

@@ -1,4 +1,4 @@
-"""Asks all hooks that a change concerns. A refusal wins over a hold, a hold over allowing."""
+"""Asks all hooks that match a change. A refusal takes precedence over a hold, and a hold over an allow."""
 
 import asyncio
 import math
@@ -35,9 +35,9 @@ RefusalStatus = Literal[409, 403]
 
 @dataclass(frozen=True, slots=True)
 class HookFilter:
-    """Which changes a hook is asked about; empty members let everything through.
+    """The changes that a hook reviews. An empty field matches all.
 
-    operations -- operationIds. scope -- of namespaces, a change is meant that touches one of them before or after.
+    operations -- operationIds. scope -- matches a change that affects one of its namespaces before or after.
     """
 
     operations: frozenset[str] = frozenset()
@@ -45,7 +45,7 @@ class HookFilter:
 
     @classmethod
     def parse(cls, operations: Sequence[str], warehouses: Sequence[str], namespaces: Sequence[str]) -> "HookFilter":
-        """Raises FilterError for a pattern of operations that matches none, and for a name that is blank or a pattern."""
+        """Raises FilterError for an operation pattern that matches no operation, and for an invalid warehouse or namespace name."""
         return cls(kinds_like(operations, REVIEWED_OPERATIONS, "operations"), ScopeFilter.parse(warehouses, namespaces))
 
     def matches(self, change: ProposedChange) -> bool:
@@ -60,10 +60,10 @@ class HookFilter:
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredHook:
-    """A hook under its name in the settings.
+    """A hook with its name in the settings.
 
-    on_failure -- what stands for a verdict that does not come: `refuse` answers 503, `allow` lets the change through.
-    refusal_status -- of the answer to what it refuses or holds: 409, or 403, which no engine tries again or takes for a name in use.
+    on_failure -- what happens if there is no verdict: `refuse` responds 503, `allow` allows the change.
+    refusal_status -- the status of refusals and holds: 409, or 403, which no engine retries or takes for an existing name.
     """
 
     name: str
@@ -76,14 +76,16 @@ class ConfiguredHook:
 
 @dataclass(slots=True)
 class ApprovalMetrics:
-    """Counts for the metrics: verdicts by (hook, `allow` `refuse` `hold` or `failure`), and the seconds they took by hook."""
+    """Counters for the metrics: verdicts by (hook, `allow` `refuse` `hold` or `failure`), and seconds by hook."""
 
     verdicts: Counter[tuple[str, str]] = field(default_factory=Counter)
     seconds: Counter[str] = field(default_factory=Counter)
 
 
 class PendingApproval(ChangeHeld, status=409, type="ChangeHeldException"):
-    """A hook holds the change: what its proposal will say. Never sent as it is: the proposal's id is missing."""
+    """Raised if a hook holds the change; it has the content of the proposal. It is never sent to a client, because the proposal has no id
+    yet.
+    """
 
     def __init__(self, hook: str, reason: str, expires_in_seconds: float, objects: list[Json], refusal_status: RefusalStatus) -> None:
         super().__init__(reason)
@@ -94,7 +96,7 @@ class PendingApproval(ChangeHeld, status=409, type="ChangeHeldException"):
 
 
 class Approval:
-    """The hooks of this process. Only asked where there are any."""
+    """The hooks of this process."""
 
     def __init__(self, hooks: Sequence[ConfiguredHook], connections: Connections) -> None:
         self.metrics = ApprovalMetrics()
@@ -102,66 +104,66 @@ class Approval:
         self._reader = ChangeReader(connections)
 
     async def review(self, context: RequestContext, warehouse: Warehouse, changes: Sequence[StreamChange]) -> Mapping[UUID, UUID]:
-        """Returns where the change may take effect: the namespaces that this rests on, by their newest events.
+        """Returns the namespaces whose properties the verdicts depend on, with their newest events.
 
-        Raises ChangeRefused, PendingApproval, or ApprovalUnavailable where a hook gave no verdict and its policy is to refuse.
+        Raises ChangeRefused, PendingApproval, or ApprovalUnavailable if a hook with `on_failure = refuse` gave no verdict.
         """
         if all(isinstance(change.after, ProposalState) for change in changes):
             return {}
-        rests_on: dict[UUID, UUID] = {}
-        change = await self._reader.read(context, warehouse, changes, rests_on)
-        asked = [hook for hook in self._hooks if hook.chosen.matches(change)]
-        if not asked:
+        dependencies: dict[UUID, UUID] = {}
+        change = await self._reader.read(context, warehouse, changes, dependencies)
+        hooks = [hook for hook in self._hooks if hook.chosen.matches(change)]
+        if not hooks:
             return {}
-        if len(asked) == 1:
-            answers = [await self._ask(asked[0], change)]
+        if len(hooks) == 1:
+            verdicts = [await self._ask(hooks[0], change)]
         else:
-            answers = await asyncio.gather(*(self._ask(hook, change) for hook in asked))
-        self._combine(change, [*zip(asked, answers, strict=True)], changes)
-        # Of its own: a hook whose time was up may read on.
-        return dict(rests_on)
+            verdicts = await asyncio.gather(*(self._ask(hook, change) for hook in hooks))
+        self._combine(change, [*zip(hooks, verdicts, strict=True)], changes)
+        # A copy, because a hook that timed out may still add to it.
+        return dict(dependencies)
 
     def _combine(
-        self, change: ProposedChange, answers: Sequence[tuple[ConfiguredHook, Verdict | CatalogError]], changes: Sequence[StreamChange]
+        self, change: ProposedChange, verdicts: Sequence[tuple[ConfiguredHook, Verdict | CatalogError]], changes: Sequence[StreamChange]
     ) -> None:
-        refusals = [(hook, answer.reason) for hook, answer in answers if isinstance(answer, Refuse)]
+        refusals = [(hook, verdict.reason) for hook, verdict in verdicts if isinstance(verdict, Refuse)]
         if refusals:
             status = _status([hook for hook, _ in refusals])
-            invalid = any(isinstance(answer, Refuse) and answer.invalid is True for _, answer in answers)
+            invalid = any(isinstance(verdict, Refuse) and verdict.invalid is True for _, verdict in verdicts)
             message = f"Refused by {_summary(refusals)}"
             raise ChangeInvalid(message) if invalid and status == 409 else _refusal(status, message)
-        for _, answer in answers:
-            if isinstance(answer, CatalogError):
-                raise answer
-        holds = [(hook, answer) for hook, answer in answers if isinstance(answer, Hold)]
+        for _, verdict in verdicts:
+            if isinstance(verdict, CatalogError):
+                raise verdict
+        holds = [(hook, verdict) for hook, verdict in verdicts if isinstance(verdict, Hold)]
         if not holds or change.approves is not None:
             return
         reasons, status = [(hook, hold.reason) for hook, hold in holds], _status([hook for hook, _ in holds])
         if carries_files(changes):
-            why = "and a change that brings files cannot wait for approval"
-            raise _refusal(status, f"Refused because {_summary(reasons)} {why}")
+            why = "a change that adds files cannot wait for approval"
+            raise _refusal(status, f"Refused by {_summary(reasons)}; {why}")
         reason = holds[0][1].reason[:REASON_LENGTH_MAX] if len(holds) == 1 else _summary(reasons)
         objects = held_objects(change, changes)
         raise PendingApproval(holds[0][0].name, reason, min(hold.expires_in_seconds for _, hold in holds), objects, status)
 
     async def _ask(self, hook: ConfiguredHook, change: ProposedChange) -> Verdict | CatalogError:
-        """The hook's verdict, or what its policy makes of there being none."""
+        """The hook's verdict. If there is none, the result of its `on_failure`."""
         started = time.perf_counter()
         trace: BaseException | None = None
         task = asyncio.ensure_future(hook.hook.review(change))
         try:
-            # Not awaited once its time is up: a hook may take no notice of being cancelled.
+            # The task is not awaited after the timeout, because a hook may ignore its cancellation.
             await asyncio.wait({task}, timeout=hook.timeout_seconds)
             if not task.done():
                 failure = f"no verdict within {hook.timeout_seconds:g} seconds"
                 task.add_done_callback(_forget)
             elif (error := task.exception()) is not None:
                 failure = _failure(error)
-                # What a plug-in says of itself stands in its trace alone, where secrets are blanked.
+                # The text of a plug-in's error is logged only in the trace, where secrets are redacted.
                 trace = None if isinstance(error, NoVerdictError) else error
             else:
                 verdict = task.result()
-                failure = _why_no_verdict(verdict)
+                failure = _invalid_verdict(verdict)
                 if not failure:
                     self._count(hook, type(verdict).__name__.lower(), started)
                     return verdict
@@ -179,7 +181,7 @@ class Approval:
         )  # fmt: skip
         if hook.on_failure == "allow":
             return ALLOW
-        return ApprovalUnavailable(f"The approval hook {hook.name} gave no verdict; nothing was changed")
+        return ApprovalUnavailable(f"The approval hook {hook.name} returned no verdict; nothing was changed")
 
     def _count(self, hook: ConfiguredHook, what: str, started: float) -> None:
         self.metrics.verdicts[hook.name, what] += 1
@@ -198,8 +200,8 @@ def _refusal(status: RefusalStatus, message: str) -> ChangeRefused:
     return ChangeForbidden(message) if status == 403 else ChangeRefused(message)
 
 
-def _why_no_verdict(verdict: object) -> str:
-    """Empty where it is one: what a plug-in returns is not to be trusted to be what it says."""
+def _invalid_verdict(verdict: object) -> str:
+    """Why the returned object is not a valid verdict; empty if it is one. Plug-ins may return anything."""
     match verdict:
         case Allow():
             return ""
@@ -226,11 +228,11 @@ def _is_reason(reason: object) -> bool:
 
 
 def _failure(error: BaseException) -> str:
-    """A NoVerdictError's words are written to be shown; those of any other error may hold what a hook was given."""
+    """The text of a NoVerdictError is meant to be logged. The text of any other error may contain data of the change."""
     return str(error)[:_ERROR_LENGTH_MAX] if isinstance(error, NoVerdictError) else client_error_text(error)
 
 
 def _forget(task: "asyncio.Future[Verdict]") -> None:
-    """What it still says is heard by nobody."""
+    """Retrieves the exception of an abandoned task, so that asyncio does not log it."""
     if not task.cancelled():
         task.exception()

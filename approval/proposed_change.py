@@ -21,8 +21,8 @@ from ..domain.warehouse import WarehouseState
 from ..projections import names, namespaces
 from .contract import ObjectChange, ObjectKind, ProposedChange
 
-NAMESPACES_KNOWN_MAX = 10_000
-# Updates that name files an engine wrote: on a refusal it deletes them, so that nothing could be approved later.
+NAMESPACES_CACHED_MAX = 10_000
+# Updates that name files written by the client. A client deletes these files on a refusal, so a proposal could not be applied later.
 _ACTIONS_WITH_FILES = frozenset({"add-snapshot", "set-statistics", "set-partition-statistics"})
 
 Connections = Callable[[], AbstractAsyncContextManager[Connection]]
@@ -30,18 +30,18 @@ Levels = tuple[str, ...]
 
 
 class ChangeReader:
-    """Makes proposed changes of what commands decided. Namespaces are never renamed, so what leads to one is read once."""
+    """Builds a proposed change from what a command decided. Parents of a namespace are read once, because namespaces are never renamed."""
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
-        self._known: LRUCache[UUID, Levels] = LRUCache(NAMESPACES_KNOWN_MAX)
+        self._cache: LRUCache[UUID, Levels] = LRUCache(NAMESPACES_CACHED_MAX)
 
     async def read(
-        self, context: RequestContext, warehouse: Warehouse, changes: Sequence[StreamChange], rests_on: dict[UUID, UUID]
+        self, context: RequestContext, warehouse: Warehouse, changes: Sequence[StreamChange], dependencies: dict[UUID, UUID]
     ) -> ProposedChange:
-        """Raises ServiceUnavailable where names cannot be read.
+        """Raises ServiceUnavailable if names cannot be read.
 
-        rests_on -- takes the namespaces whose properties are asked for, with their newest events as of the first time.
+        dependencies -- receives the namespaces whose properties a hook reads, with their newest events at the first read.
         """
         objects = [await self._object(warehouse, change) for change in changes if not isinstance(change.after, ProposalState)]
 
@@ -50,7 +50,7 @@ class ChangeReader:
             async with self._connections() as connection:
                 found = await namespaces.read_declared(connection, warehouse.id, keys)
             for each in found:
-                rests_on.setdefault(each.namespace_id, each.event_id)
+                dependencies.setdefault(each.namespace_id, each.event_id)
             return [orjson.loads(each.properties) for each in found]
 
         approved = context.approves
@@ -92,17 +92,17 @@ class ChangeReader:
     async def _levels(self, warehouse: Warehouse, namespace_id: UUID) -> Levels:
         if namespace_id == warehouse.id:
             return ()
-        known = self._known.get(namespace_id)
+        known = self._cache.get(namespace_id)
         if known is None:
             async with self._connections() as connection:
                 known = (await names.path_names(connection, namespace_id))[1:]
             if known:
-                self._known[namespace_id] = known
+                self._cache[namespace_id] = known
         return known
 
 
 def object_heads(changes: Sequence[StreamChange]) -> list[Json]:
-    """Which objects the changes are of, as a proposal keeps them: their newest events before the change, and what they lie in after it."""
+    """The objects of the changes as a proposal stores them: their newest events before the change, and their parents after it."""
     return [
         {
             "kind": _kind(each.after),
@@ -116,7 +116,7 @@ def object_heads(changes: Sequence[StreamChange]) -> list[Json]:
 
 
 def held_objects(change: ProposedChange, changes: Sequence[StreamChange]) -> list[Json]:
-    """The same with their names."""
+    """As `object_heads`, with the names of the objects."""
     names = [[*(each.name_before or each.name_after or ())] for each in change.objects]
     return [{**head, "name": name} for head, name in zip(object_heads(changes), names, strict=True)]
 
@@ -142,7 +142,7 @@ def _parent_id(state: State) -> str | None:
 
 
 def carries_files(changes: Sequence[StreamChange]) -> bool:
-    """Whether the change names files that whoever asked for it has written, and deletes on a refusal."""
+    """Whether the change refers to files that the client has written and deletes on a refusal."""
     return any(_carries_files(event) for change in changes for event in change.events)
 
 
@@ -158,7 +158,7 @@ def _carries_files(event: object) -> bool:
 
 
 def _present(state: State | None) -> State | None:
-    """None where there is no such thing in the catalog's names."""
+    """None if the object has no name in the catalog."""
     match state:
         case TableState() | ViewState() | NamespaceState():
             return state if state.status == "live" else None

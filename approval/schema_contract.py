@@ -1,10 +1,10 @@
-"""Schema contract: an approval hook that keeps tables of a namespace readable by whoever reads them now, where the namespace promises it.
+"""Schema contract: an approval hook that refuses or holds changes that break the schema of a table.
 
-A namespace declares the promise by its properties; those below it inherit each of them, and may say otherwise for themselves:
+A namespace declares the contract in its properties. Nested namespaces inherit each property and can override it:
 
     icecore.schema-contract            no-breaking-changes, or none
-    icecore.schema-contract-on-breach  refuse (where nothing is said), or hold: the change waits for approval
-    icecore.schema-contract-renames    refuse (where nothing is said), or allow: a column may get another name
+    icecore.schema-contract-on-breach  refuse (default), or hold: the change waits for approval
+    icecore.schema-contract-renames    refuse (default), or allow: columns can be renamed
 """
 
 import re
@@ -20,7 +20,7 @@ CONTRACT = "icecore.schema-contract"
 ON_BREACH = "icecore.schema-contract-on-breach"
 RENAMES = "icecore.schema-contract-renames"
 HOLD_SECONDS_DEFAULT = 7 * 24 * 3600.0
-BREACHES_TOLD_MAX = 10
+BREACHES_LISTED_MAX = 10
 
 _VALUES = {
     CONTRACT: ("no-breaking-changes", "none"),
@@ -28,13 +28,13 @@ _VALUES = {
     RENAMES: ("refuse", "allow"),
 }
 _DECIMAL = re.compile(r"^decimal\((\d+),\s*(\d+)\)$")
-# What the table spec allows a column to be widened to, decimals apart ("Schema Evolution").
+# Type promotions of the table spec ("Schema Evolution"), without decimals.
 _PROMOTIONS = frozenset({("int", "long"), ("float", "double"), ("date", "timestamp"), ("date", "timestamp_ns")})
 
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """What holds for a namespace."""
+    """The contract of a namespace."""
 
     binding: bool
     hold: bool
@@ -42,7 +42,9 @@ class Contract:
 
     @classmethod
     def of(cls, declared: Sequence[Mapping[str, str]]) -> "Contract":
-        """Of what is declared from the outermost namespace on: the innermost word counts. ValueError for a word nobody knows."""
+        """The contract from the properties of the namespaces, outermost first. The innermost value counts. Raises ValueError for an unknown
+        value.
+        """
         said = {name: properties[name] for properties in declared for name in _VALUES if name in properties}
         for name, value in said.items():
             check_word(name, value)
@@ -55,14 +57,14 @@ def check_word(name: str, value: str) -> None:
 
 
 class SchemaContract:
-    """The hook. Option `hold_seconds`: how long a change that is held may be approved."""
+    """The hook. Option `hold_seconds`: how long a held change can be approved."""
 
     never_blocks = True
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         unknown = sorted(set(options) - {"hold_seconds"})
         if unknown:
-            raise ValueError(f"schema-contract has no option {unknown[0]}; it has hold_seconds")
+            raise ValueError(f"unknown option {unknown[0]} of schema-contract: its only option is hold_seconds")
         self._hold_seconds = float(options.get("hold_seconds", HOLD_SECONDS_DEFAULT))
         if not self._hold_seconds > 0:
             raise ValueError("hold_seconds must be more than 0")
@@ -82,7 +84,7 @@ class SchemaContract:
             try:
                 contract = Contract.of(await change.namespace_properties(changed.name_after[:-1]))
             except ValueError as error:
-                # Whoever declared it meant a promise: it is kept until it can be read.
+                # A contract that cannot be parsed still refuses changes until it is corrected.
                 refused.append(str(error))
                 continue
             if contract.binding:
@@ -94,15 +96,15 @@ class SchemaContract:
 
 
 def breaches(before: Json, after: Json, *, renames: bool, by_name: bool = False) -> list[str]:
-    """What readers of `before` do not find in `after`, in words; empty where they find it all.
+    """The breaking changes from `before` to `after`, as texts; empty if there are none.
 
-    renames -- whether a column may get another name. by_name -- the ids of the two mean different things: names are compared instead.
+    renames -- columns can be renamed. by_name -- columns are matched by name, because the ids of the two schemas are unrelated.
     """
     return [*_breaches(_Columns(before, by_name=by_name), _Columns(after, by_name=by_name), renames=renames or by_name)]
 
 
 class _Columns:
-    """The columns of a schema, nested ones too, by what they are recognised by: their ids, or their full names."""
+    """The columns of a schema, nested ones included, by id or by full name."""
 
     def __init__(self, schema: Json, *, by_name: bool) -> None:
         index = SchemaIndex(schema)
@@ -117,7 +119,7 @@ def _breaches(before: _Columns, after: _Columns, *, renames: bool) -> Iterator[s
     for key, field in before.fields.items():
         parent = before.parents.get(key)
         if key not in after.fields:
-            # Of a nested column that goes with the one around it, the outer one is named.
+            # If a nested column is dropped with its parent, only the parent is listed.
             if parent is None or parent in after.fields:
                 yield f"column {before.names[key]} is dropped"
             continue
@@ -131,7 +133,7 @@ def _breaches(before: _Columns, after: _Columns, *, renames: bool) -> Iterator[s
             yield f"column {after.names[key]} is added as required without a default for existing rows"
     for key in sorted(before.identifiers - after.identifiers, key=str):
         if key in after.fields:
-            yield f"column {before.names[key]} is not an identifier field any more"
+            yield f"column {before.names[key]} is no longer an identifier field"
 
 
 def _changed(name: str, before: Json, after: Json, *, renames: bool) -> Iterator[str]:
@@ -145,12 +147,12 @@ def _changed(name: str, before: Json, after: Json, *, renames: bool) -> Iterator
 
 
 def _kind(type_: str | Json) -> str:
-    """A primitive type's name, or which nested type it is: what lies inside has ids of its own."""
+    """A primitive type's name, or `struct`, `list` or `map`. The columns inside have their own ids and are compared separately."""
     return type_ if isinstance(type_, str) else str(type_["type"])
 
 
 def _widens(old: str, new: str) -> bool:
-    # A column of type unknown holds nothing but nulls.
+    # A column of type unknown contains only nulls.
     if old == "unknown" or (old, new) in _PROMOTIONS:
         return True
     before, after = _DECIMAL.match(old), _DECIMAL.match(new)
@@ -158,7 +160,7 @@ def _widens(old: str, new: str) -> bool:
 
 
 def _schemas(changed: ObjectChange) -> tuple[Json, Json] | None:
-    """A table's current schemas before and after, where they differ; None for everything else."""
+    """The table's current schemas before and after; None if they are equal or the object is not a table."""
     if changed.kind != "table" or changed.before is None or changed.after is None:
         return None
     before, after = _current(changed.before), _current(changed.after)
@@ -172,14 +174,14 @@ def _current(document: Json) -> Json:
 
 
 def _is_another_table(changed: ObjectChange) -> bool:
-    """A registered file may be of another table, whose ids count other columns."""
+    """Whether a registration replaced the table with another one, whose column ids are unrelated."""
     assert changed.before is not None
     assert changed.after is not None
     return bool(changed.before["table-uuid"] != changed.after["table-uuid"])
 
 
 def _unreadable(changed: ObjectChange) -> Iterator[str]:
-    """What a namespace is about to declare and nobody could read."""
+    """Invalid values of the properties that a namespace change sets."""
     declared = {} if changed.after is None else changed.after["properties"]
     before = {} if changed.before is None else changed.before["properties"]
     for name in _VALUES:
@@ -192,5 +194,5 @@ def _unreadable(changed: ObjectChange) -> Iterator[str]:
 
 
 def _summary(found: Sequence[str]) -> str:
-    more = f"; and {len(found) - BREACHES_TOLD_MAX} more" if len(found) > BREACHES_TOLD_MAX else ""
-    return "; ".join(found[:BREACHES_TOLD_MAX]) + more
+    more = f"; and {len(found) - BREACHES_LISTED_MAX} more" if len(found) > BREACHES_LISTED_MAX else ""
+    return "; ".join(found[:BREACHES_LISTED_MAX]) + more

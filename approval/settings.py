@@ -10,16 +10,16 @@ from .hooks import HookFilter
 
 
 def _number(value: Any) -> Any:
-    """The environment writes a number as text."""
+    """The number of a text, because the environment has only texts."""
     return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
 
 
 class _Hook(BaseModel):
-    """What every hook has.
+    """Settings of every hook.
 
-    operations, warehouses, namespaces -- which changes it is asked about; none named: all.
-    on_failure -- what stands for a verdict that does not come in time or cannot be read.
-    refusal_status -- of the answer to what it refuses or holds.
+    operations, warehouses, namespaces -- which changes the hook reviews; empty: all.
+    on_failure -- what happens without a valid verdict in time.
+    refusal_status -- the status of refusals and holds.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
@@ -40,13 +40,13 @@ class _Hook(BaseModel):
         return HookFilter.parse(self.operations, self.warehouses, self.namespaces)
 
     def to_json(self) -> dict[str, Any]:
-        """Every value, secrets in the clear: for a pipe to a process of ours, never for a file or a log."""
+        """All values, with secrets in clear text. Only for a pipe to a child process."""
         plain: dict[str, Any] = revealed({name: value for name, value in self if value is not None})
         return plain
 
 
 class PluginHook(_Hook):
-    """Python code, found by its entry point in the group `icecore.approval_hooks` and called with `options` once at the start."""
+    """A plug-in: a Python callable of the entry point group `icecore.approval_hooks`. It is called once at the start with `options`."""
 
     type: Literal["plugin"]
     plugin: str = Field(min_length=1)
@@ -54,11 +54,11 @@ class PluginHook(_Hook):
 
 
 class WebhookHook(WebhookSettings, _Hook):
-    """An HTTP endpoint that is sent each change by POST, signed as Standard Webhooks says, and answers with its verdict."""
+    """An HTTP endpoint. Each change is sent to it by POST, signed as Standard Webhooks specifies, and its response is the verdict."""
 
     type: Literal["webhook"]
 
 
 HookSettings = Annotated[PluginHook | WebhookHook, Field(discriminator="type")]
 HOOK_FIELDS: frozenset[str] = frozenset().union(*(hook.model_fields for hook in (PluginHook, WebhookHook)))
-"""Every name a hook's setting may have."""
+"""All settings of hooks."""

@@ -1,4 +1,4 @@
-"""An approval hook that is an HTTP endpoint: it receives the signed change and answers with a verdict as JSON."""
+"""An approval hook that is an HTTP endpoint: it receives the signed change and returns a verdict as JSON."""
 
 import ssl
 import time
@@ -14,17 +14,17 @@ from ..publishers.webhook import signature, signing_key
 from .contract import ALLOW, Hold, NoVerdictError, ObjectChange, ProposedChange, Refuse, Verdict
 from .settings import WebhookHook
 
-ANSWER_BYTES_MAX = 64 * 1024
-# What grows with a table's history and is no part of what a change is judged by; snapshots that are new are sent beside the documents.
+RESPONSE_BYTES_MAX = 64 * 1024
+# Members that grow with a table's history. New snapshots are sent separately.
 _HISTORY = frozenset({"snapshots", "snapshot-log", "metadata-log", "statistics", "partition-statistics"})
 
 
 class InvalidVerdictError(NoVerdictError):
-    """The endpoint answered something that is no verdict."""
+    """The response is not a valid verdict."""
 
 
 class ApprovalWebhook:
-    """One endpoint; open it before it is asked. Its timeout is the caller's."""
+    """The client of one webhook. It must be opened first. The caller sets the timeout."""
 
     def __init__(self, settings: WebhookHook) -> None:
         self._settings = settings
@@ -44,27 +44,31 @@ class ApprovalWebhook:
             await self._session.close()
 
     async def review(self, change: ProposedChange) -> Verdict:
-        """Raises for everything that is no verdict: any status but 200, a redirect, an answer over ANSWER_BYTES_MAX or of another form."""
+        """Raises an error if the status is not 200, or the response exceeds RESPONSE_BYTES_MAX or is not a valid verdict. Redirects are not
+        followed.
+        """
         assert self._session is not None
         message_id, body = str(uuid7()), orjson.dumps(await _message(change))
         headers = {"Content-Type": "application/json", **signature(self._key, message_id, int(time.time()), body)}
         try:
-            async with self._session.post(self._settings.url, data=body, headers=headers, allow_redirects=False) as answer:
-                if answer.status != 200:
-                    raise InvalidVerdictError(f"the endpoint answers {answer.status}")
-                return parse_verdict(await _read(answer.content))
+            async with self._session.post(self._settings.url, data=body, headers=headers, allow_redirects=False) as response:
+                if response.status != 200:
+                    raise InvalidVerdictError(f"the endpoint returned {response.status}")
+                return parse_verdict(await _read(response.content))
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
-            # Its text may hold the address with its secrets, headers, and what the endpoint answered.
-            raise NoVerdictError(f"the endpoint does not answer: {client_error_text(error, address_of(self._settings.url))}") from None
+            # The error's text may contain the URL with its secrets, headers, and the response.
+            raise NoVerdictError(f"the endpoint did not respond: {client_error_text(error, address_of(self._settings.url))}") from None
 
 
 def parse_verdict(body: bytes) -> Verdict:
-    """`{"verdict": "allow"}`, or `refuse` with `reason`, or `hold` with `reason` and `expires-in-seconds`; InvalidVerdictError."""
+    """Parses `{"verdict": "allow"}`, or `refuse` with `reason`, or `hold` with `reason` and `expires-in-seconds`. Raises
+    InvalidVerdictError.
+    """
     try:
-        answer = orjson.loads(body)
+        response = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise InvalidVerdictError("the endpoint's answer is not JSON") from error
-    match answer:
+        raise InvalidVerdictError("the endpoint's response is not JSON") from error
+    match response:
         case {"verdict": "allow"}:
             return ALLOW
         case {"verdict": "refuse", "reason": str(reason)}:
@@ -72,7 +76,7 @@ def parse_verdict(body: bytes) -> Verdict:
         case {"verdict": "hold", "reason": str(reason), "expires-in-seconds": int() | float() as seconds} if not isinstance(seconds, bool):
             return Hold(reason, seconds)
     raise InvalidVerdictError(
-        "the endpoint's answer is not a verdict (allow; refuse with a reason; hold with a reason and expires-in-seconds)"
+        "the endpoint's response is not a verdict (allow; refuse with a reason; hold with a reason and expires-in-seconds)"
     )
 
 
@@ -80,13 +84,13 @@ async def _read(content: aiohttp.StreamReader) -> bytes:
     body = bytearray()
     async for chunk in content.iter_any():
         body += chunk
-        if len(body) > ANSWER_BYTES_MAX:
-            raise InvalidVerdictError(f"the endpoint's answer is longer than {ANSWER_BYTES_MAX} bytes")
+        if len(body) > RESPONSE_BYTES_MAX:
+            raise InvalidVerdictError(f"the endpoint's response is longer than {RESPONSE_BYTES_MAX} bytes")
     return bytes(body)
 
 
 async def _message(change: ProposedChange) -> Json:
-    """The change as it is sent; docs/how-to/approval.md explains each member."""
+    """The change as JSON; docs/how-to/approval.md explains each member."""
     return {
         "operation": change.operation,
         "actor": change.actor,
@@ -98,7 +102,7 @@ async def _message(change: ProposedChange) -> Json:
 
 
 async def _object(change: ProposedChange, changed: ObjectChange) -> Json:
-    # Of the namespace it will be in: what is declared there is to hold afterwards.
+    # The properties of the namespace that contains the object after the change.
     namespaces = changed.namespaces
     return {
         "kind": changed.kind,

@@ -1,1 +1,1 @@
-"""Speed, measured: one module per claim, each beside an honest reference in the same run (README.md)."""
+"""Benchmarks: one module per claim, each with a reference in the same run (README.md)."""

@@ -1,4 +1,4 @@
-"""What an approval plug-in that allows costs a commit: one client on a table of its own, with the hook and without, in turns."""
+"""The cost of an approval plug-in that allows: commits of one client, with the hook and without, in turns."""
 
 import contextlib
 import secrets
@@ -11,7 +11,7 @@ from benchmarks.findings import Finding, Json, of_ratio
 from benchmarks.load_hot import summary
 from benchmarks.rest import RestCatalog
 
-# The contract that comes with Icecore, on a namespace that promises nothing: it looks at each commit and lets it through.
+# Icecore's schema contract on a namespace without a contract: it reviews every commit and allows it.
 HOOK = {"ICECORE_HOOKS__CONTRACT__TYPE": "plugin", "ICECORE_HOOKS__CONTRACT__PLUGIN": "schema-contract"}
 
 
@@ -24,7 +24,7 @@ def run(bench: Bench) -> list[Finding]:
             catalogs[variant] = opened.enter_context(contextlib.closing(service.catalog()))
         catalogs["without"].create_namespace(NAMESPACE)
         for catalog in catalogs.values():
-            one_client_block(bench, catalog)  # warm
+            one_client_block(bench, catalog)  # Warm-up.
         blocks = alternate(bench.rounds, {variant: partial(one_client_block, bench, catalog) for variant, catalog in catalogs.items()})
     times = {variant: [block["p50_ms"] for block in found] for variant, found in blocks.items()}
     found = ratio(times["with"], times["without"])

@@ -1,4 +1,4 @@
-"""When requests of a fixed-rate run are due: by a timer that does not wait for answers, so that a stall is counted in full."""
+"""When requests of a fixed-rate run are due. The timer does not wait for answers, so that a stall is counted in full."""
 
 import asyncio
 import ctypes
@@ -11,7 +11,9 @@ _NANOSECONDS = 1_000_000_000
 
 
 class Arrivals:
-    """`rate` arrivals a second for `seconds`, evenly: arrival i is due at started + i / rate, whatever became of those before."""
+    """`rate` arrivals per second for `seconds`, evenly spaced: arrival i is due at started + i / rate, whether or not earlier ones are
+    answered.
+    """
 
     def __init__(self, rate: float, seconds: float, started: float) -> None:
         assert rate > 0
@@ -25,7 +27,7 @@ class Arrivals:
         return self._next >= self.count
 
     def due(self, now: float) -> Iterator[float]:
-        """The times of the arrivals that are due by `now` and were not given before."""
+        """The times of the arrivals that are due by `now` and were not returned before."""
         while not self.finished:
             at = self.started + self._next / self.rate
             if at > now:
@@ -46,7 +48,7 @@ class _Interval(ctypes.Structure):
 
 
 class Ticker:
-    """Calls `tick` every `period` seconds: by a Linux timerfd, because event loops round their timers up to milliseconds."""
+    """Calls `tick` every `period` seconds. It uses a Linux timerfd, because event loops round their timers up to milliseconds."""
 
     def __init__(self, period: float, tick: Callable[[], None]) -> None:
         self._loop = asyncio.get_running_loop()
@@ -71,5 +73,5 @@ class Ticker:
 
 
 def clock() -> float:
-    """Seconds, monotonic; the clock of every measurement here."""
+    """Monotonic seconds, the clock of every measurement."""
     return time.perf_counter()

@@ -1,4 +1,4 @@
-"""A run of benchmarks: what claims share - the Postgres, the load generator, seeded databases, references and their recorded rates."""
+"""What the claims of a run share: Postgres, the load generator, seeded databases, references and their recorded rates."""
 
 import contextlib
 import secrets
@@ -29,18 +29,18 @@ HOT = "hot"
 LARGE = "large"
 LARGE_SNAPSHOTS = 1_000
 REFERENCE_BYTES = 4_096
-"""Of file and answer, where the rate of the reference for writes is recorded."""
+"""The bytes of the file and of the answer for which the reference's rate for writes is recorded."""
 
 
 class UnfitRunError(Exception):
-    """A measurement cannot be made here, or went wrong in a way that leaves no figure."""
+    """A measurement is impossible here, or failed without a figure."""
 
 
 @dataclass(slots=True)
 class Bench:
     """One run. `long`: the long form; `foreign`: another server to measure (--uri) instead of ours.
 
-    rounds, block_seconds -- what is compared runs `rounds` blocks of that length each, in turns.
+    rounds, block_seconds -- compared variants run `rounds` blocks of this length each, in turns.
     """
 
     cluster: Cluster
@@ -52,7 +52,7 @@ class Bench:
     profiles: Path | None = None
     _seeded: set[str] = field(default_factory=set)
 
-    # What is measured
+    # Servers and databases
 
     @contextlib.contextmanager
     def served(self, database: str, *, workers: int = 1, settings: dict[str, str] | None = None) -> Iterator[Service]:
@@ -68,7 +68,7 @@ class Bench:
 
     @contextlib.contextmanager
     def catalog(self, database: str, *, workers: int = 1) -> Iterator[RestCatalog]:
-        """The server this run measures: the other one, or ours with a local warehouse on a database of that name."""
+        """The server that this run measures: the foreign one, or ours with a local warehouse on a database of that name."""
         if self.foreign is not None:
             self.foreign.create_namespace(NAMESPACE)
             yield self.foreign
@@ -88,9 +88,9 @@ class Bench:
 
     @contextlib.contextmanager
     def many_tables(self, *, workers: int = 1, settings: dict[str, str] | None = None) -> Iterator[tuple[RestCatalog, int]]:
-        """A catalog with the tables `t0` …, `hot` (4 KB) and `large` (1,000 snapshots) in NAMESPACE, and how many of the first there are.
+        """A catalog with the tables `t0` …, `hot` (4 KB) and `large` (1,000 snapshots) in NAMESPACE, and the number of the `t` tables.
 
-        Another server gets a tenth of the tables: they are made one by one.
+        A foreign server gets a tenth of the tables, because they are created one by one.
         """
         if self.foreign is not None:
             count = MANY_TABLES // 10
@@ -118,7 +118,7 @@ class Bench:
         catalog.add_snapshots(NAMESPACE, LARGE, LARGE_SNAPSHOTS)
 
     def listed_database(self, count: int) -> str:
-        """The name of a database with `count` tables and no files behind them: reads do not touch the store."""
+        """The name of a database with `count` tables without files. Reads do not use the store."""
         name = f"listed_{count}"
         dsn = self.cluster.database(name)
         if name not in self._seeded:
@@ -141,7 +141,7 @@ class Bench:
         return self.read(catalog.address, template=template, count=count, seed=seed, headers=catalog.headers, **more)
 
     def read(self, address: tuple[str, int], **job: Any) -> Json:
-        """A block of reads; raises UnfitRunError where any answer was not a 200."""
+        """A block of reads. Raises UnfitRunError if an answer is not 200."""
         given = {"connections": READ_CONNECTIONS, "seconds": self.block_seconds, **job}
         result = self.client.do({"kind": "reads", "address": address, **given})
         if [*result["statuses"]] != ["200"] or result["lost"]:
@@ -176,7 +176,7 @@ class Bench:
 
     @contextlib.contextmanager
     def read_reference(self, body: bytes) -> Iterator[tuple[tuple[str, int], str]]:
-        """The reference for reads with that body; its address and the path to read."""
+        """The reference for reads of that body: its address and the path to read."""
         with reference_server(self.cluster, "read_server") as address:
             store_reference_body(self.cluster, "hot", body)
             yield address, "/bodies/hot"
@@ -187,7 +187,7 @@ class Bench:
             yield address
 
     def why_void(self, kind: str, rates: list[float]) -> str | None:
-        """Why a run does not count: its reference (`read` at 4 KB, `write` at REFERENCE_BYTES) is slower than it was recorded here."""
+        """Why a run is void: its reference (`read` at 4 KB, `write` at REFERENCE_BYTES) is slower than the recorded rate."""
         measured, recorded = median(rates), recorded_rate(kind)
         if recorded is None:
             return f"no rate of the {kind} reference is recorded for this machine class (it ran at {measured:,.0f}/s): run --record"
@@ -203,7 +203,7 @@ def recorded_rate(kind: str) -> float | None:
 
 
 def record_rates(measured: dict[str, float]) -> None:
-    """Writes the references' rates down for this machine class."""
+    """Records the references' rates for this machine class."""
     rates = orjson.loads(RATES.read_bytes()) if RATES.exists() else {}
     rates.setdefault(machine.machine_class(), {}).update({kind: round(rate) for kind, rate in measured.items()})
     RATES.write_bytes(orjson.dumps(rates, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS) + b"\n")

@@ -1,4 +1,4 @@
-"""Alternating blocks: what is compared runs in turns, because machines drift; the ratio comes with its interval."""
+"""Alternating blocks: compared variants run in turns, because the speed of machines varies. The ratio has a confidence interval."""
 
 import math
 import random
@@ -15,7 +15,7 @@ _RESAMPLES = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """The median of the rounds' ratios, and the interval that holds it in 95 of 100 resamplings of the rounds."""
+    """The median of the rounds' ratios, and the interval that contains it in 95 of 100 resamplings of the rounds."""
 
     value: float
     low: float
@@ -27,7 +27,7 @@ class Ratio:
 
 
 def alternate(rounds: int, variants: Mapping[str, Callable[[], T]]) -> dict[str, list[T]]:
-    """Runs each variant once per round, in an order that turns with the rounds; the results by variant, in rounds."""
+    """Runs each variant once per round, in an order that rotates with the rounds. Returns the results by variant, in rounds."""
     names = [*variants]
     results: dict[str, list[T]] = {name: [] for name in names}
     for number in range(rounds):
@@ -38,7 +38,7 @@ def alternate(rounds: int, variants: Mapping[str, Callable[[], T]]) -> dict[str,
 
 
 def ratio(figures: Sequence[float], reference: Sequence[float]) -> Ratio:
-    """Of two variants measured in the same rounds."""
+    """The ratio of two variants measured in the same rounds."""
     assert len(figures) == len(reference) > 0
     pairs = [figure / other for figure, other in zip(figures, reference, strict=True)]
     low, high = interval(pairs)
@@ -46,17 +46,17 @@ def ratio(figures: Sequence[float], reference: Sequence[float]) -> Ratio:
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:
-    """The bootstrap interval of the median; always the same for the same values."""
-    drawn = random.Random(len(values))  # not for secrets: the draw must repeat
+    """The bootstrap interval of the median. It is deterministic."""
+    drawn = random.Random(len(values))  # Not for secrets: the draw must be repeatable.
     medians = sorted(median(drawn.choices(values, k=len(values))) for _ in range(_RESAMPLES))
     cut = int(_RESAMPLES * (1 - CONFIDENCE) / 2)
     return medians[cut], medians[-1 - cut]
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The smallest value that at least `share` of all do not exceed."""
+    """The smallest value that is not exceeded by at least `share` of all values."""
     assert values, "there is no percentile of nothing"
     assert 0 < share <= 1
     ordered = sorted(values)
-    # A hair less, so that 0.95 of 100 is the 95th value and not, by rounding, the 96th.
+    # Slightly less, so that 0.95 of 100 is the 95th value and not, by rounding, the 96th.
     return ordered[max(math.ceil(share * len(ordered) - 1e-9), 1) - 1]

@@ -1,7 +1,7 @@
-"""Brokers as the benchmark of publishing sees them: where a sink tells, how much is there, and the client library's own maximum.
+"""Brokers for the benchmark of publishing: topics for sinks, the number of messages in them, and the client library's own maximum.
 
-Run as a process it is that maximum, told on standard input, answered on standard output: it reads what a sink told, and then
-publishes the same bodies under the same headers to a fresh place as fast as the library does.
+As a process, it measures that maximum. Jobs arrive on standard input, results go to standard output. It reads what a sink published, and
+then publishes the same bodies with the same headers to a new topic as fast as the library can.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ _FETCHED_AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What a sink published; `where`: the subject behind the place's own, or the key."""
+    """A message that a sink published. `where`: the subject below the stream's, or the key."""
 
     where: str
     body: bytes
@@ -40,22 +40,22 @@ class Message:
 
 
 class Place(Protocol):
-    """A stream or topic that may not be there yet."""
+    """A stream or topic, which may not exist yet."""
 
     def sink(self) -> Json:
-        """The settings of a sink that tells it."""
+        """The settings of a sink that publishes to it."""
 
     async def make(self) -> None:
-        """As the sink makes it where there is none; all who publish find one, so that none is timed while it is made."""
+        """Creates it as the sink would. Every publisher finds it, so that its creation is not measured."""
 
     def counting(self) -> AbstractAsyncContextManager[Callable[[], Awaitable[int]]]:
-        """Asks how many messages are there; what is in an open transaction counts."""
+        """A function that returns the number of messages; those of an open transaction count."""
 
     async def read(self, count: int) -> list[Message]:
         """The first messages."""
 
     async def publish(self, messages: list[Message]) -> None:
-        """The library's own maximum, until everything is kept."""
+        """Publishes as fast as the library can, and returns when everything is stored."""
 
 
 class NatsPlace:
@@ -113,7 +113,7 @@ class NatsPlace:
     async def publish(self, messages: list[Message]) -> None:
         client = await nats.connect(self._url)
         try:
-            # As many in flight as the sink has: the library holds back the next until one is answered.
+            # As many in flight as for the sink: the library waits with the next message until one is acknowledged.
             stream = client.jetstream(publish_async_max_pending=MESSAGES_IN_FLIGHT_MAX)
             answers = []
             for each in messages:
@@ -155,10 +155,10 @@ class KafkaPlace:
             try:
                 _, high = await asyncio.to_thread(consumer.get_watermark_offsets, partition, _ANSWER_SECONDS_MAX)
             except KafkaException as error:
-                if error.args[0].code() == KafkaError.NOT_LEADER_FOR_PARTITION:  # it was made just now
+                if error.args[0].code() == KafkaError.NOT_LEADER_FOR_PARTITION:  # It was created just now.
                     return 0
                 raise
-            # Behind each transaction stands its mark.
+            # Each transaction is followed by a control record.
             return int(high) - -(-int(high) // (EVENTS_PER_TRANSACTION + 1))
 
         try:
@@ -197,12 +197,13 @@ class KafkaPlace:
             producer.begin_transaction()
             for each in messages[start : start + EVENTS_PER_TRANSACTION]:
                 producer.produce(self._name, key=each.where, value=each.body, headers=list(each.headers.items()))
-            # The sink ends when everything is delivered: a commit waits for that too, and fails where anything was not.
+            # The sink's measurement ends when everything is delivered. A commit also waits for that, and fails if a message was not
+            # delivered.
             producer.commit_transaction(_ANSWER_SECONDS_MAX)
 
 
 def sink_settings(name: str, sink: Json) -> dict[str, str]:
-    """A sink of that name in the environment."""
+    """The environment variables of a sink with that name."""
     return {f"ICECORE_SINKS__{name.upper()}__{key.upper()}": str(value) for key, value in sink.items()}
 
 
@@ -210,7 +211,7 @@ PLACES: dict[str, Callable[[str, str], Place]] = {"nats": NatsPlace, "kafka": Ka
 
 
 class LibraryProcess(JobProcess):
-    """Publishes what a sink told, as fast as the client library does.
+    """Publishes a sink's messages as fast as the client library can.
 
     Its jobs: `read` a place (with `count`), or `publish` what was read to a place, each with `type`, `url` and `place`.
     """

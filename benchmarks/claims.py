@@ -1,11 +1,11 @@
-"""The claims in the order they are run; each is a module of this package with a `run(bench)` that gives its findings."""
+"""The claims in the order of a run. Each is a module of this package with a `run(bench)` that returns its findings."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """name -- of its module. over_http -- it can be measured on any Iceberg REST server. long_only -- not in the short form."""
+    """name -- of its module. over_http -- whether it can be measured on any Iceberg REST server. long_only -- not in the short form."""
 
     name: str
     text: str

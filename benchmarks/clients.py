@@ -1,7 +1,7 @@
-"""The load generator: a process of its own that does one job after another, told on its standard input, answered on its output.
+"""The load generator: a process that executes jobs from its standard input and writes results to its standard output.
 
-It keeps its connections from job to job, so that a block measures requests and nothing else. Closed loops measure throughput;
-`rate` makes a job an open loop, whose latencies count from the time a request was due.
+It keeps its connections between jobs, so that a block measures only requests. Closed loops measure throughput. With `rate`, a job is an
+open loop, whose latencies count from the time a request was due.
 """
 
 import asyncio
@@ -24,13 +24,13 @@ from benchmarks.writers import WRITERS, Writing
 
 Json = dict[str, Any]
 
-# Sent before they are due to be drawn: drawing a path costs as much as a tenth of a request.
+# Paths are drawn before the requests are due, because drawing one costs as much as a tenth of a request.
 _PATHS_DRAWN = 20_000
 QUANTILES = (0.5, 0.9, 0.99)
 
 
 class LoadGenerator:
-    """Does jobs; see `reads` and `writes` for what they say."""
+    """Executes jobs; `reads` and `writes` describe them."""
 
     def __init__(self) -> None:
         self._connections: dict[tuple[str, int], list[Connection]] = {}
@@ -40,9 +40,9 @@ class LoadGenerator:
         match job["kind"]:
             case "reads":
                 result = await self.reads(job)
-            case "told":
-                # Imported where it is asked for: the other claims need no broker's client.
-                from benchmarks.told import commits_and_events
+            case "published":
+                # Imported here, because other claims do not need a broker's client.
+                from benchmarks.published import commits_and_events
 
                 result = await commits_and_events(job, self.writes)
             case _:
@@ -54,7 +54,7 @@ class LoadGenerator:
     async def reads(self, job: Json) -> Json:
         """GETs of `paths`, or of `template` with a random number below `count`, over `connections` for `seconds` (at `rate`, if given).
 
-        `each` sends every number once instead, in order, however long that takes.
+        `each` -- sends every number once instead, in order, until all are sent.
         """
         connections = await self._opened(job["address"], job["connections"])
         requests = _requests(job)
@@ -96,12 +96,12 @@ def _requests(job: Json) -> list[bytes]:
     if job.get("each"):
         numbers = range(count)
         return [get(job["template"].format(n=n), host, headers) for n in numbers]
-    drawn = random.Random(job.get("seed", 0))  # not for secrets: runs must repeat
+    drawn = random.Random(job.get("seed", 0))  # Not for secrets: runs must be repeatable.
     return [get(job["template"].format(n=drawn.randrange(count)), host, headers) for _ in range(min(_PATHS_DRAWN, count * 4))]
 
 
 class _Reads:
-    """One run of reads over open connections."""
+    """One run of reads on open connections."""
 
     def __init__(self, connections: list[Connection], requests: list[bytes], *, each: bool) -> None:
         self._idle = list(connections)
@@ -230,7 +230,7 @@ def _written(writings: list[Writing], seconds: float) -> Json:
 
 
 class ClientProcess(JobProcess):
-    """A load generator in its own process."""
+    """A load generator in a separate process."""
 
     def __init__(self) -> None:
         super().__init__("benchmarks.clients")

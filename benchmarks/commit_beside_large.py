@@ -1,4 +1,4 @@
-"""Small commits while, 20 times, a table of 10,000 snapshots is registered and expired: what takes long is not done under the lock."""
+"""Small commits while a table of 10,000 snapshots is registered and expired 20 times: long work is not done under the append lock."""
 
 import secrets
 import time
@@ -17,7 +17,7 @@ ALLOWANCE_MS = 50
 _WRITERS = 4
 _RATE_EACH = 25
 _QUIET_SECONDS = 10.0
-# Of small commits, again and again until the large ones are done.
+# Seconds of a slice of small commits. Slices are repeated until the large commits are done.
 _SLICE_SECONDS = 0.5
 
 
@@ -47,12 +47,14 @@ def run(bench: Bench) -> list[Finding]:
 
 
 def _beside(client: ClientProcess, job: Json, catalog: RestCatalog, files: list[str]) -> tuple[float, list[float], list[float]]:
-    """Registers and expires each file's table while small commits go on; their slowest, their p99s, how long each large pair took."""
+    """Registers and expires each file's table during small commits. Returns their slowest, their p99s, and the duration of each large
+    pair.
+    """
     slowest, p99s, seconds = 0.0, list[float](), list[float]()
     with ThreadPoolExecutor(1) as beside:
         for file in files:
             large = beside.submit(_register_and_expire, catalog, file)
-            # A stall that outlasts a slice is counted in it: its writers wait for their answers.
+            # A stall longer than a slice is counted in it, because its writers wait for their answers.
             while not large.done():
                 result = client.do(job)
                 slowest = max(slowest, result["max_ms"])
@@ -62,7 +64,7 @@ def _beside(client: ClientProcess, job: Json, catalog: RestCatalog, files: list[
 
 
 def _register_and_expire(catalog: RestCatalog, file: str) -> float:
-    """How long the two commits took, in seconds."""
+    """The durations of the two commits in seconds."""
     name = f"large_{secrets.token_hex(4)}"
     started = time.monotonic()
     catalog.register(NAMESPACE, name, file)

@@ -1,4 +1,4 @@
-"""32 writers whose commits on one table do not conflict (own properties, own tags), against appends on distinct tables."""
+"""32 writers with commits to one table that do not conflict (different properties and tags), against appends to distinct tables."""
 
 import secrets
 

@@ -1,4 +1,4 @@
-"""Append commits of 32 clients, each on tables of its own, local files, beside the reference with as many bytes."""
+"""Append commits of 32 clients, each to its own tables with local files, beside the reference with as many bytes."""
 
 import secrets
 
@@ -24,7 +24,7 @@ def run(bench: Bench) -> list[Finding]:
             sizes.note(result)
             return result
 
-        ours()  # So that the reference's first block has sizes to follow.
+        ours()  # Gives the reference's first block its sizes.
         blocks = alternate(
             bench.rounds,
             {
@@ -40,7 +40,7 @@ def run(bench: Bench) -> list[Finding]:
 
 
 class _Sizes:
-    """The mean size of the documents our last block wrote and answered with."""
+    """The mean sizes of the documents that our last block wrote and answered with."""
 
     def __init__(self) -> None:
         self.document = REFERENCE_BYTES
@@ -50,7 +50,7 @@ class _Sizes:
 
 
 def append_block(bench: Bench, catalog: RestCatalog) -> Json:
-    """A block of appends to 32 new tables; raises UnfitRunError where one was refused."""
+    """A block of appends to 32 new tables. Raises UnfitRunError if one was refused."""
     result = append_to_new_tables(bench, catalog)
     if [*result["statuses"]] != ["200"]:
         raise UnfitRunError(f"appends to a table nobody else writes were answered with {result['statuses']}: {result['refusals']}")
@@ -58,7 +58,7 @@ def append_block(bench: Bench, catalog: RestCatalog) -> Json:
 
 
 def append_to_new_tables(bench: Bench, catalog: RestCatalog) -> Json:
-    """A block of appends to 32 new tables, whatever it was answered with; a client that was refused stops."""
+    """A block of appends to 32 new tables. A client whose commit is refused stops."""
     stem = secrets.token_hex(4)
     tables = []
     for number in range(WRITERS):

@@ -1,4 +1,4 @@
-"""The time of a commit on a table with 10,000 snapshots against one with 10: one client, no gzip, the answer drained."""
+"""The time of a commit to a table with 10,000 snapshots against one with 10: one client, no gzip, the answer is read completely."""
 
 import secrets
 
@@ -17,7 +17,7 @@ def run(bench: Bench) -> list[Finding]:
         tables = {count: _table(catalog, count) for count in (SHORT, LONG)}
 
         def block(count: int) -> Json:
-            # Each block goes on where the one before ended.
+            # Each block continues the previous one.
             metadata = catalog.load(NAMESPACE, tables[count])["metadata"]
             given = (tables[count], metadata["location"], metadata["last-sequence-number"], metadata["current-snapshot-id"])
             result = bench.write(catalog, "append_own", clients=1, tables=[given])

@@ -1,6 +1,6 @@
-"""32 writers appending to one table (load, commit with `assert-ref-snapshot-id`, again on 409 at once) against one alone.
+"""32 writers append to one table (load, commit with `assert-ref-snapshot-id`, immediate retry on 409) against one writer.
 
-Asked of 1 worker and of 2. Every success must be one version and one metadata file; no 5xx; no writer starves.
+Measured with 1 worker and with 2. Every success must be one version and one metadata file. There is no 5xx, and no writer starves.
 """
 
 import secrets
@@ -14,7 +14,7 @@ from benchmarks.rest import RestCatalog
 
 GOAL = at_least(0.8)
 SNAPSHOTS_MAX = 100
-# Longer blocks than elsewhere, so that a writer's share is told from chance.
+# Longer blocks than elsewhere, so that differences between writers' shares are not random.
 _BLOCK_FACTOR = 4
 # The slowest writer's share of the mean.
 STARVED_BELOW = 0.25
@@ -64,7 +64,7 @@ def _run(bench: Bench, catalog: RestCatalog, workers: int) -> list[Finding]:
 
 
 def _table(catalog: RestCatalog) -> str:
-    """A new table that has its full history from the start."""
+    """A new table with its full history."""
     name = f"shared_{secrets.token_hex(4)}"
     catalog.create_table(NAMESPACE, name)
     catalog.add_snapshots(NAMESPACE, name, SNAPSHOTS_MAX)
@@ -77,7 +77,7 @@ def _sequence_number(catalog: RestCatalog, table: str) -> int:
 
 
 def _wrong(catalog: RestCatalog, table: str, first: int, successes: int, locations: list[str]) -> int:
-    """How far the table is from one version and one file per success."""
+    """How the table differs from one version and one file per success."""
     versions = _sequence_number(catalog, table) - first
     distinct = set(locations)
     files = [Path("/" + location.removeprefix("file:").lstrip("/")) for location in distinct if location.startswith("file:")]

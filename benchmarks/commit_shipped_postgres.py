@@ -1,4 +1,4 @@
-"""Append commits of 32 clients on Debian's Postgres with the settings it is shipped with, beside the embedded Postgres, in turns."""
+"""Append commits of 32 clients on Debian's Postgres with its default settings, beside the embedded Postgres, in turns."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""One keep-alive HTTP/1.1 connection over a raw asyncio protocol: as little work per answer as Python allows."""
+"""A keep-alive HTTP/1.1 connection over a raw asyncio protocol, with as little work per answer as Python allows."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,7 +10,7 @@ ANSWER_SECONDS_MAX = 120.0
 
 @dataclass(slots=True)
 class Received:
-    """An answer: its status, its header block as it came, and its body as it was read (nothing where it was asked to be thrown away)."""
+    """An answer: its status, its header block, and its body as read (empty if it was discarded)."""
 
     status: int
     header: bytes
@@ -19,23 +19,23 @@ class Received:
 
     @property
     def body(self) -> bytes:
-        """Joined: of a large answer that takes as long as reading it, so only where all of it is looked at."""
+        """The joined body. For a large answer this takes as long as reading it, so it is done only on access."""
         return b"".join(self.pieces)
 
 
 class ConnectionLostError(Exception):
-    """The server closed the connection before it had answered."""
+    """The server closed the connection before its answer."""
 
 
-# What the loop reads goes to one buffer of all connections, and is taken from it before the loop reads again: a `bytes` object for each
-# read of an answer that is only counted would be a third of what the answer costs here.
+# All connections read into one buffer, and copy from it before the event loop reads again. A `bytes` object for each read of an answer that
+# is only counted would take a third of the answer's time.
 _READ_BYTES_MAX = 256 * 1024
 _buffer = bytearray(_READ_BYTES_MAX)
 _read = memoryview(_buffer)
 
 
 class Connection(asyncio.BufferedProtocol):
-    """One request at a time: `start` and a callback, or `await exchange`."""
+    """Sends one request at a time: `start` with a callback, or `await exchange`."""
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
@@ -60,7 +60,7 @@ class Connection(asyncio.BufferedProtocol):
         return protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's transports are no subclasses of asyncio's.
+        # uvloop's transports are not subclasses of asyncio's.
         self._transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -80,7 +80,7 @@ class Connection(asyncio.BufferedProtocol):
     def start(
         self, request: bytes, answered: Callable[[Received], None], lost: Callable[[], None] | None = None, *, keep_body: bool = False
     ) -> None:
-        """Sends a request; `answered` is called with its answer, `lost` where none comes."""
+        """Sends a request. Calls `answered` with its answer, or `lost` if there is none."""
         if self._transport is None:
             raise ConnectionLostError
         self._answered = answered
@@ -89,7 +89,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.write(request)
 
     async def exchange(self, request: bytes) -> Received:
-        """Sends a request and waits for its answer, with its body."""
+        """Sends a request and waits for its answer with the body."""
         future: asyncio.Future[Received] = asyncio.get_running_loop().create_future()
 
         def lost() -> None:
@@ -115,7 +115,7 @@ class Connection(asyncio.BufferedProtocol):
             self._take_body(start, count)
 
     def _take_head(self, count: int) -> int:
-        """Where the body begins in what was read; -1 where the header is not whole yet."""
+        """The index of the body in the data; -1 if the head is incomplete."""
         earlier = len(self._head)
         head = self._head + bytes(_read[:count]) if earlier else _buffer
         end = head.find(b"\r\n\r\n", 0, earlier + count)
@@ -166,7 +166,7 @@ class Connection(asyncio.BufferedProtocol):
 
 
 def _content_length(header: bytes) -> int:
-    """Of an answer's body; -1 where it comes in chunks."""
+    """The length of an answer's body; -1 if it is chunked."""
     at = header.find(b"Content-Length: ")
     if at < 0:
         lower = header.lower()

@@ -1,11 +1,11 @@
 -- name: keep_current_only --
--- The build that keeps only current rows: what `append` writes is the same, and what it ends goes at once.
+-- A build that keeps only current rows: `append` writes the same rows and deletes those that it ends.
 alter function icecore.write_rows(jsonb, bytea[], integer, bigint) rename to write_temporal_rows;
 
 create function icecore.write_rows(rows jsonb, blobs bytea[], p_generation integer, p_before bigint) returns void language plpgsql as $$
 declare r jsonb;
 begin
-  -- A current row is replaced: the one before goes, in the same transaction.
+  -- The previous row is deleted in the same transaction.
   for r in select * from jsonb_array_elements(rows->'tables') loop
     delete from icecore.tables t
       where t.generation = p_generation and t.table_id = (r->>'table_id')::uuid and t.version < (r->>'version')::bigint;

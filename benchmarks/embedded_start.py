@@ -1,8 +1,9 @@
-"""How long `icecore serve` takes to its first answer, with the embedded Postgres and without: `python -m benchmarks.embedded_start`.
+"""Measures how long `icecore serve` takes to its first answer, with and without the embedded Postgres: `python -m
+benchmarks.embedded_start`.
 
-Seconds from the start of the process until `GET /catalog/v1/config` is answered: on a fresh data folder, on one that was made before, and
-on a migrated database of a server that runs. Then from SIGTERM to the end, and from the death of the embedded server (SIGKILL) until a
-request that needs it is answered. Medians, with the shortest and the longest of the rounds.
+The time is from the start of the process until `GET /catalog/v1/config` is answered: on a new data folder, on an existing one, and on a
+migrated database of a running server. Also measured are the time from SIGTERM to the end, and from SIGKILL of the embedded server until a
+request that needs it is answered. Results are medians with the shortest and the longest round.
 """
 
 import argparse
@@ -56,7 +57,7 @@ def _round(directory: Path, seconds: Mapping[str, list[float]]) -> None:
         assert postmaster is not None
         os.kill(postmaster, signal.SIGKILL)
         died = time.monotonic()
-        # Its children live, and answer, a moment longer. A name that no memory holds is looked up in Postgres.
+        # The server's child processes continue to answer for a moment. A name that is not cached is looked up in Postgres.
         _until(lambda: _postmaster(data) not in (None, postmaster))
         _until(lambda: _status(f"{uri}/v1/config?warehouse=none-{time.monotonic_ns()}") == 404)
         seconds["answers again after the server was killed"].append(time.monotonic() - died)
@@ -72,7 +73,7 @@ def _round(directory: Path, seconds: Mapping[str, list[float]]) -> None:
 
 @contextlib.contextmanager
 def _served(*arguments: str, environment: Mapping[str, str] | None = None) -> Iterator[tuple[str, float]]:
-    """The catalog's address, and how long its first answer took."""
+    """The catalog's address, and the time to its first answer."""
     port = free_port()
     command = [sys.executable, "-m", "icecore", "serve", "--port", str(port), *arguments]
     began = time.monotonic()
@@ -89,7 +90,7 @@ def _served(*arguments: str, environment: Mapping[str, str] | None = None) -> It
 
 
 def _postmaster(data: Path) -> int | None:
-    """The process of the embedded server; None while there is none."""
+    """The process of the embedded server; None if there is none."""
     try:
         return int((data / "postgres" / "data" / "postmaster.pid").read_text().splitlines()[0])
     except (FileNotFoundError, IndexError, ValueError):
@@ -105,7 +106,7 @@ def _until(holds: Callable[[], bool]) -> None:
 
 
 def _status(uri: str) -> int | None:
-    """What a GET is answered with; None without an answer."""
+    """The status of a GET; None without an answer."""
     try:
         with urllib.request.urlopen(uri, timeout=5) as answer:
             return int(answer.status)

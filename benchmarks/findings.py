@@ -1,4 +1,4 @@
-"""What a claim comes to: figures, each with its goal and whether it is met."""
+"""The result of a claim: figures, each with its goal and whether it is met."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -34,8 +34,11 @@ def within(share: float) -> Goal:
 class Finding:
     """One figure.
 
-    what -- the figure in words. goal -- None: only reported. interval -- of the figure, where rounds were compared.
-    void -- why the figure does not count (a reference below its own recorded rate). details -- what it was made of.
+    what -- the figure in words.
+    goal -- None: only reported.
+    interval -- of the figure, if rounds were compared.
+    void -- why the figure does not count (the reference is slower than recorded).
+    details -- the values it was computed from.
     """
 
     what: str

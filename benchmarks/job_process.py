@@ -1,4 +1,4 @@
-"""A process of ours that does jobs: one JSON object per line in, one per line out."""
+"""A child process that executes jobs: one JSON object per line in, one per line out."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ _ROOT = Path(__file__).resolve().parents[1]
 
 
 class JobProcess:
-    """`python -m module` for as long as it is open."""
+    """`python -m module`, from opening to closing."""
 
     def __init__(self, module: str) -> None:
         self._module = module
@@ -29,7 +29,7 @@ class JobProcess:
         self._process.stdin.flush()
 
     def result(self) -> Json:
-        """Of the job that was started last; raises RuntimeError where it failed."""
+        """The result of the job that was started last. Raises RuntimeError if it failed."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:

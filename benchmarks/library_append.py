@@ -69,7 +69,7 @@ def _our_rate(dsn: str, writers: int, seconds: float) -> float:
 
 
 async def _appended(dsn: str, writers: int, seconds: float) -> float:
-    """Each writer changes a namespace of its own, through the committer that requests go through."""
+    """Each writer changes its own namespace, through the same committer as requests."""
     committer = Committer(dsn)
     committer.start()
     try:

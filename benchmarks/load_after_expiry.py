@@ -1,6 +1,6 @@
-"""Loads of a table after 100,000 snapshots came and were expired, beside a fresh table with as many snapshots left.
+"""Loads of a table after 100,000 snapshots were added and expired, beside a new table with as many remaining snapshots.
 
-Every load follows a change of its table, so that none is answered from what an earlier one left behind.
+Every load follows a change of its table, so that none is answered from a cache.
 """
 
 import secrets
@@ -25,7 +25,7 @@ def run(bench: Bench) -> list[Finding]:
             catalog.create_table(NAMESPACE, name)
         _come_and_go(catalog, used)
         catalog.add_snapshots(NAMESPACE, fresh, _LEFT)
-        # As many old metadata files in both.
+        # The same number of old metadata files in both.
         for _ in range(2 * CAME // _PER_COMMIT):
             catalog.commit(NAMESPACE, fresh, work.properties_body({"turn": secrets.token_hex(8)}))
 

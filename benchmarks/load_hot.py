@@ -1,4 +1,4 @@
-"""loadTable of one hot 4 KB table: 64 connections, one worker, every middleware on, beside the reference."""
+"""loadTable of one hot 4 KB table with 64 connections and one worker, beside the reference."""
 
 import orjson
 
@@ -7,7 +7,7 @@ from benchmarks.blocks import alternate, ratio
 from benchmarks.findings import Finding, Json, at_least, of_ratio
 
 GOAL = at_least(1.2)
-# At half of its own throughput both answer without a queue; that is where engines meet a catalog.
+# At half of its own throughput, each answers without a queue, as in normal use by engines.
 _RATE_SHARE = 0.5
 
 

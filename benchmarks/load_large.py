@@ -1,4 +1,4 @@
-"""loadTable of a table with 1,000 snapshots, gzipped, beside one of 4 KB."""
+"""loadTable of a table with 1,000 snapshots and gzip, beside one of 4 KB."""
 
 from benchmarks.bench import HOT, LARGE, Bench
 from benchmarks.blocks import alternate, ratio

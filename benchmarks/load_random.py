@@ -10,7 +10,7 @@ GOAL = at_least(0.8)
 
 def run(bench: Bench) -> list[Finding]:
     with bench.many_tables() as (catalog, count):
-        # Each once, so that what can be cached is.
+        # Loads each table once, so that all are cached.
         bench.read(catalog.address, template=catalog.table_path("bench", "t{n}"), count=count, each=True, headers=catalog.headers)
         blocks = alternate(
             bench.rounds,

@@ -1,6 +1,6 @@
-"""loadTable of random tables out of very many, with next to no cache, beside the reference; its p50 beside the one at 10,000 tables.
+"""loadTable of random tables out of very many, almost without cache, beside the reference; its p50 beside the one at 10,000 tables.
 
-The short form has 100,000 tables and only reports; the goals are the long form's, with 1,000,000.
+The short form has 100,000 tables and only reports. The goals are for the long form with 1,000,000.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from benchmarks.servers import TABLES_UNCACHED
 RATE_GOAL = at_least(0.6)
 P50_GOAL = at_most(1.3)
 TABLES_LONG = 1_000_000
-# p50 is compared where no queue hides it.
+# p50 is compared at a rate without queues.
 _CONNECTIONS_P50 = 4
 
 

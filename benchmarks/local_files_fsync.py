@@ -1,4 +1,4 @@
-"""What it costs a commit that its metadata file is on the disk before its event: with the sync and without, in turns."""
+"""The cost of syncing a commit's metadata file to disk before its event: with the sync and without, in turns."""
 
 import contextlib
 from functools import partial
@@ -32,7 +32,7 @@ def run(bench: Bench) -> list[Finding]:
 
 def _in_turns(bench: Bench, variants: dict[str, partial[Json]]) -> dict[str, list[Json]]:
     for block in variants.values():
-        block()  # warm
+        block()  # Warm-up.
     return alternate(bench.rounds, dict(variants))
 
 

@@ -1,4 +1,4 @@
-"""What a result was measured on: the machine's class, the versions, and how busy others kept it."""
+"""The setting of a result: the machine class, the versions, and the load of other processes."""
 
 import os
 import platform
@@ -15,12 +15,12 @@ _PACKAGES = ("aiohttp", "psycopg", "orjson", "uvloop", "obstore", "pixeltable-pg
 
 
 def machine_class() -> str:
-    """The name rates are recorded under: processor, cores. Two machines of one class are taken to be as fast."""
+    """The name under which rates are recorded: processor and cores. Two machines of one class are assumed to be equally fast."""
     return f"{_processor()}, {os.cpu_count()} cores"
 
 
 def setting() -> Json:
-    """Everything a reader needs to know about where and with what it was measured."""
+    """The machine, versions and settings of a measurement."""
     return {
         "machine": machine_class(),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
@@ -49,7 +49,7 @@ def _version(package: str) -> str | None:
 
 
 def _commit() -> str | None:
-    """The commit, with a plus where files differ from it."""
+    """The commit, with a plus sign if there are uncommitted changes."""
     try:
         commit = _git("rev-parse", "--short", "HEAD")
         changed = _git("status", "--porcelain")
@@ -63,7 +63,7 @@ def _git(*arguments: str) -> str:
 
 
 def busy_share(seconds: float = 0.25) -> float:
-    """How much of all cores is in use, by whomever, over that time."""
+    """The share of all cores in use during that time, by any process."""
     before = _ticks()
     time.sleep(seconds)
     after = _ticks()
@@ -82,6 +82,6 @@ def _ticks() -> list[int] | None:
 
 
 def memory_bytes(process_id: int) -> tuple[int, int]:
-    """Resident bytes of a process, now and at most so far."""
+    """Resident bytes of a process: current and maximum."""
     fields = dict(line.split(":", 1) for line in Path(f"/proc/{process_id}/status").read_text().splitlines())
     return int(fields["VmRSS"].split()[0]) * 1024, int(fields["VmHWM"].split()[0]) * 1024

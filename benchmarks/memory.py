@@ -1,5 +1,5 @@
-"""Memory of a worker after loads of 10,000 tables, the cache bounded at 64 MB; in the long form also whether it stays flat, and after
-four minutes of appends to many tables with default caches.
+"""Memory of a worker after loads of 10,000 tables with a cache of 64 MB. The long form also checks that it does not grow, and measures it
+after four minutes of appends to many tables with default caches.
 """
 
 import contextlib
@@ -16,13 +16,13 @@ GOAL_MB = 200
 CACHE_BYTES = 64 * MEBIBYTE
 _FLAT_SECONDS = 600
 _APPENDS_SECONDS = 240
-# Of the last third over the middle one.
+# The last third divided by the middle one.
 _GROWTH_MAX = 1.05
 
 
 def run(bench: Bench) -> list[Finding]:
     with bench.many_tables():
-        pass  # Makes them: what is measured is a process that only serves loads.
+        pass  # Creates the tables, so that the measured process only serves loads.
     settings = {"ICECORE_READ_CACHE_BYTES_MAX": str(CACHE_BYTES)}
     with our_server(bench.cluster, bench.cluster.database("many"), settings=settings) as service:
         catalog = service.catalog()
@@ -55,7 +55,7 @@ def run(bench: Bench) -> list[Finding]:
 
 
 def after_appends(bench: Bench, seconds: float) -> Finding:
-    """A worker with default settings, while 32 clients append to their own tables, new ones with every block."""
+    """A worker with default settings, during appends of 32 clients to their own tables, which are new in every block."""
     samples, commits = list[float](), 0
     with our_server(bench.cluster, bench.local_database("appended")) as service, contextlib.closing(service.catalog()) as catalog:
         catalog.create_namespace(NAMESPACE)

@@ -1,7 +1,8 @@
-"""Icecore beside other Iceberg REST servers on one Debian Postgres as it is shipped: `python -m benchmarks.peers [--uri NAME=URI …]`.
+"""Icecore beside other Iceberg REST servers on one Debian Postgres with default settings: `python -m benchmarks.peers [--uri NAME=URI
+…]`.
 
-All servers are up at once; each has its blocks in turn. Icecore and Iceberg's reference server (a JdbcCatalog) keep their files on the
-local disk. Nessie writes to object stores alone, so it has an S3 server, and Icecore on the same S3 server stands beside it.
+All servers run at once and are measured in turns. Icecore and Iceberg's reference server (a JdbcCatalog) use local files. Nessie writes
+only to object stores, so it uses an S3 server, and Icecore is also measured on the same S3 server.
 """
 
 import argparse
@@ -28,7 +29,7 @@ from benchmarks.servers import DEBIAN, Cluster, cluster, our_server
 from tests.servers.iceberg import iceberg_server
 from tests.servers.moto import S3, moto_s3
 from tests.servers.nessie import WAREHOUSE, jdbc_url, nessie_server
-from tests.servers.places import ToolMissingError
+from tests.servers.paths import ToolMissingError
 from tests.servers.processes import ServerNotReadyError
 
 ROUNDS = 10
@@ -37,16 +38,16 @@ LISTED = "listed"
 LISTED_TABLES = 100
 SHARED = "shared"
 SHARED_CLIENTS = 8
-# What it had from the start, and keeps.
+# The initial snapshots, which it keeps.
 SHARED_SNAPSHOTS = 20
 LISTING_CONNECTIONS = 4
-# As the others do: ours writes its line of each change too.
+# As for the others: our server also logs a line for each change.
 SHIPPED_LOG = {"ICECORE_LOG_LEVEL": "info"}
 _LARGE_FIGURE = 100
 
 
 class Started(NamedTuple):
-    """A server that answers; its process where it is of this machine."""
+    """A running server, and its process if it is on this machine."""
 
     catalog: RestCatalog
     process_id: int | None
@@ -109,7 +110,7 @@ def _create(bench: Bench, catalog: RestCatalog) -> Json:
     return bench.write(catalog, "create", stem=secrets.token_hex(4))
 
 
-# What is asked of each, in the words of the table.
+# The operations, as named in the table.
 WORKS: dict[str, Callable[[Bench, RestCatalog], Json]] = {
     f"load one table, {READ_CONNECTIONS} connections": _load,
     "commit to tables of their own, 32 clients": append_to_new_tables,
@@ -121,7 +122,7 @@ WORKS: dict[str, Callable[[Bench, RestCatalog], Json]] = {
 
 @dataclass(slots=True)
 class Peer:
-    """A server of the table, or why it is not measured; what its blocks came to by work, and the bytes it held at the end."""
+    """A server of the table with its results by operation and its memory at the end, or why it is not measured."""
 
     name: str
     start: Callable[[], AbstractContextManager[Started]]
@@ -131,7 +132,7 @@ class Peer:
     memory_bytes: int | None = None
 
     def block(self, bench: Bench, work: str) -> Json:
-        """One block; where the server ends a connection or refuses what the block stands on, a block of none done and one failed."""
+        """One block. If the server closes a connection or refuses a prerequisite of the block, the result is zero done and one failed."""
         assert self.started is not None
         try:
             done = WORKS[work](bench, self.started.catalog)
@@ -141,7 +142,7 @@ class Peer:
             return {"rate": 0.0, "statuses": {"none": 1}}
 
     def answers(self, wanted: Callable[[str], bool]) -> int:
-        """How many answers had such a status; `none` where there was no answer."""
+        """How many answers had this status; `none` counts requests without an answer."""
         return sum(
             count
             for blocks in self.blocks.values()
@@ -153,7 +154,7 @@ class Peer:
 
 def main() -> None:
     given = _arguments()
-    # Told to end, leave the usual way, so that servers and folders go too.
+    # On SIGTERM, exits normally, so that servers and folders are removed.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     with contextlib.ExitStack() as opened:
         on = opened.enter_context(cluster(DEBIAN))
@@ -186,11 +187,11 @@ def main() -> None:
 
 
 def _measure(bench: Bench, up: dict[str, Peer]) -> None:
-    """Fills in the blocks of each, by name, and what it takes in memory after them."""
+    """Runs the blocks of each operation and measures the memory after them."""
     for work in WORKS:
         print(work, flush=True)
         turns = {name: functools.partial(peer.block, bench, work) for name, peer in up.items()}
-        # One block of each that does not count: Java compiles what it runs often.
+        # One block of each is not counted, because Java compiles frequently executed code.
         alternate(1, turns)
         for name, blocks in alternate(bench.rounds, turns).items():
             up[name].blocks[work] = blocks
@@ -213,7 +214,7 @@ def _peers(given: argparse.Namespace, on: Cluster, opened: contextlib.ExitStack)
 
 
 def _start(peer: Peer, opened: contextlib.ExitStack) -> None:
-    """Starts it, and makes what the works need; notes why where that fails."""
+    """Starts it and creates what the operations need. Records the error if that fails."""
     print(f"starting {peer.name}", flush=True)
     try:
         started = opened.enter_context(peer.start())
@@ -226,7 +227,7 @@ def _start(peer: Peer, opened: contextlib.ExitStack) -> None:
         for number in range(LISTED_TABLES):
             catalog.create_table(LISTED, f"t{number}")
     except (ToolMissingError, ServerNotReadyError, RefusedError, OSError, LookupError, ValueError) as error:
-        # The last two: what answers there is no catalog.
+        # The last two: the answer is not that of a catalog.
         peer.absent = _first_line(error)
         return
     peer.started = started
@@ -237,7 +238,7 @@ def _first_line(error: Exception) -> str:
 
 
 def table(peers: list[Peer]) -> str:
-    """The peers' figures as one Markdown table: medians of the blocks, 409s as refused, all other errors as failed."""
+    """The results as one Markdown table: medians of the blocks, 409s as refused, all other errors as failed."""
     rows = [[work, *(_cell(peer, work) for peer in peers)] for work in WORKS]
     rows.append(["refused (409)", *(_count(peer, lambda status: status == "409") for peer in peers)])
     rows.append(["failed", *(_count(peer, lambda status: status not in ("200", "204", "409")) for peer in peers)])

@@ -1,7 +1,7 @@
-"""Runs `icecore` and writes down where its process spent its time: `python -m benchmarks.profiled FILE serve …`.
+"""Runs `icecore` and writes a profile of its process: `python -m benchmarks.profiled FILE serve …`.
 
-A signal every millisecond of processor time notes the stack: unlike a tracer it leaves the proportions as they are. Lines in
-the file: samples, share, function, file; once by the function that ran (self), once by everything on the stack (with callees).
+It samples the stack every millisecond of processor time, which, unlike a tracer, does not change the proportions. Each line of the file has
+samples, share, function and file: once by the function that ran (self), once by everything on the stack (with callees).
 """
 
 import signal
@@ -44,7 +44,7 @@ def _report() -> str:
 
 
 def main() -> None:
-    # What is imported before the first sample is no part of serving.
+    # Imports before the first sample are not part of serving.
     import icecore.serve  # noqa: F401
     from icecore.cli import run
 

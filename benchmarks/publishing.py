@@ -1,4 +1,4 @@
-"""Publishing to NATS JetStream and Kafka: its throughput beside the client library's own, its delay at half load, its cost to commits."""
+"""Publishing to NATS JetStream and Kafka: throughput beside the client library's own, delay at half load, and cost to commits."""
 
 import asyncio
 import contextlib
@@ -29,23 +29,23 @@ THROUGHPUT_GOAL = at_least(0.5)
 DELAY_GOAL = at_most(100, "ms")
 EVENTS = 10_000
 EVENTS_LONG = 20_000
-# A slow machine has a shorter log told.
+# A slow machine publishes a shorter log.
 _APPEND_SECONDS_MAX = 30.0
 _WARM_EVENTS = 1_000
-"""Told before the clock starts: a sink that is opened, a first batch that is read."""
+"""Events published before the measurement starts: opening the sink and reading the first batch are not measured."""
 _RATE_SHARE = 0.5
 _CLIENTS = 16
 _DELAY_SECONDS = 10.0
 _WARM_SECONDS = 2.0
-_TOLD_SECONDS_MAX = 120.0
+_PUBLISHED_SECONDS_MAX = 120.0
 _LOOKED_AT_SECONDS = 0.02
 _BLOCKS_SHARE = 4
-"""A block tells the whole log and takes seconds: there are fewer than of other claims."""
+"""A block publishes the whole log and takes seconds, so there are fewer blocks than for other claims."""
 
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A running one; `kind` as sinks have it."""
+    """A running broker; `kind` is the type of its sinks."""
 
     kind: str
     url: str
@@ -54,7 +54,7 @@ class Broker:
         return PLACES[self.kind](self.url, name)
 
     def job(self, name: str) -> Json:
-        """For a process that asks for the same place."""
+        """A job for a process that uses the same topic."""
         return {"type": self.kind, "url": self.url, "place": name}
 
 
@@ -84,7 +84,7 @@ def _new_name() -> str:
 
 
 def _appended(bench: Bench) -> float:
-    """Fills the log of `published` with appends; the highest rate of commits a block of them reached."""
+    """Fills the log of `published` with appends. Returns the highest rate of commits of a block."""
     appended, until = 0, time.monotonic() + _APPEND_SECONDS_MAX * (10 if bench.long else 1)
     rates: list[float] = []
     with bench.catalog("published") as catalog:
@@ -100,7 +100,7 @@ def _appended(bench: Bench) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Filled:
-    """A block: messages a second, and processor time per message of the process that publishes."""
+    """A block: messages per second, and processor time per message of the publishing process."""
 
     rate: float
     cpu_us: float
@@ -130,13 +130,13 @@ def _throughput(bench: Bench, broker: Broker) -> Finding:
     details: Json = {"events": count, "body_bytes": read["body_bytes"] // count}
     for variant, filled in blocks.items():
         details[variant] = {"rate": round(median(each.rate for each in filled)), "cpu_us": round(median(each.cpu_us for each in filled))}
-    what = f"{broker.kind}: events told, beside the library's own pipelined maximum"
+    what = f"{broker.kind}: events published, beside the library's own pipelined maximum"
     found = ratio([each.rate for each in blocks["ours"]], [each.rate for each in blocks["library"]])
     return of_ratio(what, found, THROUGHPUT_GOAL, details)
 
 
 def _ours(bench: Bench, broker: Broker, dsn: str, name: str, count: int) -> _Filled:
-    """`icecore worker`, which tells a log from its beginning to a fresh place."""
+    """`icecore worker`, which publishes a log from its beginning to a new topic."""
     place = broker.place(name)
     asyncio.run(place.make())
     environment = environment_of(dsn, sink_settings(name, place.sink()))
@@ -147,8 +147,8 @@ def _ours(bench: Bench, broker: Broker, dsn: str, name: str, count: int) -> _Fil
 
 
 async def _filling(place: Place, count: int, process_id: int) -> _Filled:
-    """From the time _WARM_EVENTS are there."""
-    until = time.monotonic() + _TOLD_SECONDS_MAX
+    """Measures from the time when _WARM_EVENTS are stored."""
+    until = time.monotonic() + _PUBLISHED_SECONDS_MAX
     warm: tuple[int, float, float] | None = None
     async with place.counting() as counted:
         while time.monotonic() < until:
@@ -157,15 +157,15 @@ async def _filling(place: Place, count: int, process_id: int) -> _Filled:
                 warm = there, now, cpu
             if there >= count:
                 if warm is None or warm[0] >= count:
-                    raise UnfitRunError(f"a log of {count} events is told before it can be timed")
+                    raise UnfitRunError(f"a log of {count} events is published before it can be timed")
                 events = there - warm[0]
                 return _Filled(events / (now - warm[1]), (cpu - warm[2]) / events * 1_000_000)
             await asyncio.sleep(_LOOKED_AT_SECONDS)
-    raise UnfitRunError(f"{count} events were not told within {_TOLD_SECONDS_MAX} s")
+    raise UnfitRunError(f"{count} events were not published within {_PUBLISHED_SECONDS_MAX} s")
 
 
 def _cpu_seconds(process_id: int) -> float:
-    # utime and stime, the 14th and 15th field; the name in brackets may hold anything.
+    # utime and stime are fields 14 and 15. The name in brackets may contain anything.
     fields = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -175,43 +175,43 @@ def _cpu_seconds(process_id: int) -> float:
 
 def _delay(bench: Bench, broker: Broker, rate: float) -> Finding:
     name = _new_name()
-    settings = sink_settings("told", {**broker.place(name).sink(), "start": "now"})
+    settings = sink_settings("published", {**broker.place(name).sink(), "start": "now"})
     database = f"delayed_{broker.kind}"
     dsn = bench.local_database(database)
     with bench.served(database, settings=settings) as service, contextlib.closing(service.catalog()) as catalog:
         tables = _tables(catalog)
-        _until_told(dsn)
+        _until_published(dsn)
         given: Json = {"tables": tables, "rate": rate / _CLIENTS}
         bench.write(catalog, "post_at_rate", clients=_CLIENTS, seconds=_WARM_SECONDS, **given)
-        _until_told(dsn)
+        _until_published(dsn)
         job = bench.write_job(catalog, "post_at_rate", clients=_CLIENTS, seconds=_DELAY_SECONDS, **given)
-        result = bench.client.do({**job, "kind": "told", "broker": broker.job(name)})
-    if [*result["statuses"]] != ["200"] or result["told"]["missing"]:
-        raise UnfitRunError(f"commits were answered with {result['statuses']}, {result['told']['missing']} events did not come")
+        result = bench.client.do({**job, "kind": "published", "broker": broker.job(name)})
+    if [*result["statuses"]] != ["200"] or result["published"]["missing"]:
+        raise UnfitRunError(f"commits had the responses {result['statuses']}, {result['published']['missing']} events did not come")
     details = {
-        "told": {key: round(value, 1) for key, value in result["told"].items()},
+        "published": {key: round(value, 1) for key, value in result["published"].items()},
         "commits_per_second": round(result["rate"]),
         "clients": _CLIENTS,
         "commit_p99_ms": round(result["p99_ms"], 1),
     }
     what = f"{broker.kind}: p99 from a commit's answer to its event at a consumer, at {rate:,.0f} commits/s"
-    return Finding(what, result["told"]["p99_ms"], "ms", DELAY_GOAL, details=details)
+    return Finding(what, result["published"]["p99_ms"], "ms", DELAY_GOAL, details=details)
 
 
 def _tables(catalog: RestCatalog) -> list[str]:
     catalog.create_namespace(NAMESPACE)
-    names = [f"told_{number}" for number in range(_CLIENTS)]
+    names = [f"published_{number}" for number in range(_CLIENTS)]
     for name in names:
         catalog.create_table(NAMESPACE, name)
     return names
 
 
-def _until_told(dsn: str) -> None:
-    """Waits until the sink `told` is where the log is."""
-    until = time.monotonic() + _TOLD_SECONDS_MAX
+def _until_published(dsn: str) -> None:
+    """Waits until the sink `published` is at the end of the log."""
+    until = time.monotonic() + _PUBLISHED_SECONDS_MAX
     with psycopg.connect(dsn, autocommit=True) as connection:
         while time.monotonic() < until:
-            row = connection.execute("select position from icecore.sinks where name = 'told' and leader is not null").fetchone()
+            row = connection.execute("select position from icecore.sinks where name = 'published' and leader is not null").fetchone()
             if row is not None and row[0] == _head(dsn):
                 return
             time.sleep(_LOOKED_AT_SECONDS)

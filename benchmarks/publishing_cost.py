@@ -1,7 +1,7 @@
-"""What a sink costs the commits beside it: statements and bytes of WAL of the sessions that commit, with a sink and without.
+"""The cost of a sink to commits: statements and WAL bytes of the sessions that commit, with a sink and without.
 
-Statements are those Postgres logs, by session; WAL is what Postgres 18 counts for each session. So what the publisher's own session
-reads and writes (its row) stands apart, in the details.
+Statements are counted in Postgres's log by session, WAL by Postgres 18's counters of each session. The publisher's own session is reported
+separately in the details.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from benchmarks.brokers import sink_settings
 from benchmarks.findings import Finding, Json, at_most
 from benchmarks.rest import RestCatalog
 
-# A little room for pages that split in the one database and not in the other: ids are random.
+# A tolerance for pages that split in only one of the databases, because ids are random.
 WAL_GOAL = at_most(1.01)
 STATEMENT_GOAL = at_most(1.0)
 COMMITS = 200
@@ -42,7 +42,7 @@ _STATEMENT = re.compile(rb"^\S+ \S+ \S+ \[(\d+)\] LOG:  (?:statement|execute)", 
 
 @dataclass(frozen=True, slots=True)
 class _Session:
-    """One of Postgres's: whose it is, and the WAL it has written."""
+    """A session of Postgres: its application, and the WAL it has written."""
 
     name: str
     wal_bytes: int
@@ -50,15 +50,15 @@ class _Session:
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """Per commit, by the name of the sessions."""
+    """Values per commit, by the name of the sessions."""
 
     statements: Json
     wal_bytes: Json
 
 
 def cost(bench: Bench, sinks: dict[str, Json]) -> list[Finding]:
-    """By kind of sink, beside a server without any."""
-    counted = _counted(bench, {"nothing": {}, **{kind: sink_settings("told", sink) for kind, sink in sinks.items()}})
+    """The cost by type of sink, beside a server without a sink."""
+    counted = _counted(bench, {"nothing": {}, **{kind: sink_settings("published", sink) for kind, sink in sinks.items()}})
     without = counted.pop("nothing")
     findings = []
     for kind, beside in counted.items():
@@ -73,26 +73,26 @@ def cost(bench: Bench, sinks: dict[str, Json]) -> list[Finding]:
 
 
 def _counted(bench: Bench, variants: dict[str, dict[str, str]]) -> dict[str, _Counted]:
-    """COMMITS commits of one client, one after the other, to a server of each variant: what they need, and nothing that comes of crowding.
+    """COMMITS commits of one client, one after the other, to a server of each variant, so that nothing is due to concurrency.
 
-    The servers run side by side, so that what Postgres reports late is waited for once.
+    The servers run at the same time, so that the delay of Postgres's statistics is waited for once.
     """
     with contextlib.ExitStack() as opened:
         servers = {name: opened.enter_context(_server(bench, f"costs_{name}", settings)) for name, settings in variants.items()}
         log = opened.enter_context(_logged(next(iter(servers.values())).connection))
-        # Once before: then all sessions are there, and have prepared what they run again and again.
+        # Warm-up, so that all sessions exist and have prepared their statements.
         for server in servers.values():
             server.commit()
-            server.until_told()
+            server.until_published()
         time.sleep(_REPORT_SECONDS)
         before = {name: server.sessions() for name, server in servers.items()}
         at = log.stat().st_size
         for server in servers.values():
             server.commit()
         logged = Counter(int(pid) for pid in _STATEMENT.findall(log.read_bytes()[at:]))
-        # The last event is still told, to be counted too; the next heartbeat is none of the commits'.
+        # The last event is counted once it is published. The next heartbeat is not counted.
         for server in servers.values():
-            server.until_told()
+            server.until_published()
         time.sleep(_REPORT_SECONDS)
         return {name: _difference(before[name], server.sessions(), logged) for name, server in servers.items()}
 
@@ -114,7 +114,7 @@ def _difference(before: dict[int, _Session], after: dict[int, _Session], logged:
 
 @dataclass(frozen=True, slots=True)
 class _Server:
-    """A server of ours, and a session that looks at its database."""
+    """One of our servers, and a session that queries its database."""
 
     catalog: RestCatalog
     connection: psycopg.Connection[tuple[object, ...]]
@@ -123,8 +123,8 @@ class _Server:
         for number in range(COMMITS):
             self.catalog.commit(NAMESPACE, _TABLE, work.properties_body({"turn": f"{number:04d}"}))
 
-    def until_told(self) -> None:
-        """Waits until the sink, where there is one, has moved its row to the end of the log."""
+    def until_published(self) -> None:
+        """Waits until the sink, if any, has moved its row to the end of the log."""
         until = time.monotonic() + _FLUSH_SECONDS_MAX
         while self.connection.execute(_BEHIND).fetchone() != (0,):
             if time.monotonic() > until:
@@ -132,7 +132,7 @@ class _Server:
             time.sleep(0.05)
 
     def sessions(self) -> dict[int, _Session]:
-        """By process id; a session that is idle has said what it did after ten seconds."""
+        """The sessions by process id. Idle sessions have reported their statistics after ten seconds."""
         found = self.connection.execute(_SESSIONS)
         return {int(str(pid)): _Session(str(name), int(str(count))) for pid, name, count in found}
 
@@ -152,7 +152,7 @@ def _server(bench: Bench, database: str, settings: dict[str, str]) -> Iterator[_
 
 @contextlib.contextmanager
 def _logged(connection: psycopg.Connection[tuple[object, ...]]) -> Iterator[Path]:
-    """Postgres writes every statement down while the block runs; the file."""
+    """Postgres logs every statement while the block runs; yields the log file."""
     row = connection.execute("select current_setting('data_directory') || '/' || pg_current_logfile()").fetchone()
     assert row is not None
     _set_logging(connection, "all")
@@ -163,6 +163,6 @@ def _logged(connection: psycopg.Connection[tuple[object, ...]]) -> Iterator[Path
 
 
 def _set_logging(connection: psycopg.Connection[tuple[object, ...]], which: str) -> None:
-    """Of all that is open: a session takes it up before its next statement."""
+    """Applies to all open sessions, which read the setting before their next statement."""
     connection.execute(sql.SQL("alter system set log_statement = {}").format(which))
     connection.execute("select pg_reload_conf()")

@@ -1,4 +1,4 @@
-"""Rebuild of the read models from the log that append commits on distinct tables leave."""
+"""Rebuild of the read models from a log of append commits to distinct tables."""
 
 import subprocess
 import sys
@@ -21,7 +21,7 @@ _APPEND_SECONDS_MAX = 20.0
 _APPEND_SECONDS_MAX_LONG = 300.0
 _TIMES = 3
 _ROOT = Path(__file__).resolve().parents[1]
-# A process of its own, as `icecore rebuild` is.
+# A separate process, as `icecore rebuild` is.
 _REBUILD = """
 import orjson, resource, sys
 from icecore.projections.rebuild import rebuild_on_every_core
@@ -52,7 +52,7 @@ def run(bench: Bench) -> list[Finding]:
         "events": reports[-1]["events"],
         "rows": reports[-1]["rows"],
         "seconds": [round(report["seconds"], 2) for report in reports],
-        # Of ours alone, without Postgres: what a busy machine does not lengthen as much.
+        # Processor time of our processes without Postgres, which other load on the machine affects less.
         "cpu_seconds": [round(report["cpu_seconds"], 2) for report in reports],
     }
     return [Finding("events folded", median(rates), "events/s", GOAL, interval(rates), details)]

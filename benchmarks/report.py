@@ -1,4 +1,4 @@
-"""A run's results: JSON with everything, and a page with the table, under the day and the machine."""
+"""The results of a run: JSON with everything, and a page with the table, named by day and machine."""
 
 import re
 from collections.abc import Sequence
@@ -48,9 +48,9 @@ def write(setting: Json, findings: Sequence[Finding], *, partial: bool = False) 
 
 
 def write_page(setting: Json, text: str, findings: Any, *, kind: str = "", partial: bool = False) -> Path:
-    """Writes `<date>-<machine>[-kind][-form][-partial].json` and `.md`; the path of the page.
+    """Writes `<date>-<machine>[-kind][-form][-partial].json` and `.md`. Returns the path of the page.
 
-    partial -- not all of a run: kept apart, so that it never replaces a whole run of the day.
+    partial -- not all claims were run; stored separately, so that it does not replace a complete run of the day.
     """
     RESULTS.mkdir(exist_ok=True)
     form = "" if setting["form"] == "short" else f"-{setting['form']}"

@@ -1,4 +1,4 @@
-"""A plain client of any Iceberg REST catalog, for what is made ready before a measurement and looked at after it."""
+"""A plain client of any Iceberg REST catalog, for preparing a measurement and checking it afterwards."""
 
 import http.client
 from typing import Any
@@ -14,7 +14,7 @@ ANSWER_SECONDS_MAX = 300.0
 
 
 class RefusedError(Exception):
-    """The server answered with an error; the message carries status and body."""
+    """The server answered with an error; the message contains status and body."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(f"{status}: {text[:500]}")
@@ -22,7 +22,7 @@ class RefusedError(Exception):
 
 
 class RestCatalog:
-    """One catalog, by its base address (what Iceberg clients are given as `uri`)."""
+    """One catalog by its base URL (the `uri` of Iceberg clients)."""
 
     def __init__(self, uri: str, warehouse: str | None = None, token: str | None = None) -> None:
         parts = urlsplit(uri.rstrip("/"))
@@ -47,7 +47,7 @@ class RestCatalog:
             self._connection.request(method, path, body, headers)
             answer = self._connection.getresponse()
         except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError):
-            # A kept connection the server has closed meanwhile.
+            # A kept connection that the server has closed meanwhile.
             self._connection.close()
             self._connection.request(method, path, body, headers)
             answer = self._connection.getresponse()
@@ -68,7 +68,7 @@ class RestCatalog:
         return f"{self.prefix}/namespaces/{namespace}/tables/{name}"
 
     def create_table(self, namespace: str, name: str, properties: dict[str, str] | None = None) -> Json:
-        """The metadata of the new table."""
+        """Creates a table and returns its metadata."""
         answer = self.call("POST", f"{self.prefix}/namespaces/{namespace}/tables", work.create_body(name, properties))
         metadata: Json = answer["metadata"]
         return metadata
@@ -84,7 +84,7 @@ class RestCatalog:
         self.call("POST", f"{self.prefix}/namespaces/{namespace}/register", body)
 
     def list_page(self, namespace: str, size: int, token: str = "") -> tuple[list[str], str | None]:
-        """Names of one page, and the next page's token."""
+        """The names of one page, and the next page's token."""
         answer = self.call("GET", f"{self.list_path(namespace, size, token)}")
         return [each["name"] for each in answer["identifiers"]], answer.get("next-page-token")
 
@@ -92,7 +92,7 @@ class RestCatalog:
         return f"{self.prefix}/namespaces/{namespace}/tables?pageSize={size}&pageToken={quote(token)}"
 
     def add_snapshots(self, namespace: str, name: str, count: int, *, per_commit: int = 1_000) -> list[int]:
-        """Adds that many snapshots to a table, many in one commit; their ids in order."""
+        """Adds that many snapshots to a table, many per commit. Returns their ids in order."""
         metadata = self.load(namespace, name)["metadata"]
         location, last, parent = metadata["location"], metadata["last-sequence-number"], metadata.get("current-snapshot-id")
         added: list[int] = []

@@ -25,7 +25,7 @@ LONG_BLOCK_SECONDS = 2.0
 
 def main() -> None:
     given = _arguments()
-    # Told to end, leave the usual way, so that servers and folders go too.
+    # On SIGTERM, exits normally, so that servers and folders are removed.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     claims = [claim for claim in CLAIMS if _wanted(claim, given)]
     with contextlib.ExitStack() as opened:
@@ -48,7 +48,7 @@ def main() -> None:
             busy[claim.name] = round(machine.busy_share(), 2)
             findings += _run(claim, bench)
             setting["seconds"] = round(time.monotonic() - started)
-            # After each claim: a run that is stopped leaves what it found.
+            # After each claim, so that an interrupted run keeps its results.
             written = report.write({**setting, "busy_before": busy}, findings, partial=bool(given.only) or bool(given.profile))
     print(f"\n{report.table(findings)}\n\n{written}")
 
@@ -59,7 +59,7 @@ def _run(claim: Claim, bench: Bench) -> list[Finding]:
     try:
         findings: list[Finding] = importlib.import_module(f"benchmarks.{claim.name}").run(bench)
     except Exception as error:
-        # One claim that cannot be measured must not take the others' figures along.
+        # A claim that fails must not discard the results of the others.
         traceback.print_exc()
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         findings = [Finding("not measured", float("nan"), "", void=reason[:300])]
@@ -86,7 +86,7 @@ def _bench(opened: contextlib.ExitStack, given: argparse.Namespace) -> Bench:
 
 
 def _record(bench: Bench) -> None:
-    """The references' rates on this machine, to be committed: run it when nothing else does."""
+    """Records the references' rates on this machine, to be committed. Run it on an otherwise idle machine."""
     measured: dict[str, float] = {}
     with bench.read_reference(b"x" * REFERENCE_BYTES) as (address, path):
         measured["read"] = median(bench.read(address, paths=[path])["rate"] for _ in range(bench.rounds))

@@ -1,4 +1,4 @@
-"""Many tables at once: through `append` like any registration, without HTTP; and through HTTP for any other server."""
+"""Creates many tables: through `append` without HTTP, or through HTTP for a foreign server."""
 
 import asyncio
 import os
@@ -36,9 +36,9 @@ from icecore.projections import names
 Json = dict[str, Any]
 
 PROJECT_ID = UUID(int=0)
-# Registered tables on their way at once: enough for full batches, few enough for memory.
+# Registrations in flight: enough for full batches, and limited in memory.
 _IN_FLIGHT = 256
-# Reads do not touch the store where the profile has no check for missing files: nothing needs to be there.
+# Reads do not use the store if the profile does not check for missing files, so no files are needed.
 NOWHERE = {
     "type": "s3",
     "bucket": "nowhere",
@@ -51,7 +51,7 @@ NOWHERE = {
 
 @dataclass(frozen=True, slots=True)
 class Seeded:
-    """What a seeding came to."""
+    """The result of a seeding."""
 
     tables: int
     seconds: float
@@ -63,7 +63,7 @@ def _context(operation: str) -> RequestContext:
 
 
 def table_document(location: str, table_uuid: str, snapshots: int = 2) -> Json:
-    """A metadata file's document as an engine leaves it after `snapshots` appends."""
+    """The document of a metadata file after `snapshots` appends by an engine."""
     entries = []
     parent = None
     for n in range(1, snapshots + 1):
@@ -97,7 +97,7 @@ def table_document(location: str, table_uuid: str, snapshots: int = 2) -> Json:
 
 
 def make_warehouse(dsn: str, profile: Json, credential: Json | None = None, *, name: str = WAREHOUSE) -> None:
-    """A warehouse on a database that has none of that name."""
+    """Creates a warehouse in a database that has none of that name."""
 
     async def run() -> None:
         async with open_catalog(settings_of(dsn)) as catalog:
@@ -113,7 +113,7 @@ def local_profile(directory: Path) -> Json:
 
 
 def append_tables(dsn: str, namespace: str, count: int, *, with_files: bool, warehouse: str = WAREHOUSE) -> Seeded:
-    """Makes a namespace with tables `t0` … of about 4 KB through the committer; `with_files`: their metadata files lie there too."""
+    """Creates a namespace with tables `t0` … of about 4 KB through the committer. `with_files`: writes their metadata files too."""
     return uvloop.run(_append_tables(dsn, namespace, count, with_files, warehouse))
 
 
@@ -133,7 +133,7 @@ async def _append_tables(dsn: str, namespace: str, count: int, with_files: bool,
 
         await asyncio.gather(*(append_some() for _ in range(_IN_FLIGHT)))
         async with catalog.backends.connection() as connection:
-            # What a table of this size would have long had: figures for the planner.
+            # Statistics for the planner, which an existing database of this size would have.
             await connection.execute("analyze")
             position = await log_head(connection)
     return Seeded(count, time.monotonic() - started, position)
@@ -147,7 +147,7 @@ async def _append_table(catalog: Application, warehouse: Warehouse, namespace_id
     if with_files:
         _write_file(file, joined(written_table(split(metadata, TABLE_KINDS))))
     submission = Submission(_context("registerTable"))
-    submission.alive.append(namespace_id)
+    submission.parents.append(namespace_id)
     event = TableRegistered(namespace_id, name, warehouse.scope.key(name), location_key(warehouse, metadata), file, metadata)
     submission.add(table_id, warehouse.id, None, [event])
     result = await catalog.commands.committer.submit(submission)
@@ -161,7 +161,7 @@ def _write_file(location: str, document: bytes) -> None:
 
 
 def create_tables(catalog: RestCatalog, namespace: str, count: int) -> None:
-    """The same tables over HTTP, one after the other, for a server we know nothing of."""
+    """Creates the same tables over HTTP, one after the other, on a foreign server."""
     catalog.create_namespace(namespace)
     for number in range(count):
         catalog.create_table(namespace, f"t{number}")
@@ -169,13 +169,13 @@ def create_tables(catalog: RestCatalog, namespace: str, count: int) -> None:
 
 
 def write_metadata_file(folder: Path, snapshots: int) -> str:
-    """A metadata file with that many snapshots in a folder of a local warehouse, to be registered; its location."""
+    """Writes a metadata file with that many snapshots to a folder of a local warehouse, to be registered. Returns its location."""
     document = table_document(f"file://{folder}", str(uuid7()), snapshots)
     (folder / "metadata").mkdir(parents=True)
     file = folder / "metadata" / f"00002-{uuid7()}.metadata.json"
     with file.open("wb") as opened:
         opened.write(orjson.dumps(document))
         opened.flush()
-        # Else the kernel writes it half a minute later, into whatever is measured then.
+        # Otherwise the kernel would write it half a minute later, during a measurement.
         os.fsync(opened.fileno())
     return f"file://{file}"

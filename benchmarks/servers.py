@@ -1,4 +1,4 @@
-"""What is measured, started: one Postgres for a run, our server on it with any number of workers, and the references beside it."""
+"""The measured servers: one Postgres for a run, our server on it with any number of workers, and the references."""
 
 import contextlib
 import functools
@@ -28,21 +28,21 @@ ROOT = Path(__file__).resolve().parents[1]
 WAREHOUSE = "bench"
 START_SECONDS_MAX = 60.0
 EMBEDDED, DEBIAN = "embedded", "debian"
-# Room for some fifty tables: of thousands, read at random, hardly one is answered from it; the warehouse still is.
+# Memory for about fifty tables: random reads of thousands of tables are rarely cached, but the warehouse is.
 TABLES_UNCACHED = {"ICECORE_READ_CACHE_BYTES_MAX": str(256 * 1024)}
 _SECRET_KEY = "YmVuY2htYXJrcyBvbmx5LCB0aGlydHktdHdvIGJ5dGU="
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """The Postgres of one run, in a folder that goes with the run."""
+    """The Postgres of one run, in a folder that is deleted with the run."""
 
     directory: Path
     dsn: str
     _made: dict[str, str] = field(default_factory=dict)
 
     def database(self, name: str, *, migrated: bool = True) -> str:
-        """The DSN of the run's database of that name, made when it is first asked for."""
+        """The DSN of the run's database of that name, which is created on first use."""
         if name not in self._made:
             with psycopg.connect(self.dsn, autocommit=True) as connection:
                 connection.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template0").format(sql.Identifier(name)))
@@ -65,26 +65,26 @@ class Cluster:
 
 @contextlib.contextmanager
 def cluster(postgres: str = EMBEDDED) -> Iterator[Cluster]:
-    """`embedded`: as `icecore serve` sets it up; `debian`: the distribution's server with the settings it ships."""
+    """`embedded`: as `icecore serve` sets it up; `debian`: the distribution's server with its default settings."""
     directory = Path(tempfile.mkdtemp(prefix="icecore-bench-"))
     directory.chmod(0o755)
     started = debian_postgres(directory=directory / "postgres") if postgres == DEBIAN else embedded_postgres(directory / "postgres")
     try:
         with started as dsn:
-            # By the socket, as the embedded one: what is compared is the Postgres, not the way to it.
+            # By socket, like the embedded one, so that only the servers differ.
             yield Cluster(directory, make_conninfo(dsn, host=str(directory / "postgres")) if postgres == DEBIAN else dsn)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 
 
 def settings_of(dsn: str) -> Settings:
-    """For what is seeded without HTTP."""
+    """The settings for seeding without HTTP."""
     return Settings(database_url=SecretStr(dsn), secret_key=SecretStr(_SECRET_KEY))
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """Our running server: `process_id` is the worker where there is one, else the supervisor of the workers."""
+    """Our running server. `process_id` is that of the only worker, or of the supervisor."""
 
     uri: str
     dsn: str
@@ -96,7 +96,7 @@ class Service:
 
 
 def environment_of(dsn: str, settings: dict[str, str] | None = None) -> dict[str, str]:
-    """For a process of ours on that database, with its default settings but `settings`."""
+    """The environment of one of our processes on that database: default settings, changed by `settings`."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ICECORE_")}
     return environment | {
         "ICECORE_DATABASE_URL": dsn,
@@ -110,9 +110,9 @@ def environment_of(dsn: str, settings: dict[str, str] | None = None) -> dict[str
 def our_server(
     cluster: Cluster, dsn: str, *, workers: int = 1, settings: dict[str, str] | None = None, profile: Path | None = None
 ) -> Iterator[Service]:
-    """`icecore serve` on a database of the run, with its default settings but `settings`.
+    """`icecore serve` on a database of the run: default settings, changed by `settings`.
 
-    profile -- where to write what its process spends its time on (one worker only).
+    profile -- the file to which a profile is written (one worker only).
     """
     port = free_port()
     environment = environment_of(dsn, settings)
@@ -120,7 +120,7 @@ def our_server(
     command = [sys.executable, *module, "serve", "--port", str(port), "--workers", str(workers)]
     uri = f"http://127.0.0.1:{port}"
     log = cluster.directory / f"server-{secrets.token_hex(4)}.log"
-    # Not by an answer: one worker gives it while another still starts, and takes the connections that wait for that one.
+    # An answer would not suffice: one worker answers while another still starts, and accepts its connections.
     ready = functools.partial(_says, log, f"{uri}/catalog")
     with running(command, log=log, ready=ready, seconds_max=START_SECONDS_MAX, environment=environment, directory=ROOT) as process:
         yield Service(uri, dsn, process.pid, profile)
@@ -132,7 +132,7 @@ def _says(log: Path, text: str) -> bool:
 
 @contextlib.contextmanager
 def reference_server(cluster: Cluster, name: str) -> Iterator[tuple[str, int]]:
-    """The frozen `read_server` or `write_server` on a database of its own in the same Postgres; its address."""
+    """The frozen `read_server` or `write_server` on its own database in the same Postgres; yields its address."""
     port = free_port()
     dsn = cluster.database("reference", migrated=False)
     command = [sys.executable, "-m", f"benchmarks.reference.{name}", dsn, str(port)]
@@ -144,7 +144,7 @@ def reference_server(cluster: Cluster, name: str) -> Iterator[tuple[str, int]]:
 
 
 def store_reference_body(cluster: Cluster, body_id: str, body: bytes) -> None:
-    """A body the reference for reads answers with."""
+    """Stores a body that the reference for reads answers with."""
     with psycopg.connect(cluster.database("reference", migrated=False), autocommit=True) as connection:
         connection.execute(
             "insert into reference_bodies values (%s, %s) on conflict (id) do update set body = excluded.body", (body_id, body)

@@ -1,4 +1,4 @@
-"""WAL bytes per commit of the temporal rows, beside a build that keeps only current rows (current_rows.sql)."""
+"""WAL bytes per commit with the temporal rows, beside a build that keeps only current rows (current_rows.sql)."""
 
 import psycopg
 
@@ -29,14 +29,14 @@ def run(bench: Bench) -> list[Finding]:
             },
         )
         _check(temporal, current, dsns)
-    # The first blocks still write pages for the first time since a checkpoint.
+    # The first blocks still write full pages after a checkpoint.
     found = ratio(blocks["temporal"][1:], blocks["current"][1:])
     details = {name: round(sorted(values)[len(values) // 2]) for name, values in blocks.items()}
     return [of_ratio("WAL bytes of an append commit, 100 snapshots kept", found, GOAL, details)]
 
 
 def _wal_per_commit(bench: Bench, catalog: RestCatalog, dsn: str) -> float:
-    """Nothing else writes in this Postgres meanwhile."""
+    """Nothing else writes to this Postgres meanwhile."""
     with psycopg.connect(dsn, autocommit=True) as connection:
         before, wal_before = (_number(connection, name) for name in ("position", "wal"))
         bench.write(catalog, "append_shared", clients=1, table="written", snapshots_max=_SNAPSHOTS_MAX)
@@ -53,7 +53,7 @@ def _number(connection: psycopg.Connection[tuple[object, ...]], block: str) -> i
 
 
 def _check(temporal: RestCatalog, current: RestCatalog, dsns: dict[str, str]) -> None:
-    """Both still answer whole tables, and the one build really keeps what the other does not."""
+    """Checks that both return whole tables, and that only one build keeps the history."""
     for catalog in (temporal, current):
         assert len(catalog.load(NAMESPACE, "written")["metadata"]["snapshots"]) == _SNAPSHOTS_MAX
     rows = {}

@@ -1,4 +1,4 @@
-"""What the benchmarks put into tables: a schema, snapshots as Spark leaves them, and the commits that add them."""
+"""The content of tables in benchmarks: a schema, snapshots like Spark's, and the commits that add them."""
 
 import secrets
 import time
@@ -22,7 +22,7 @@ def schema(columns: int = COLUMNS) -> Json:
 
 
 def create_body(name: str, properties: dict[str, str] | None = None) -> bytes:
-    """A CreateTableRequest; with `stage-create`, which engines send and some servers insist on."""
+    """A CreateTableRequest with `stage-create`, which engines send and some servers require."""
     given = {"owner": "data-eng", **(properties or {})}
     return orjson.dumps({"name": name, "schema": schema(), "stage-create": False, "properties": given})
 
@@ -70,7 +70,7 @@ def append_body(
 ) -> bytes:
     """A CommitTableRequest that appends one snapshot to `main`.
 
-    guarded -- with the requirement that `main` still is at `parent_id`. removed -- snapshots expired by the same commit.
+    guarded -- with the requirement that `main` is still at `parent_id`. removed -- snapshots expired by the same commit.
     """
     updates: list[Json] = [
         {"action": "add-snapshot", "snapshot": snapshot(location, sequence_number, snapshot_id, parent_id)},
@@ -85,7 +85,7 @@ def append_body(
 
 
 def many_snapshots_body(location: str, last_sequence_number: int, parent_id: int | None, count: int) -> tuple[bytes, list[int]]:
-    """A commit that adds `count` snapshots at once, the last of them as `main`; their ids in order."""
+    """A commit that adds `count` snapshots, the last of them as `main`, and their ids in order."""
     updates: list[Json] = []
     ids: list[int] = []
     for n in range(1, count + 1):

@@ -1,4 +1,4 @@
-"""Loads of a hot table while the worst permitted bodies and files are read and decided: what they wait for others' requests."""
+"""Loads of a hot table while the most expensive permitted bodies and files are processed: how long loads wait for them."""
 
 import secrets
 from collections.abc import Callable
@@ -52,7 +52,7 @@ def run(bench: Bench) -> list[Finding]:
 
 
 def _beside(client: ClientProcess, job: Json, request: Callable[[], None]) -> tuple[float, float]:
-    """The slowest load, and the worst p99 of a slice, while the request is sent again and again."""
+    """The slowest load, and the worst p99 of a slice, while the request is sent repeatedly."""
     slices: list[Json] = []
     with ThreadPoolExecutor(1) as beside:
         for _ in range(_TIMES):

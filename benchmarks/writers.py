@@ -1,4 +1,4 @@
-"""How the writers of a run behave: each a loop on one connection until its time is over."""
+"""The behaviours of writers: each is a loop on one connection until its time is over."""
 
 import asyncio
 from collections import Counter
@@ -18,9 +18,9 @@ _LOCATION_KEY = b'"metadata-location":"'
 
 @dataclass(slots=True)
 class Writing:
-    """One writer: its number, its connection, when it stops, what it was given; and what it did.
+    """One writer: its number, connection, end and arguments, and its results.
 
-    latencies -- seconds, of commits. locations -- metadata files its commits were answered with; answered -- when, by the clock.
+    latencies -- seconds, of commits. locations -- metadata files in the answers to its commits. answered -- when, by the clock.
     """
 
     connection: Connection
@@ -77,7 +77,7 @@ class Writing:
 
 
 def location_in(body: bytes) -> str | None:
-    """The address of the metadata file that an answer, or an event, names first; None where there is no whole one."""
+    """The first metadata location in an answer or event; None if there is no complete one."""
     at = body.find(_LOCATION_KEY, 0, 4096)
     if at < 0:
         at = body.find(_LOCATION_KEY)
@@ -89,7 +89,7 @@ def location_in(body: bytes) -> str | None:
 
 
 async def append_own(writing: Writing) -> None:
-    """Appends to the writer's own table; nobody else does, so it knows the state without a load.
+    """Appends to the writer's own table, whose state it knows without a load.
 
     `tables` -- per writer: name, location, last sequence number, current snapshot.
     """
@@ -105,7 +105,7 @@ async def append_own(writing: Writing) -> None:
 
 
 async def post_same(writing: Writing) -> None:
-    """The reference's work: a commit body of the asked size to `path`, again and again."""
+    """The reference's work: a commit body of the requested size to `path`, repeatedly."""
     body = work.append_body("file:///reference", 1, work.new_snapshot_id(), work.new_snapshot_id())
     path = writing.given["path"].format(n=writing.number)
     while not writing.over:
@@ -113,7 +113,7 @@ async def post_same(writing: Writing) -> None:
 
 
 async def append_shared(writing: Writing) -> None:
-    """Load, append with `assert-ref-snapshot-id`, again on 409 at once; history is kept at `snapshots_max`."""
+    """Loads, appends with `assert-ref-snapshot-id`, and retries immediately on 409. The history has at most `snapshots_max` snapshots."""
     path = writing.table_path(writing.given["table"])
     while not writing.over:
         loaded = await writing.get(path)
@@ -130,7 +130,7 @@ async def append_shared(writing: Writing) -> None:
 
 
 async def change_shared(writing: Writing) -> None:
-    """Changes of one table that conflict with nobody's: a property and a tag of the writer's own, on existing snapshots."""
+    """Changes to one table that conflict with no other: a property and a tag of the writer's own, on existing snapshots."""
     path = writing.table_path(writing.given["table"])
     snapshots: list[int] = writing.given["snapshots"]
     turn = 0
@@ -144,7 +144,7 @@ async def change_shared(writing: Writing) -> None:
 
 
 async def change_and_load(writing: Writing) -> None:
-    """A change of a property, then a load; the latencies are the loads'."""
+    """A change of a property, then a load; the latencies are those of the loads."""
     path = writing.table_path(writing.given["table"])
     turn = 0
     while not writing.over:
@@ -156,7 +156,7 @@ async def change_and_load(writing: Writing) -> None:
 
 
 async def create(writing: Writing) -> None:
-    """Creates tables under names of the writer's own."""
+    """Creates tables with names of the writer's own."""
     path = f"{writing.prefix}/namespaces/{writing.given['namespace']}/tables"
     turn = 0
     while not writing.over:
@@ -165,10 +165,10 @@ async def create(writing: Writing) -> None:
 
 
 async def post_at_rate(writing: Writing) -> None:
-    """Small changes of the writer's own table, `rate` a second; a latency counts from when the change was due."""
+    """Small changes of the writer's own table, `rate` per second. A latency counts from when the change was due."""
     rate = writing.given["rate"]
     path = writing.table_path(writing.given["tables"][writing.number])
-    # Writers start beside each other, not at once.
+    # The writers start at different times.
     started = clock() + writing.number / rate / len(writing.given["tables"])
     turn = 0
     while (due := started + turn / rate) < writing.until:

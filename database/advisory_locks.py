@@ -16,7 +16,7 @@ _SQL = named_sql("icecore.database", "advisory_locks.sql")
 
 @unique
 class AdvisoryLock(IntEnum):
-    """Who holds a lock, and how long."""
+    """Each lock with its holder and how long it is held."""
 
     APPEND = 4936203174
     """Held by `icecore.append` until its transaction ends, and by a rebuild while it switches generations. Shared: to wait for appends."""
@@ -24,17 +24,19 @@ class AdvisoryLock(IntEnum):
     """Held by the one process that purges tables (commands/tables/purge_tables.py), for a round."""
     REBUILD = 4936203176
     """Held by a rebuild, by its session."""
-    SETTLE_PARTS_JOB = 4936203177
+    CLOSE_PARTS_JOB = 4936203177
     """Held by the one process that closes parts (commands/tables/close_removed_parts.py), for a round; by a rebuild while it
     deletes rows."""
     EXPIRE_PROPOSALS_JOB = 4936203178
     """Held by the one process that expires proposals, for a round."""
     REBUILD_PARTS = 4936203179
-    """Shared by the processes of a rebuild that copy rows, by their sessions: free when none is left."""
+    """Held, shared, by the sessions of a rebuild that copy rows. It is free when none of them is left."""
     OLD_METADATA_FILES_JOB = 4936203180
     """Held by the one process that deletes old metadata files (commands/tables/delete_old_metadata_files.py), for a round."""
     CREATE_WAREHOUSE = 4936203181
-    """Held while a warehouse is created, from the look at the others' places to the answer (commands/warehouses/create_warehouse.py)."""
+    """Held while a warehouse is created, from the check of other warehouses' locations to the response
+    (commands/warehouses/create_warehouse.py).
+    """
     STATISTICS = 4936203182
     """Held by the one process that counts statistics (projections/asynchronous/statistics.py), by its session."""
     MIGRATIONS = 29664159665713765
@@ -42,12 +44,12 @@ class AdvisoryLock(IntEnum):
 
 
 SINK_LOCK_PREFIX = "icecore.sink."
-"""With a sink's name behind it, hashed (`hashtextextended`, seed 0): the lock of the sink's leader, held by its session."""
+"""The lock of a sink's leader, held by its session. The key is the hash of this prefix and the sink's name (`hashtextextended`, seed 0)."""
 
 
 async def try_lock(connection: Connection, lock: AdvisoryLock) -> bool:
-    """Takes the lock for the session unless another has it; whether it did."""
-    return await _answer(connection, "try_lock", lock)
+    """Takes the lock for the session and returns True, or False if another session holds it."""
+    return await _call(connection, "try_lock", lock)
 
 
 async def lock_session(connection: Connection, lock: AdvisoryLock) -> None:
@@ -56,7 +58,7 @@ async def lock_session(connection: Connection, lock: AdvisoryLock) -> None:
 
 
 async def lock_session_shared(connection: Connection, lock: AdvisoryLock) -> None:
-    """The same beside others that take it shared."""
+    """As `lock_session`, shared with others that lock it shared."""
     await connection.execute(_SQL["lock_session_shared"], {"lock": lock})
 
 
@@ -66,24 +68,24 @@ async def lock_transaction(connection: Connection, lock: AdvisoryLock) -> None:
 
 
 async def unlock(connection: Connection, lock: AdvisoryLock) -> bool:
-    """Releases a lock of the session; false where the session did not hold it."""
-    return await _answer(connection, "unlock", lock)
+    """Releases a lock of the session; False if the session did not hold it."""
+    return await _call(connection, "unlock", lock)
 
 
 async def holds(connection: Connection, lock: AdvisoryLock) -> bool:
     """Whether the session holds the lock."""
-    return await _answer(connection, "holds", lock)
+    return await _call(connection, "holds", lock)
 
 
 async def wait_for_holders(connection: Connection, lock: AdvisoryLock) -> None:
-    """Returns once whoever held the lock has released it; `connection` is in autocommit.
+    """Returns once the current holder has released the lock; `connection` is in autocommit.
 
-    Whoever asks for the lock later waits only while Postgres runs the statement, however slow the caller is. Raises
+    Sessions that request the lock later wait only while Postgres runs the statement, even if the caller is slow. Raises
     psycopg.errors.LockNotAvailable after two seconds.
     """
     # Two statements in one message: they cannot be prepared and take no parameters.
     await connection.execute(sql.SQL(_SQL["wait_for_holders"]).format(lock=sql.Literal(int(lock))), prepare=False)
 
 
-async def _answer(connection: Connection, block: str, lock: AdvisoryLock) -> bool:
+async def _call(connection: Connection, block: str, lock: AdvisoryLock) -> bool:
     return await (await connection.execute(_SQL[block], {"lock": lock})).fetchone() == (True,)

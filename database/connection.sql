@@ -1,4 +1,4 @@
 -- name: lift_time_limits --
--- Those of the session or, local, of the transaction; some are newer than the oldest Postgres that is served.
+-- Settings of the session or, if local, of the transaction. The oldest supported Postgres lacks some of them.
 select set_config(name, '0', %(local)s) from pg_settings
 where name in ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout')

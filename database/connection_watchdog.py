@@ -1,4 +1,4 @@
-"""Watches connections in use, and closes those on which Postgres or one of its processes has stopped answering."""
+"""Watches connections in use, and closes those on which Postgres or one of its processes has stopped responding."""
 
 import asyncio
 import os
@@ -23,20 +23,21 @@ from .postgres import Connection
 _SQL = named_sql("icecore.database", "connection_watchdog.sql")
 _log = structlog.get_logger("icecore.connections")
 
-# An answer that takes longer makes us ask whether Postgres answers anybody; if not within the second time, it is away.
+# After this time without a response, a probe checks whether Postgres accepts connections. If the probe exceeds the second time, Postgres is
+# unreachable.
 SILENCE_SECONDS_MAX = 0.75
 PROBE_SECONDS_MAX = 1.0
-# Between two looks, while something is silent.
-LOOK_SECONDS = 0.4
+# The pause between two checks while a statement has no response.
+CHECK_INTERVAL_SECONDS = 0.4
 
 
 @dataclass(slots=True, eq=False)
 class StatementUse:
-    """One use of a connection, for no longer than `seconds_max` if a statement is running then.
+    """One use of a connection. A statement may run for at most `seconds_max`.
 
-    is_append -- it may be cancelled: nothing of it is kept then, and it can be sent again.
-    is_patient -- a running append is not cancelled to find out whether its session answers: it was once, and did.
-    behind_stuck_lock -- it was cancelled because one transaction kept the append lock between two looks.
+    is_append -- the statement can be cancelled: it is rolled back and can be sent again.
+    is_patient -- a running append is not cancelled to test its session, because an earlier cancellation succeeded.
+    behind_stuck_lock -- it was cancelled, because one transaction held the append lock during two checks.
     """
 
     seconds_max: float
@@ -45,16 +46,16 @@ class StatementUse:
     behind_stuck_lock: bool = False
     began: float = 0.0
     idle_since: datetime | None = None
-    """Since when its session has waited for a statement, as of the last look."""
-    asked: bool = False
+    """Since when the session waits for a statement, as of the last check."""
+    cancellation_sent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class _Session:
-    """What Postgres says of one of our sessions.
+    """A row about one of our sessions in pg_stat_activity.
 
-    is_idle -- it waits for a statement. waits_for_lock -- for the append lock, which the transaction `lock_holder` has.
-    is_replicated -- commits wait for a standby: one that is cancelled while it waits is answered as if the standby had it.
+    is_idle -- it waits for a statement. waits_for_lock -- it waits for the append lock, which transaction `lock_holder` holds.
+    is_replicated -- commits wait for a standby. Cancelling this wait reports success, although the standby may not have the commit.
     """
 
     is_idle: bool
@@ -65,7 +66,7 @@ class _Session:
 
 
 def sever(connection: Connection | psycopg.Connection[Any]) -> None:
-    """Cuts the line, so that whoever waits on it hears an OperationalError now."""
+    """Shuts down the socket, so that everything that waits on the connection fails with OperationalError at once."""
     if connection.closed:
         return
     with suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as line:
@@ -73,31 +74,32 @@ def sever(connection: Connection | psycopg.Connection[Any]) -> None:
 
 
 class ConnectionWatchdog:
-    """Cuts the connections in use when Postgres has stopped answering: hung or unreachable, it sends no error by itself.
+    """Closes connections in use when Postgres is hung or unreachable, because it then reports no error.
 
-    While Postgres lets somebody else connect, a session is cut where Postgres says that it waits for the statement we sent (its process
-    is frozen, or the line is dead), and an append where its session does not even heed a cancellation. An append behind one transaction
-    that keeps the lock is cancelled. Any other statement merely takes long: it is left alone, up to its limit. So is every append where
-    commits wait for a standby.
+    If a new connection can be opened, only single sessions are closed: a session that waits for the statement we sent (its process is
+    frozen, or the network connection is dead), and an append whose session ignores a cancellation. An append that waits for one transaction
+    that keeps the lock is cancelled. Other statements are only slow and continue up to their limit, as do all appends while commits wait
+    for a standby.
 
-    silent -- called each time the connections were cut because nobody could connect. frozen -- called where single ones were.
+    on_unreachable -- called after all connections were closed, because no new one could be opened.
+    on_frozen -- called after single connections were closed.
     """
 
-    def __init__(self, dsn: str, silent: Callable[[], None] = lambda: None, frozen: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, dsn: str, on_unreachable: Callable[[], None] = lambda: None, on_frozen: Callable[[], None] = lambda: None) -> None:
         self._dsn = dsn
-        self._silent = silent
-        self._frozen = frozen
+        self._on_unreachable = on_unreachable
+        self._on_frozen = on_frozen
         self._uses: dict[Connection, StatementUse] = {}
         self._lock_holder: str | None = None
-        self._looking: asyncio.Task[None] | None = None
-        self._outage = OutageLog("icecore.connections", "database_silent", "database_recovered")
+        self._checking: asyncio.Task[None] | None = None
+        self._outage = OutageLog("icecore.connections", "database_unresponsive", "database_recovered")
 
     def begin(self, connection: Connection, use: StatementUse) -> None:
-        """The connection is in use from now on."""
+        """Starts watching the connection."""
         use.began = asyncio.get_running_loop().time()
         self._uses[connection] = use
-        if self._looking is None:
-            self._looking = asyncio.create_task(self._look(), name="silence-watch")
+        if self._checking is None:
+            self._checking = asyncio.create_task(self._check(), name="silence-watch")
 
     def end(self, connection: Connection) -> None:
         self._uses.pop(connection, None)
@@ -105,11 +107,11 @@ class ConnectionWatchdog:
             self._outage.succeeded()
 
     def close(self) -> None:
-        """Nothing is in use any more: whoever looked after it need not wait for the end of its pause."""
-        if self._looking is not None:
-            self._looking.cancel()
+        """Stops watching, without waiting for the end of a pause."""
+        if self._checking is not None:
+            self._checking.cancel()
 
-    async def _look(self) -> None:
+    async def _check(self) -> None:
         loop = asyncio.get_running_loop()
         try:
             while self._uses:
@@ -117,36 +119,36 @@ class ConnectionWatchdog:
                 if due > loop.time():
                     await asyncio.sleep(due - loop.time())
                     continue
-                if await self._answers():
+                if await self._responds():
                     self._cut_overdue(loop.time())
                 else:
                     self._outage.failed(connections=len(self._uses))
                     for connection in [*self._uses]:
                         sever(connection)
-                    self._silent()
-                await asyncio.sleep(LOOK_SECONDS)
+                    self._on_unreachable()
+                await asyncio.sleep(CHECK_INTERVAL_SECONDS)
         finally:
-            self._looking = None
+            self._checking = None
 
-    async def _answers(self) -> bool:
-        """Whether Postgres says anything to a newcomer, also when it only says that there is no room; single sessions are cut here."""
+    async def _responds(self) -> bool:
+        """Whether Postgres accepts a connection or refuses it with an error. Also checks the sessions that have not responded."""
         try:
             async with asyncio.timeout(PROBE_SECONDS_MAX):
                 async with await connect(self._dsn, application_name="icecore-probe") as probe:
-                    await self._look_at_sessions(probe)
+                    await self._check_sessions(probe)
         except TimeoutError:
             return False
         except psycopg.Error:
-            # It refuses by itself: then it also ends the connections it has, or serves them.
+            # Postgres refuses connections itself. It then serves or ends the existing ones.
             return True
         return True
 
-    async def _look_at_sessions(self, probe: Connection) -> None:
+    async def _check_sessions(self, probe: Connection) -> None:
         sent_before = asyncio.get_running_loop().time() - SILENCE_SECONDS_MAX
         silent = {
             connection.info.backend_pid: (connection, use)
             for connection, use in self._uses.items()
-            if use.began <= sent_before and _waits_for_answer(connection)
+            if use.began <= sent_before and _waits_for_response(connection)
         }
         if not silent:
             return
@@ -157,12 +159,12 @@ class ConnectionWatchdog:
             connection, use = silent[process_id]
             session = _Session(*said)
             holder = session.lock_holder
-            # Else it has been answered meanwhile.
-            if self._uses.get(connection) is use and _waits_for_answer(connection):
+            # Otherwise the response arrived meanwhile.
+            if self._uses.get(connection) is use and _waits_for_response(connection):
                 if _is_frozen(use, session):
                     frozen.append(process_id)
                 elif self._to_be_cancelled(use, session):
-                    use.asked = True
+                    use.cancellation_sent = True
                     await _cancel(connection)
         self._lock_holder = holder
         if frozen:
@@ -180,11 +182,11 @@ class ConnectionWatchdog:
         _log.warning("sessions_frozen", process_ids=process_ids)
         for connection in connections:
             sever(connection)
-        self._frozen()
+        self._on_frozen()
         await probe.execute(_SQL["terminate"], {"process_ids": [*process_ids]})
 
     def _cut_overdue(self, now: float) -> None:
-        """What is in use but idle is left alone: it waits for its owner, not for Postgres."""
+        """Connections in use without a running statement are not closed."""
         for connection, use in [*self._uses.items()]:
             if use.began + use.seconds_max <= now and connection.pgconn.transaction_status == TransactionStatus.ACTIVE:
                 _log.warning("statement_timed_out", seconds=now - use.began)
@@ -192,15 +194,15 @@ class ConnectionWatchdog:
 
 
 def _is_frozen(use: StatementUse, session: _Session) -> bool:
-    """Whether it has not begun the statement since the last look, or has not heeded a cancellation that was sent then."""
+    """Whether the session has not started the statement since the last check, or ignored the cancellation that was sent then."""
     if session.is_idle:
         waited, use.idle_since = use.idle_since, session.state_since
         return waited == session.state_since
-    return use.asked
+    return use.cancellation_sent
 
 
-def _waits_for_answer(connection: Connection) -> bool:
-    """Whether a statement was sent, to its end, of whose answer nothing has come."""
+def _waits_for_response(connection: Connection) -> bool:
+    """Whether a statement was sent completely and no part of the response has arrived."""
     if connection.closed or connection.pgconn.transaction_status != TransactionStatus.ACTIVE or connection.pgconn.flush() != 0:
         return False
     poll = select.poll()

@@ -1,6 +1,6 @@
 -- name: sessions --
--- Of our sessions in use; and the transaction that holds the append lock (migrations/functions/append.sql), which is the same for all of them:
--- not those who read by time and take it together, for a moment (log/positions.py).
+-- The sessions in use, and the transaction that holds the append lock exclusively (migrations/functions/append.sql). Reads by time share
+-- the lock briefly and are not included (log/positions.py).
 with append_lock as (
   select l.pid, l.granted, l.virtualtransaction from pg_catalog.pg_locks l
     where l.mode = 'ExclusiveLock' and l.locktype = 'advisory' and l.objsubid = 1
@@ -13,6 +13,6 @@ select a.pid, a.state = 'idle', a.state_change, exists (select from append_lock 
 from pg_catalog.pg_stat_activity a where a.pid = any(%(process_ids)s)
 
 -- name: terminate --
--- A frozen session ends as soon as it runs again, and does nothing before.
+-- A frozen session ends as soon as it runs again, before it does anything else.
 select pg_catalog.pg_terminate_backend(a.pid) from pg_catalog.pg_stat_activity a
 where a.pid = any(%(process_ids)s) and a.usename = current_user and a.application_name like 'icecore-%%'

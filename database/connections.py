@@ -19,7 +19,7 @@ from .postgres import Connection
 __all__ = ["Connection", "ConnectionPool", "ConnectionPoolMetrics", "has_ended"]
 
 CONNECT_SECONDS_MAX = 2
-# The limit on one statement, even if Postgres is alive: a dead network connection may never report an error.
+# The limit on one statement, even if Postgres responds to others: a dead network connection may never report an error.
 STATEMENT_SECONDS_MAX = 10.0
 # TCP settings against unreachable hosts: a timeout for unacknowledged data, and keepalives.
 NETWORK_OPTIONS: dict[str, Any] = {"tcp_user_timeout": 5_000, "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 2}
@@ -57,7 +57,7 @@ class ConnectionPool:
         self._options = options
         self.metrics = ConnectionPoolMetrics()
         self._connections_max = connections_max
-        self._room = connections_max
+        self._unopened = connections_max
         self._idle: deque[Connection] = deque()
         self._waiting: deque[asyncio.Future[Connection | None]] = deque()
         self._retired: set[Connection] = set()
@@ -79,13 +79,13 @@ class ConnectionPool:
         except psycopg.errors.ReadOnlySqlTransaction as error:
             # The next connection may reach the new primary.
             await connection.close()
-            raise ServiceUnavailable("The log takes no writes: Postgres is read-only", retry_after_seconds=1) from error
+            raise ServiceUnavailable("Postgres accepts no writes: it is read-only", retry_after_seconds=1) from error
         except psycopg.OperationalError as error:
             await connection.close()
-            raise _away() from error
+            raise _unreachable() from error
         finally:
             self._watch.end(connection)
-            self._give_back(connection)
+            self._release(connection)
 
     @asynccontextmanager
     async def connection_once(self, seconds_max: float = STATEMENT_SECONDS_MAX) -> AsyncIterator[Connection]:
@@ -101,7 +101,7 @@ class ConnectionPool:
     @property
     def in_use(self) -> int:
         """Number of connections in use."""
-        return self._connections_max - self._room - len(self._idle)
+        return self._connections_max - self._unopened - len(self._idle)
 
     async def close(self) -> None:
         while self._idle:
@@ -113,25 +113,25 @@ class ConnectionPool:
             connection = self._idle.popleft()
             if not has_ended(connection):
                 return connection
-            self._room += 1
+            self._unopened += 1
             self.on_broken()
             await connection.close()
-        if self._room > 0:
-            self._room -= 1
+        if self._unopened > 0:
+            self._unopened -= 1
             return await self._open()
-        turn: asyncio.Future[Connection | None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
-        came = time.monotonic()
+        waiter: asyncio.Future[Connection | None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiter)
+        began = time.monotonic()
         self.metrics.waits += 1
         try:
-            handed = await turn
+            assigned = await waiter
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled() and turn.exception() is None:
-                self._hand_on(turn.result())
+            if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
+                self._serve_next(waiter.result())
             raise
         finally:
-            self.metrics.wait_seconds += time.monotonic() - came
-        return handed if handed is not None else await self._open()
+            self.metrics.wait_seconds += time.monotonic() - began
+        return assigned if assigned is not None else await self._open()
 
     async def _open(self) -> Connection:
         """Opens a connection, which is counted already."""
@@ -147,49 +147,49 @@ class ConnectionPool:
         except TimeoutError as error:
             # First: the next request would wait just as long for the same error.
             self._refuse_waiting()
-            self._hand_on(None)
-            raise _away() from error
+            self._serve_next(None)
+            raise _unreachable() from error
         except psycopg.OperationalError as error:
-            self._hand_on(None)
-            raise _away() from error
+            self._serve_next(None)
+            raise _unreachable() from error
         except BaseException:
-            self._hand_on(None)
+            self._serve_next(None)
             raise
 
     def _drop_idle(self) -> None:
-        """Closes idle connections when a session of the pool hangs: they may hang too, and the next request would have to wait."""
+        """Closes idle connections after a session of the pool hung. They may hang too, and the next request would have to wait."""
         for connection in self._idle:
             sever(connection)
 
     def _refuse_waiting(self) -> None:
         """Refuses all waiting requests at once, because Postgres is unreachable."""
         while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_exception(_away())
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_exception(_unreachable())
 
-    def _give_back(self, connection: Connection) -> None:
+    def _release(self, connection: Connection) -> None:
         if connection in self._retired:
             self._retired.remove(connection)
-            self._hand_on(None)
+            self._serve_next(None)
         elif connection.closed or connection.broken:
             self.on_broken()
-            self._hand_on(None)
+            self._serve_next(None)
         else:
-            self._hand_on(connection)
+            self._serve_next(connection)
 
-    def _hand_on(self, connection: Connection | None) -> None:
+    def _serve_next(self, connection: Connection | None) -> None:
         """Gives the connection to the request that has waited longest; None permits it to open a new one."""
         while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(connection)
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(connection)
                 return
         if connection is None:
-            self._room += 1
+            self._unopened += 1
         else:
             self._idle.append(connection)
 
 
-def _away() -> ServiceUnavailable:
-    return ServiceUnavailable("The log cannot be reached", retry_after_seconds=1)
+def _unreachable() -> ServiceUnavailable:
+    return ServiceUnavailable("Postgres cannot be reached", retry_after_seconds=1)

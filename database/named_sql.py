@@ -10,9 +10,9 @@ _HEADING = re.compile(r"^-- name: (\w+) --$", re.MULTILINE)
 
 @cache
 def named_sql(package: str, file: str) -> dict[str, LiteralString]:
-    """The blocks of `file` in `package` by name, in the order they stand.
+    """The blocks of `file` in `package` by name, in the order of the file.
 
-    The texts are part of the program, as literal as any in a module: the one cast to LiteralString is here.
+    The texts are part of the program. This is the only cast to LiteralString.
     """
     text = files(package).joinpath(file).read_text(encoding="utf-8")
     pieces = _HEADING.split(text)

@@ -9,7 +9,7 @@ _CAUSES_MAX = 100
 
 
 class OutageLog:
-    """For whatever tries again and again; `fields` are added to every record.
+    """The log of a task that is retried. `fields` are added to every record.
 
     began, ended -- names of the two records.
     """
@@ -22,7 +22,7 @@ class OutageLog:
         self._since = 0.0
 
     def failed(self, cause: object = None, *, began: str | None = None, **fields: Any) -> None:
-        """Another failure; it is logged if it is the first one of this cause since the last success."""
+        """Reports a failure. It is logged if it is the first with this cause since the last success."""
         if not self._causes:
             self._since = time.monotonic()
         elif cause in self._causes or len(self._causes) >= _CAUSES_MAX:

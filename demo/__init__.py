@@ -1,1 +1,1 @@
-"""The demo: PyIceberg and Spark at work on a catalog of its own, its events as they arrive, then its log. `make demo`."""
+"""The demo (`make demo`): PyIceberg and Spark use a temporary catalog, and its events and log are shown."""

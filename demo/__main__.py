@@ -1,4 +1,4 @@
-"""Runs the demo from start to end; everything it makes is gone afterwards."""
+"""Runs the demo and deletes everything it created."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ def main() -> int:
     console = Console(highlight=False, soft_wrap=True, force_terminal=True)
     began = time.monotonic()
     try:
-        # The embedded Postgres does not run as root: it must be able to pass the folder.
+        # The embedded Postgres runs as another account if this process is root. That account must be able to enter the folder.
         with tempfile.TemporaryDirectory(prefix="icecore-demo-") as folder:
             Path(folder).chmod(0o755)
             show(console, Path(folder))
@@ -34,7 +34,7 @@ def main() -> int:
 
 
 def show(console: Console, scratch: Path) -> None:
-    """PyIceberg and Spark with the events of what they do as they arrive, and the log they left, on a catalog in that folder."""
+    """Runs PyIceberg and Spark on a catalog in that folder. Shows the events as they arrive, then the log."""
     data = scratch / "data"
     with icecore(data) as catalog_uri:
         history_uri = f"{catalog_uri.removesuffix('/catalog')}/history/v1"
@@ -68,7 +68,7 @@ def write_with_pyiceberg(console: Console, catalog_uri: str) -> None:
 
 
 def say(*arguments: str) -> None:
-    """Run a command of icecore's and let it speak for itself, in colour."""
+    """Runs an icecore command with coloured output."""
     sys.stdout.flush()
     done = subprocess.run([str(PROGRAM), *arguments], env={**os.environ, "FORCE_COLOR": "1"}, check=False)
     if done.returncode != 0:

@@ -1,4 +1,4 @@
-"""Follows the catalog's event stream and shows each event as it arrives, one line each."""
+"""Follows the catalog's event stream and prints each event as one line."""
 
 import contextlib
 import json
@@ -19,7 +19,7 @@ _STYLES = {"warehouse": "magenta", "namespace": "blue", "table": "green", "view"
 
 
 class LiveEvents:
-    """Shows events from a thread of its own, beside whatever else is shown."""
+    """Prints events from a separate thread."""
 
     def __init__(self, console: Console, history_uri: str) -> None:
         self._console = console
@@ -30,16 +30,16 @@ class LiveEvents:
         self._thread.start()
 
     def catch_up(self) -> None:
-        """Returns once everything that is in the log has been shown."""
-        with urllib.request.urlopen(f"{self._uri}/events?after=now", timeout=ARRIVE_SECONDS_MAX) as answer:
-            head: int = json.load(answer)["position"]
+        """Returns once all events of the log are printed."""
+        with urllib.request.urlopen(f"{self._uri}/events?after=now", timeout=ARRIVE_SECONDS_MAX) as response:
+            head: int = json.load(response)["position"]
         with self._moved:
             if not self._moved.wait_for(lambda: self._position >= head, ARRIVE_SECONDS_MAX):
                 raise DemoFailedError(f"The event stream is at {self._position}, the log at {head}")
 
     def _follow(self) -> None:
         request = urllib.request.Request(f"{self._uri}/events", headers={"Accept": "text/event-stream"})
-        # The demo is over when the server ends the stream, however it does.
+        # The server ends the stream at the end of the demo, possibly with an error.
         with contextlib.suppress(OSError, HTTPException), urllib.request.urlopen(request, timeout=SILENCE_SECONDS_MAX) as stream:
             for event in _events(stream):
                 self._console.print(event_line(event))
@@ -49,7 +49,7 @@ class LiveEvents:
 
 
 def _events(stream: Any) -> Iterator[dict[str, Any]]:
-    """The data of each event: a line of JSON here, as Icecore writes it."""
+    """The data of each event. Icecore writes it as one line of JSON."""
     for line in stream:
         name, _, value = line.partition(b":")
         if name == b"data":
@@ -57,11 +57,11 @@ def _events(stream: Any) -> Iterator[dict[str, Any]]:
 
 
 def event_line(event: dict[str, Any]) -> Text:
-    """Its position, what happened, to what, and what it came to."""
-    _, _, noun, verb, _ = event["type"].split(".")
+    """One line for an event: position, time, topic, object and result."""
+    _, _, kind, verb, _ = event["type"].split(".")
     data = event["data"]
     line = Text(f"  ● event {event['position']:>3}  ", style="dim")
-    line.append(f"{noun} {verb}", style=f"not dim {_STYLES.get(noun, 'white')}")
+    line.append(f"{kind} {verb}", style=f"not dim {_STYLES.get(kind, 'white')}")
     line.append(f"  {event['subject']}", style="not dim bold")
     if "previous" in data:
         line.append(f"  was {'.'.join([*data['previous']['namespace']['name'], data['previous']['name']])}")

@@ -1,4 +1,4 @@
-"""What the demo starts: Icecore on a scratch folder, and a Spark that comes from PyPI alone, its Java included."""
+"""The servers of the demo: Icecore on a temporary folder, and Spark from PyPI packages, Java included."""
 
 import contextlib
 import json
@@ -22,12 +22,12 @@ PROGRAM = environment.ROOT / ".venv" / "bin" / "icecore"
 
 
 class DemoFailedError(Exception):
-    """A part of the demo did not start or went wrong; the message says which and why."""
+    """A part of the demo failed; the message says which and why."""
 
 
 @contextlib.contextmanager
 def icecore(data: Path) -> Iterator[str]:
-    """`icecore serve` on that data folder for the length of the block; yields the catalog's address."""
+    """Runs `icecore serve` on the data folder for the length of the block; yields the catalog's address."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -58,7 +58,7 @@ def _wait_until_ready(server: subprocess.Popen[bytes], health: str, log: Path) -
 
 
 def run_spark(script: Path, catalog_uri: str, scratch: Path) -> None:
-    """Run a script in the Spark 3.5 environment; its standard output is shown, Spark's own chatter goes to a file."""
+    """Runs a script in the Spark 3.5 environment. Its standard output is shown; Spark's log goes to a file."""
     folder = environment.TOOLS / "spark-3.5"
     python = environment.make(folder, environment.REQUIREMENTS / "spark-3.5.lock")
     packages = next((folder / "lib").glob("python3.*")) / "site-packages"

@@ -1,4 +1,4 @@
-"""The Spark part of the demo; it runs in Spark's own environment.
+"""The Spark part of the demo. It runs in a separate environment.
 
 Arguments: the catalog's settings as JSON, the path of Iceberg's runtime.
 """

@@ -14,15 +14,15 @@ def exact(data: bytes) -> bytes:
 class BytePieces:
     """A sequence of bytes objects, which may be shared with other BytePieces. `len` is the total number of bytes.
 
-    held_bytes -- what they take in memory; less than `len` if one piece occurs several times.
+    memory_bytes -- what they take in memory; less than `len` if one piece occurs several times.
     """
 
-    __slots__ = ("_pieces", "_size", "held_bytes")
+    __slots__ = ("_pieces", "_size", "memory_bytes")
 
-    def __init__(self, pieces: Iterable[bytes | memoryview], *, held_bytes: int | None = None) -> None:
+    def __init__(self, pieces: Iterable[bytes | memoryview], *, memory_bytes: int | None = None) -> None:
         self._pieces = tuple(pieces)
         self._size = sum(map(len, self._pieces))
-        self.held_bytes = self._size if held_bytes is None else held_bytes
+        self.memory_bytes = self._size if memory_bytes is None else memory_bytes
 
     def __len__(self) -> int:
         return self._size
@@ -91,6 +91,6 @@ def pieces_of(content: Content) -> Iterable[bytes | memoryview]:
     return content if isinstance(content, BytePieces) else (content,)
 
 
-def held_bytes_of(content: Sized) -> int:
+def memory_bytes_of(content: Sized) -> int:
     """What a content or a listing takes in memory; less than its length if one piece occurs several times."""
-    return content.held_bytes if isinstance(content, BytePieces) else len(content)
+    return content.memory_bytes if isinstance(content, BytePieces) else len(content)

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from .errors import BadRequest
 
-PLACES_MAX = 100
+LOCATIONS_MAX = 100
 """Limit on the locations that one table or view claims: each version's row lists all of them."""
 
 
@@ -37,10 +37,10 @@ def with_keys(keys: tuple[str, ...], key: str | None, path_keys: Sequence[str] |
     return keys if path_keys is None else (*keys, *(path for path in path_keys if path not in keys))
 
 
-def check_places(places: int) -> None:
-    """Raises BadRequest if one object would claim more than PLACES_MAX locations."""
-    if places > PLACES_MAX:
+def check_location_count(count: int) -> None:
+    """Raises BadRequest if one object would claim more than LOCATIONS_MAX locations."""
+    if count > LOCATIONS_MAX:
         raise BadRequest(
-            f"A table or view can claim at most {PLACES_MAX} locations, former ones included: "
+            f"A table or view can claim at most {LOCATIONS_MAX} locations, former ones included: "
             "register it again to keep only those that it still names"
         )

@@ -1,4 +1,4 @@
-"""Describes errors of client libraries by type, host and port only. Their text may contain URLs, headers and answers."""
+"""Describes errors of client libraries by type, host and port only. Their text may contain URLs, headers and responses."""
 
 import errno
 import re
@@ -10,7 +10,7 @@ _SQLSTATE = re.compile(r"[0-9A-Z]{5}")
 _QUOTED_NAME = re.compile(r'"[^"]*" ?')
 _HOST = re.compile(r"[A-Za-z0-9._-]{1,255}|[0-9a-fA-F:.]{2,45}")
 _CAUSE_ATTRIBUTES = ("os_error", "certificate_error")
-"""Of aiohttp's errors."""
+"""Exceptions of aiohttp."""
 
 _PHRASES = (
     "password authentication failed",
@@ -41,13 +41,13 @@ _PHRASES = (
     "unknown topic or partition",
     "missing or bad credentials",
 )
-"""Words of libpq, OpenSSL, librdkafka and NATS that say what to mend. They are looked for; nothing else of an error's text is shown."""
+"""Phrases of libpq, OpenSSL, librdkafka and NATS that help to fix the problem. No other part of an error's text is shown."""
 
 
 def client_error_text(error: BaseException, address: str = "") -> str:
-    """The error's type and those of its causes, and `address`; with an SQLSTATE, an errno's name and well-known phrases where it has them.
+    """The types of the error and its causes, and `address`; also an SQLSTATE, an errno's name and well-known phrases.
 
-    address -- host and port of the other side, as `address_of` gives them.
+    address -- host and port of the peer, as `address_of` returns them.
     """
     said: list[str] = []
     for each in _causes(error):
@@ -58,13 +58,13 @@ def client_error_text(error: BaseException, address: str = "") -> str:
 
 
 def known_phrases(text: str) -> str:
-    """The well-known phrases that stand in a text of a client's, names in quotes left out."""
+    """The well-known phrases in an error's text, without quoted names."""
     text = _QUOTED_NAME.sub("", text)
     return ", ".join(phrase for phrase in _PHRASES if phrase.lower() in text.lower())
 
 
 def address_of(url: str) -> str:
-    """`host:port` of a URL, or of a text `host:port`; empty where it cannot be told apart from a password that was not encoded."""
+    """`host:port` of a URL, or of a text `host:port`; empty if it may be part of an unencoded password."""
     scheme, found, rest = url.partition("://")
     rest = rest if found else scheme
     authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
@@ -82,7 +82,7 @@ def address_of(url: str) -> str:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """The error, then what it says it comes from."""
+    """The error and its causes."""
     seen: list[BaseException] = []
     following: BaseException | None = error
     while following is not None and following not in seen and len(seen) < _CAUSES_MAX:

@@ -27,7 +27,7 @@ class DropNamespace:
 
 @dataclass(frozen=True, slots=True)
 class CreateTable:
-    """BodyReader as in the spec's CreateTableRequest; None where the client sent none."""
+    """Fields as in the spec's CreateTableRequest; None for omitted ones."""
 
     namespace: NamespaceIdentifier
     name: str
@@ -49,7 +49,7 @@ class RegisterTable:
 
 @dataclass(frozen=True, slots=True)
 class CommitTable:
-    """Requirements and updates as the spec's JSON objects, in the order they came."""
+    """Requirements and updates as the spec's JSON objects, in the order of the request."""
 
     table: TabularIdentifier
     requirements: Sequence[Json]
@@ -58,7 +58,7 @@ class CommitTable:
 
 @dataclass(frozen=True, slots=True)
 class CommitTransaction:
-    """At least one change; each names another table. A change that ends a staged create creates its table."""
+    """At least one change, each to a different table. A change that completes a staged create creates its table."""
 
     changes: Sequence[CommitTable]
 
@@ -82,7 +82,7 @@ class RenameTable:
 
 @dataclass(frozen=True, slots=True)
 class CreateView:
-    """BodyReader as in the spec's CreateViewRequest."""
+    """Fields as in the spec's CreateViewRequest."""
 
     namespace: NamespaceIdentifier
     name: str
@@ -101,7 +101,7 @@ class RegisterView:
 
 @dataclass(frozen=True, slots=True)
 class CommitView:
-    """Requirements and updates as the spec's JSON objects, in the order they came."""
+    """Requirements and updates as the spec's JSON objects, in the order of the request."""
 
     view: TabularIdentifier
     requirements: Sequence[Json]
@@ -120,7 +120,7 @@ class RenameView:
 
 
 def properties_set(command: object) -> Iterator[Mapping[str, object]]:
-    """The properties that a command sets, those too that it removes again."""
+    """The properties that a command sets, including those that it removes again."""
     match command:
         case CommitTransaction(changes=changes):
             for change in changes:

@@ -1,4 +1,4 @@
-"""Limits on the size of an object's document: a change or an answer takes several times that size in memory."""
+"""Limits on the size of an object's document: a change or a response takes several times that size in memory."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ import orjson
 from .documents import Document, table_bytes
 from .errors import BadRequest
 
-KEPT_WHOLE_BYTES_MAX = 16 * 1024 * 1024
+WHOLE_DOCUMENT_BYTES_MAX = 16 * 1024 * 1024
 """Limit on a view's metadata and a namespace's properties, as JSON: each change reads the whole of it and writes the whole of it."""
 
 # Every commit adds to it, even one that removes a property or a snapshot.
@@ -26,7 +26,7 @@ def check_table_size(before: Document | None, after: Document, bytes_max: int) -
         )
 
 
-def check_kept_whole_size(what: str, before: Mapping[str, Any] | None, after: bytes) -> None:
-    """As check_table_size with KEPT_WHOLE_BYTES_MAX, for documents that are stored whole; `what` names it in the message."""
-    if len(after) > KEPT_WHOLE_BYTES_MAX and (before is None or len(after) > len(orjson.dumps(before))):
-        raise BadRequest(f"{what} may have at most {KEPT_WHOLE_BYTES_MAX} bytes and would have {len(after)}")
+def check_whole_document_size(what: str, before: Mapping[str, Any] | None, after: bytes) -> None:
+    """As check_table_size with WHOLE_DOCUMENT_BYTES_MAX, for documents that are stored whole; `what` names it in the message."""
+    if len(after) > WHOLE_DOCUMENT_BYTES_MAX and (before is None or len(after) > len(orjson.dumps(before))):
+        raise BadRequest(f"{what} may have at most {WHOLE_DOCUMENT_BYTES_MAX} bytes and would have {len(after)}")

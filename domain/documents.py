@@ -63,7 +63,7 @@ _WRITTEN_IF_ANY = frozenset({"encryption-keys"})
 _PARTS_JOINED_EACH_TIME_MAX = 64
 
 
-# Folding a log creates millions of parts and deltas, and creating frozen ones takes twice as long. They are never changed.
+# They are never changed, but not frozen: creating frozen instances takes twice as long, and folding a log creates millions.
 @dataclass(slots=True)
 class Part:
     """One element of a document.

@@ -13,7 +13,7 @@ MESSAGE_LENGTH_MAX = 4_000
 
 
 class CatalogError(Exception):
-    """An error that is answered to the client.
+    """An error that is sent to the client.
 
     status -- HTTP status code.
     type   -- the Iceberg `ErrorModel.type`.
@@ -25,18 +25,18 @@ class CatalogError(Exception):
     type: ClassVar[str] = "InternalServerError"
     deterministic: ClassVar[bool] = False
 
-    _by_answer: ClassVar[dict[tuple[int, str], "builtins.type[CatalogError]"]] = {}
+    _by_status_and_type: ClassVar[dict[tuple[int, str], "builtins.type[CatalogError]"]] = {}
 
     def __init_subclass__(cls, *, status: int, type: str, deterministic: bool | None = None) -> None:  # noqa: A002 - the spec's own word
         super().__init_subclass__()
         cls.status, cls.type = status, type
         cls.deterministic = 400 <= status < 500 and status not in (401, 419, 429) if deterministic is None else deterministic
-        CatalogError._by_answer.setdefault((status, type), cls)
+        CatalogError._by_status_and_type.setdefault((status, type), cls)
 
     @classmethod
-    def remembered(cls, status: int, type: str, message: str) -> "CatalogError":  # noqa: A002 - the spec's own word
-        """The error that was answered with this status, type and message."""
-        return cls._by_answer[status, type](message)
+    def from_record(cls, status: int, type: str, message: str) -> "CatalogError":  # noqa: A002 - the spec's own word
+        """The error that was sent with this status, type and message."""
+        return cls._by_status_and_type[status, type](message)
 
     @property
     def message(self) -> str:

@@ -22,7 +22,7 @@ from .json_in_pieces import dumps_in_pieces, loads_in_pieces
 
 STATE_BYTES_PLAIN_MAX = 64 * 1024
 """A larger state is stored as one zlib stream: it is written and hashed under the log's lock (docs/decisions/0004)."""
-# 6.7 MB become 0.9 in 8 ms (docs/decisions/0016).
+# Compresses 6.7 MB to 0.9 MB in 8 ms (docs/decisions/0016).
 _DEFLATE_LEVEL = 1
 # The largest list of an event: the snapshots of a table that was registered.
 _LARGEST_LIST = ("metadata", "snapshots")
@@ -77,7 +77,7 @@ def upcaster(old_topic: str, new_topic: str) -> Callable[[Callable[[Json], Json]
     """Registers the function that turns a state of `old_topic` into one of `new_topic`."""
 
     def register(function: Callable[[Json], Json]) -> Callable[[Json], Json]:
-        assert old_topic not in (*_UPCASTERS, *_EVENTS), f"{old_topic} is read already"
+        assert old_topic not in (*_UPCASTERS, *_EVENTS), f"{old_topic} has an upcaster already"
         _UPCASTERS[old_topic] = (new_topic, function)
         return function
 
@@ -299,11 +299,12 @@ class ViewDropped(Event):
 
 @_event("proposal.opened.v1")
 class ProposalOpened(Event):
-    """A hook held a change for approval: the command, to be run again once approved, its objects, and until when it may be approved.
+    """A hook held a change for approval. It contains the command, which is executed once approved, its objects, and when the approval
+    expires.
 
-    `command` has the fields of the operation's command (domain/stored_commands.py). `command_key` is the same for all requests for the
-    same change. `objects` have kind, id and name (levels, outermost first), event-id (the newest event of the object when the change was
-    held; None: it was to be created) and parent-id (its future parent). The oldest stored events lack these ids.
+    `command` has the fields of the operation's command (domain/stored_commands.py). `command_key` is the same for all requests for the same
+    change. `objects` have kind, id and name (levels, outermost first), event-id (the newest event of the object when the change was held;
+    None: it was to be created) and parent-id (its future parent). The oldest stored events lack these ids.
     """
 
     operation: str

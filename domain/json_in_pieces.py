@@ -18,7 +18,7 @@ _PIECE_BYTES = 256 * 1024
 _PIECES_FAILED_MAX = 16
 _FIRST_MARK = 7_203_186_659_421
 _BETWEEN_ELEMENTS = re.compile(rb"\}\s*,\s*(?=\{)")
-_BEHIND_THE_LAST = re.compile(rb"\}\s*(?=\])")
+_AFTER_LAST_ELEMENT = re.compile(rb"\}\s*(?=\])")
 
 
 def loads_in_pieces(data: bytes, path: Sequence[str]) -> Any:
@@ -85,7 +85,7 @@ def _elements(data: bytes, start: int) -> tuple[list[Any], int] | None:
             start, seen = between.end(), between.end() + _PIECE_BYTES
             continue
         # The boundary found may belong to a later list, if this list ends before it.
-        for last in _BEHIND_THE_LAST.finditer(data, start, len(data) if between is None else between.start()):
+        for last in _AFTER_LAST_ELEMENT.finditer(data, start, len(data) if between is None else between.start()):
             if (piece := _list_or_none(data[start : last.start() + 1])) is not None:
                 return elements + piece, last.end()
             failed += 1

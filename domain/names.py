@@ -1,4 +1,4 @@
-"""Names of tables and views, which share the names of their namespace: what a name refers to, and who may take it."""
+"""Names of tables and views, which share one name space: what a name refers to, and who may take it."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -10,7 +10,7 @@ from .identifiers import TabularIdentifier
 
 @dataclass(frozen=True, slots=True)
 class ResolvedName:
-    """The namespace at a path, and the table or view a name in it stands for, if any."""
+    """The namespace of a name, and the table or view that the name refers to, if any."""
 
     namespace_id: UUID
     object_id: UUID | None
@@ -19,7 +19,7 @@ class ResolvedName:
 
 @dataclass(frozen=True, slots=True)
 class FreeName:
-    """A name that a table or view may take; `name_key` is the form it is matched by."""
+    """A name that a table or view may take. `name_key` is its form for comparison."""
 
     namespace_id: UUID
     name: str
@@ -29,10 +29,10 @@ class FreeName:
 def decide_new_name(
     found: ResolvedName | None, identifier: TabularIdentifier, name_key: str, kind: Literal["table", "view"], *, staged: bool = False
 ) -> FreeName:
-    """The name of a new table or view: NoSuchNamespace, AlreadyExists or CommitFailed in the Java reference's words.
+    """The name of a new table or view. Raises NoSuchNamespace, AlreadyExists or CommitFailed with the Java reference's messages.
 
-    found -- what the name stands for; None: there is no such namespace.
-    staged -- of a staged create: that a table has the name breaks its requirement `assert-create`.
+    found -- what the name refers to; None: the namespace does not exist.
+    staged -- for a staged create. An existing table violates its requirement `assert-create`.
     """
     if found is None:
         raise NoSuchNamespace(f"Namespace does not exist: {identifier.namespace}")
@@ -47,9 +47,9 @@ def decide_new_name(
 def decide_destination(
     found: ResolvedName | None, object_id: UUID, source: TabularIdentifier, destination: TabularIdentifier, name_key: str
 ) -> FreeName:
-    """The name that the table or view `object_id` is renamed to; another spelling of its own is free to it.
+    """The new name of the table or view `object_id`, which may be another spelling of its current name.
 
-    Raises NoSuchNamespace, or AlreadyExists where something else has the name.
+    Raises NoSuchNamespace, or AlreadyExists if another object has the name.
     """
     if found is None:
         raise NoSuchNamespace(f"Namespace does not exist: {destination.namespace}")

@@ -1,4 +1,4 @@
-"""Namespace: a named level below a warehouse or namespace, with properties. Its decisions, and the fold of its events."""
+"""Namespaces: decides their commands and folds their events."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ class NamespaceState:
 
 @dataclass(frozen=True, slots=True)
 class PropertyChanges:
-    """What an update of properties came to, in the spec's words (UpdateNamespacePropertiesResponse)."""
+    """The result of an update of properties, as in the spec's UpdateNamespacePropertiesResponse."""
 
     updated: list[str]
     removed: list[str]
@@ -37,7 +37,7 @@ class PropertyChanges:
 def decide_create(
     namespace: NamespaceIdentifier, name_key: str, properties: Mapping[str, str], *, taken: bool, parent_id: UUID | None
 ) -> NamespaceCreated:
-    """AlreadyExists where the name is `taken`; NoSuchNamespace where there is nothing it could lie in (`parent_id` is None)."""
+    """Raises AlreadyExists if the name is `taken`, and NoSuchNamespace if the parent does not exist (`parent_id` is None)."""
     if taken:
         raise AlreadyExists(f"Namespace already exists: {namespace}")
     if parent_id is None:
@@ -46,14 +46,14 @@ def decide_create(
 
 
 def decide_drop(namespace: NamespaceIdentifier, holds: str | None) -> NamespaceDropped:
-    """NamespaceNotEmpty where it `holds` something, given by its kind."""
+    """Raises NamespaceNotEmpty if it contains an object; `holds` is the object's kind."""
     if holds is not None:
-        raise NamespaceNotEmpty(f"Namespace {namespace} is not empty. It holds at least one {holds}")
+        raise NamespaceNotEmpty(f"Namespace {namespace} is not empty: it contains a {holds}")
     return NamespaceDropped()
 
 
 def decide_update(state: NamespaceState, removals: Sequence[str], updates: Mapping[str, str]) -> PropertyChanges:
-    """422 for a key both removed and set; no event where nothing changes."""
+    """Raises UnprocessableEntity (422) for a key both removed and set. There is no event if nothing changes."""
     for key in removals:
         if key in updates:
             raise UnprocessableEntity(f"Invalid namespace update: cannot simultaneously set and remove keys: [{key}]")
@@ -78,7 +78,7 @@ def evolve(state: NamespaceState | None, stream_id: UUID, version: int, event_id
         case NamespaceDropped():
             assert state is not None
             return replace(state, version=version, event_id=event_id, status="dropped")
-    raise AssertionError(f"{type(event).__name__} is no event of a namespace")
+    raise AssertionError(f"{type(event).__name__} is not an event of a namespace")
 
 
 def claims(state: NamespaceState) -> frozenset[Claim]:

@@ -1,4 +1,4 @@
-"""Proposal: a change that a hook held. Its decisions (approved, rejected, expired, stale), and the fold of its events."""
+"""Proposals, which are changes that a hook held: decides their commands and folds their events."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,10 +19,10 @@ PROPOSAL_STATUSES: tuple[ProposalStatus, ...] = ("open", "approved", "rejected",
 class ProposalState:
     """A proposal at one version of its stream.
 
-    command_key -- what two requests for the same change share: only one proposal of a key is open at a time.
-    operation, command -- what is asked for, as domain/stored_commands.py writes and reads it.
-    objects -- what it concerns: `kind`, `id`, `name` (levels, outermost first), `event-id` and `parent-id` (domain/events.py).
-    actor -- who asked for the change; decided_by, decision_reason -- who approved or rejected it, and why.
+    command_key -- equal for two requests for the same change; a key has at most one open proposal.
+    operation, command -- the command as domain/stored_commands.py encodes it.
+    objects -- the objects of the change: `kind`, `id`, `name` (levels, outermost first), `event-id` and `parent-id` (domain/events.py).
+    actor -- the principal that requested the change; decided_by, decision_reason -- who approved or rejected it, and why.
     """
 
     id: UUID
@@ -45,7 +45,7 @@ class ProposalState:
 
 @dataclass(frozen=True, slots=True)
 class HeldChange:
-    """A change that a hook holds, and for how long; the members that ProposalState has too mean the same."""
+    """A change that a hook holds. Fields with the same names as in ProposalState have the same meaning."""
 
     operation: str
     command_key: str
@@ -58,10 +58,10 @@ class HeldChange:
 
 
 class OpenDecision(NamedTuple):
-    """What a held change leads to.
+    """The result of holding a change.
 
-    closes -- how the proposal that was open for the same change ends; None where none was, or where it stays.
-    opens -- the new proposal; None where the one that was open stands for this change too.
+    closes -- the event that closes the open proposal for the same change; None if there was none or it stays open.
+    opens -- the new proposal; None if the open one already contains this change.
     """
 
     closes: ProposalExpired | ProposalStale | None
@@ -69,10 +69,10 @@ class OpenDecision(NamedTuple):
 
 
 def decide_open(open_one: ProposalState | None, held: HeldChange, now_ms: int) -> OpenDecision:
-    """`open_one` is the proposal that is open for the same change; only one is at a time."""
+    """`open_one` -- the open proposal for the same change, if any."""
     closes: ProposalExpired | ProposalStale | None = None
     if open_one is not None:
-        if _lapsed(open_one, now_ms):
+        if _has_expired(open_one, now_ms):
             closes = ProposalExpired()
         elif _is_held_for(open_one, held.objects):
             return OpenDecision(None, None)
@@ -86,9 +86,9 @@ def decide_open(open_one: ProposalState | None, held: HeldChange, now_ms: int) -
 
 
 def decide_approve(state: ProposalState, objects: Sequence[Json], by: str, now_ms: int) -> ProposalApproved:
-    """`objects` are what the change would be of now, as ProposalState.objects.
+    """`objects` -- the objects of the change in the current state, as ProposalState.objects.
 
-    ProposalClosed where nothing can be decided any more, or the objects are not those that the change was held for.
+    Raises ProposalClosed if the proposal is closed or expired, or the objects are not those of the held change.
     """
     _check_open(state, now_ms)
     if not _is_held_for(state, objects):
@@ -97,46 +97,46 @@ def decide_approve(state: ProposalState, objects: Sequence[Json], by: str, now_m
 
 
 def decide_reject(state: ProposalState, by: str, reason: str, now_ms: int) -> ProposalRejected:
-    """ProposalClosed where nothing can be decided any more."""
+    """Raises ProposalClosed if the proposal is closed or expired."""
     _check_open(state, now_ms)
     return ProposalRejected(by, reason)
 
 
 def decide_expire(state: ProposalState, now_ms: int) -> ProposalExpired | None:
-    """None where it is closed already, or has time left."""
-    return ProposalExpired() if state.status == "open" and _lapsed(state, now_ms) else None
+    """None if it is closed already or has not expired."""
+    return ProposalExpired() if state.status == "open" and _has_expired(state, now_ms) else None
 
 
 def decide_stale(state: ProposalState, now_ms: int) -> ProposalStale:
-    """For one whose objects are not what they were. ProposalClosed where nothing can be decided any more."""
+    """Closes a proposal whose objects have changed. Raises ProposalClosed if it is closed or expired."""
     _check_open(state, now_ms)
     return ProposalStale()
 
 
 def stale(state: ProposalState) -> ProposalClosed:
-    """The refusal of an approval that comes too late for its objects."""
+    """The refusal of an approval whose objects have changed."""
     return ProposalClosed(f"Proposal {state.id} is stale: an object that it changes was changed, replaced or dropped since it was opened")
 
 
 def _check_open(state: ProposalState, now_ms: int) -> None:
     if state.status != "open":
         raise ProposalClosed(f"Proposal {state.id} is {state.status}")
-    if _lapsed(state, now_ms):
+    if _has_expired(state, now_ms):
         raise ProposalClosed(f"Proposal {state.id} expired at {time_text(state.expires_at_ms)}")
 
 
-def _lapsed(state: ProposalState, now_ms: int) -> bool:
-    """Its time is up, though nobody may have said so in the log yet."""
+def _has_expired(state: ProposalState, now_ms: int) -> bool:
+    """Whether it has expired, even if the log does not have that event yet."""
     return now_ms >= state.expires_at_ms
 
 
 def _is_held_for(state: ProposalState, objects: Sequence[Json]) -> bool:
-    """Whether a change of these objects is the one that was held: the same things, each with no event since, in the same places."""
+    """Whether a change of these objects is the one that was held: the same objects with the same newest events and parents."""
     return all("event-id" in each for each in state.objects) and [*map(_held_for, state.objects)] == [*map(_held_for, objects)]
 
 
 def _held_for(each: Json) -> tuple[Json, ...]:
-    # What is to be created gets another id each time it is decided.
+    # The id of an object to be created differs each time the command is decided.
     return each["kind"], each["event-id"] and each["id"], each["event-id"], each["parent-id"]
 
 
@@ -174,11 +174,11 @@ def evolve(state: ProposalState | None, stream_id: UUID, version: int, event_id:
             return replace(state, status="expired")
         case ProposalStale():
             return replace(state, status="stale")
-    raise AssertionError(f"{type(event).__name__} is no event of a proposal")
+    raise AssertionError(f"{type(event).__name__} is not an event of a proposal")
 
 
 def claims(state: ProposalState) -> frozenset[Claim]:
-    """While it is open, no second one is opened for the same change."""
+    """The key of the change is claimed while the proposal is open, so that no second one is opened."""
     if state.status != "open":
         return frozenset()
     return frozenset({NameClaim("proposal", state.warehouse_id, state.command_key, state.id)})

@@ -12,12 +12,14 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class RecordedEvent:
-    """One event as it stands in the log.
+    """One event in the log.
 
-    position -- dense, from 1, in commit order; version -- dense, from 1, in its stream.
-    causation_id -- the event that led to this one, where no client did: of a drop to its purge, of a proposal to what was approved.
-    context -- what else the command was run with, as canonical JSON; None until it is used.
-    recorded_at -- one for all events of a command, later than that of the command before.
+    position -- without gaps, from 1, in commit order;
+    version -- without gaps, from 1, in its stream.
+    causation_id -- the event that caused this one; None if a client did. A drop causes a purge, a proposal causes the events of the
+    approved change.
+    context -- other context of the command as canonical JSON; None until it is used.
+    recorded_at -- the same for all events of a command, and later than that of the previous command.
     """
 
     stream_id: UUID
@@ -40,9 +42,10 @@ class RecordedEvent:
 
 
 def chain_hash(previous: bytes, event: RecordedEvent) -> bytes:
-    """sha256 over the hash before and every column of the row, each with its length before it (-1 for null), times in µs.
+    """sha256 over the previous hash and every column of the row, each preceded by its length (-1 for null), times in µs.
 
-    A context counts only where there is one. The same as `icecore.event_hash` in migrations/functions/hashes.sql; this form never changes.
+    A context counts only if there is one. `icecore.event_hash` in migrations/functions/hashes.sql computes the same. This form never
+    changes.
     """
     columns = (
         event.stream_id.bytes,

@@ -32,8 +32,10 @@ from .identifiers import NamespaceIdentifier, TabularIdentifier
 class StoredCommand(NamedTuple):
     """A command in its stored form.
 
-    operation -- the REST spec's operationId. fields -- the command's, by their names in kebab case.
-    key -- what two requests for the same change share: sha256 over both. bytes_count -- of the fields as JSON.
+    operation -- the REST spec's operationId.
+    fields -- those of the command, with names in kebab case.
+    key -- sha256 over both, equal for two requests for the same change.
+    bytes_count -- of the fields as JSON.
     """
 
     operation: str
@@ -43,22 +45,22 @@ class StoredCommand(NamedTuple):
 
 
 class UnreadableCommandError(ValueError):
-    """What is stored is no command of this program."""
+    """The stored command is not one of this program."""
 
 
 class _MismatchError(ValueError):
-    """What a value that is stored for a field is not."""
+    """The error for a stored value that does not match its field; its text names the expected type."""
 
 
 class _Form(NamedTuple):
-    """How a field's value is stored, and read again: `decode` raises _MismatchError, or UnreadableCommandError for a command inside."""
+    """How a field's value is stored. `decode` raises _MismatchError, or UnreadableCommandError for a nested command."""
 
     encode: Callable[[Any], Any]
     decode: Callable[[Any], Any]
 
 
 def encode(command: object) -> StoredCommand | None:
-    """None for a command that cannot wait. JSON objects inside are shared, not copied."""
+    """Encodes a command; None if it cannot wait for approval. JSON objects inside are shared, not copied."""
     found = _FORMS.get(type(command))
     if found is None:
         return None
@@ -69,7 +71,7 @@ def encode(command: object) -> StoredCommand | None:
 
 
 def decode(operation: str, stored: Json) -> Any:
-    """The command that `encode` was given. Raises UnreadableCommandError for anything that it would not have written."""
+    """The command that was encoded. Raises UnreadableCommandError for anything that `encode` would not have written."""
     command = _COMMANDS.get(operation)
     if command is None:
         raise UnreadableCommandError(f"a change by {operation} cannot wait for approval")
@@ -94,10 +96,10 @@ def _read(member: str, form: _Form, value: Any) -> Any:
         raise UnreadableCommandError(f"{member} {error}") from None
 
 
-def _checked(kind: type, told: str) -> Callable[[Any], Any]:
+def _checked(kind: type, expected: str) -> Callable[[Any], Any]:
     def check(value: Any) -> Any:
         if type(value) is not kind:
-            raise _MismatchError(f"must be {told}")
+            raise _MismatchError(f"must be {expected}")
         return value
 
     return check

@@ -39,7 +39,7 @@ def evolve(
             return warehouse.evolve(stream_id, version, event_id, project_id, event)
         case "proposal":
             return proposal.evolve(cast("ProposalState | None", before), stream_id, version, event_id, warehouse_id, event)
-    raise LookupError(f"{event.TOPIC} is of no kind of stream")
+    raise LookupError(f"{event.TOPIC} belongs to no kind of stream")
 
 
 def claims_of(state: State | None) -> frozenset[Claim]:

@@ -26,7 +26,7 @@ from .names import FreeName, ResolvedName, decide_destination
 Status = Literal["live", "dropped", "purging", "purged"]
 
 
-# Not frozen for speed, as parts are not (domain/documents.py). It is never changed.
+# Never changed, but not frozen, for speed (as parts in domain/documents.py).
 @dataclass(slots=True)
 class TableState:
     """A table at one version of its stream.
@@ -57,7 +57,7 @@ class TableCommit:
 
     @classmethod
     def parse(cls, requirements: Sequence[Json], updates: Sequence[Json]) -> "TableCommit":
-        """Parses both before either is checked, as Java does. Raises BadRequest or IllegalArgument."""
+        """Parses both before checking either, as Java does. Raises BadRequest or IllegalArgument."""
         return cls(parse_requirements(requirements), parse_updates(updates))
 
 
@@ -124,14 +124,14 @@ def decide_commit(table: TableState, commit: TableCommit, now_ms: int) -> TableC
 
 def decide_drop(table: TableState, *, purge_requested: bool) -> TableDropped:
     """Drops the table. The event records if `gc.enabled` keeps its files although a purge was requested."""
-    assert table.status == "live", "a table that is gone is found by no name"
+    assert table.status == "live", "a dropped table has no name"
     kept = purge_requested and keeps_its_files(table)
     return TableDropped(purge_requested, gc_enabled=False if kept else None)
 
 
 def decide_unregister(table: TableState) -> TableUnregistered:
     """Removes the table from the catalog. Its files stay, and its name and locations become free."""
-    assert table.status == "live", "a table that is gone is found by no name"
+    assert table.status == "live", "a dropped table has no name"
     return TableUnregistered()
 
 
@@ -198,7 +198,7 @@ def evolve(state: TableState | None, stream_id: UUID, version: int, event_id: UU
             return replace(state, status="dropped")
         case TablePurged():
             return replace(state, status="purged")
-    raise AssertionError(f"{type(event).__name__} is no event of a table")
+    raise AssertionError(f"{type(event).__name__} is not an event of a table")
 
 
 def keeps_its_files(table: TableState) -> bool:

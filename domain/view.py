@@ -1,4 +1,4 @@
-"""View: decisions of its commands, and the fold of its events."""
+"""Views: decides their commands and folds their events."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ from .view_metadata.updates import apply_view_updates
 class ViewState:
     """A view at one version of its stream; `metadata` is its whole document.
 
-    location_keys -- every place it ever lay at or wrote to: it keeps their claims until it is dropped.
+    location_keys -- every location that the view has had or written to. It keeps their claims until it is dropped.
     """
 
     id: UUID
@@ -36,7 +36,7 @@ class ViewState:
 
 @dataclass(frozen=True, slots=True)
 class ViewChange:
-    """What a commit comes to: the whole document, what is recorded of it, the updates' actions, whether the location is another."""
+    """The result of a commit: the document, its recorded form, the updates' actions, and whether the location changes."""
 
     metadata: Json
     delta: Delta
@@ -44,24 +44,27 @@ class ViewChange:
     moves: bool
 
     def event(self, metadata_location: str, location_key: str | None, path_keys: list[str] | None) -> ViewCommitted:
-        """As it is recorded once the document has its places."""
+        """The event, once the location of the metadata file is known."""
         return ViewCommitted(metadata_location, location_key, self.delta.to_json(), self.actions, path_keys)
 
 
 def decide_create(name: FreeName, metadata: Json, metadata_location: str, location_key: str, path_keys: list[str] | None) -> ViewCreated:
-    """A view begins with its first document."""
+    """The creation of a view with its first document."""
     return ViewCreated(name.namespace_id, name.name, name.name_key, location_key, metadata_location, metadata, path_keys or None)
 
 
 def decide_register(
     name: FreeName, metadata: Json, metadata_location: str, location_key: str, path_keys: list[str] | None
 ) -> ViewRegistered:
-    """A view begins with a file's document."""
+    """Registers the document of a metadata file as a new view."""
     return ViewRegistered(name.namespace_id, name.name, name.name_key, location_key, metadata_location, metadata, path_keys or None)
 
 
 def decide_commit(view: ViewState, requirements: Sequence[Json], updates: Sequence[Json], now_ms: int) -> ViewChange | None:
-    """None where the updates change nothing; CommitFailed where a requirement does not hold; what they break as Java names it."""
+    """The result of the updates; None if they change nothing.
+
+    Raises CommitFailed if a requirement fails, and the errors of invalid updates that the Java reference raises.
+    """
     base = view.metadata
     check_view_requirements(base, requirements)
     metadata = apply_view_updates(base, updates, now_ms=now_ms)
@@ -72,15 +75,15 @@ def decide_commit(view: ViewState, requirements: Sequence[Json], updates: Sequen
 
 
 def decide_drop(view: ViewState) -> ViewDropped:
-    """The catalog forgets the view: its files stay, and its name and places are free."""
-    assert view.status == "live", "a view that is gone is found by no name"
+    """Removes the view from the catalog. Its files stay, and its name and locations become free."""
+    assert view.status == "live", "a dropped view has no name"
     return ViewDropped()
 
 
 def decide_rename(
     view: ViewState, found: ResolvedName | None, source: TabularIdentifier, destination: TabularIdentifier, name_key: str
 ) -> ViewRenamed | None:
-    """None where it has the name already; refusals as `decide_destination`. found -- what the destination's name stands for."""
+    """None if the view has the name already. Raises as `decide_destination`. found -- what the destination's name refers to."""
     to = decide_destination(found, view.id, source, destination, name_key)
     return None if (to.namespace_id, to.name) == (view.namespace_id, view.name) else ViewRenamed(to.namespace_id, to.name, to.name_key)
 
@@ -106,14 +109,14 @@ def evolve(state: ViewState | None, stream_id: UUID, version: int, event_id: UUI
     match event:
         case ViewCommitted():
             keys = with_keys(state.location_keys, event.location_key, event.path_keys)
-            # A view's document is small and kept whole: its parts are numbered by their places in the one before.
+            # A view's document is small and stored whole, so its parts are numbered by their index in the previous document.
             metadata = fold(split(state.metadata, VIEW_KINDS), Delta.from_json(event.delta)).value
             return replace(state, metadata_location=event.metadata_location, location_keys=keys, metadata=metadata)
         case ViewRenamed():
             return replace(state, namespace_id=event.namespace_id, name=event.name, name_key=event.name_key)
         case ViewDropped():
             return replace(state, status="dropped")
-    raise AssertionError(f"{type(event).__name__} is no event of a view")
+    raise AssertionError(f"{type(event).__name__} is not an event of a view")
 
 
 def claims(state: ViewState) -> frozenset[Claim]:

@@ -1,4 +1,4 @@
-"""Warehouse: a named location for namespaces and files. Its decision, and the fold of its event."""
+"""Warehouses: decides their command and folds their event."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -9,7 +9,7 @@ from .errors import AlreadyExists, BadRequest
 from .events import Event, WarehouseCreated
 from .identifiers import name_key, parse_name
 
-_NAME_CHARACTERS_REFUSED = "@/"  # '@' opens a point in time, '/' a path
+_NAME_CHARACTERS_REFUSED = "@/"  # `@` precedes a point in time, `/` separates levels of a path.
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,9 @@ class WarehouseState:
 
 
 def decide_create(name: str, storage_profile: Json, *, exact_names: bool, taken: bool) -> WarehouseCreated:
-    """A new warehouse without a credential; BadRequest where its name is none, or holds `@` or `/`.
+    """A new warehouse without a credential. Raises BadRequest for an invalid name or one with `@` or `/`.
 
-    taken -- the project has a warehouse of that name: AlreadyExists.
+    taken -- the project has a warehouse with that name: AlreadyExists.
     """
     parse_name(name, "warehouse name")
     for character in _NAME_CHARACTERS_REFUSED:
@@ -53,7 +53,7 @@ def evolve(stream_id: UUID, version: int, event_id: UUID, project_id: UUID, even
                 event.secret_ref,
                 event.exact_names,
             )
-    raise AssertionError(f"{type(event).__name__} is no event of a warehouse")
+    raise AssertionError(f"{type(event).__name__} is not an event of a warehouse")
 
 
 def claims(state: WarehouseState) -> frozenset[Claim]:

@@ -4,16 +4,16 @@ import ctypes
 import sys
 
 LARGE_BLOCK_BYTES_MIN = 128 * 1024
-"""Blocks from here on are mapped by themselves, and go back to the system when they are freed."""
+"""Larger blocks are mapped separately and are returned to the system when they are freed."""
 _M_MMAP_THRESHOLD = -3
 _M_ARENA_MAX = -8
 
 
 def return_large_blocks() -> None:
-    """Keep glibc from raising its own threshold to 32 MiB once blocks that large were freed: a heap with holes is never given back."""
+    """Keeps glibc from raising this threshold to 32 MiB after large blocks are freed. A fragmented heap is not returned to the system."""
     if sys.platform == "linux":
         mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
         if mallopt is not None:
             mallopt(_M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES_MIN)
-            # Each thread would else have a heap of its own, with holes of its own.
+            # One arena for all threads. Each arena is a heap with its own fragmentation.
             mallopt(_M_ARENA_MAX, 1)

@@ -26,11 +26,11 @@ from .projections.asynchronous.statistics import StatisticsProjection
 PROJECTIONS: tuple[type[AsynchronousProjection], ...] = (StatisticsProjection,)
 
 FLUSH_SECONDS = 1.0
-"""So far a read model lags, and so often a process that does not lead asks whether it may."""
+"""How far a read model may lag, and how often a process that does not lead tries to lead."""
 SILENCE_SECONDS_MAX = 10.0
-"""A read model that does not move for this long, though the log is ahead, is begun anew: a session of Postgres may be frozen."""
+"""A read model that makes no progress for this long, although the log is ahead, is restarted: a session of Postgres may be frozen."""
 CLOSE_SECONDS_MAX = 2.0
-# The lead of a process that is frozen ends with its session.
+# A frozen leader loses the lead when its session ends.
 _LEADING = "-c idle_session_timeout=30s"
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.projections")
@@ -40,12 +40,12 @@ Found = TypeVar("Found")
 
 
 async def run_projections(dsn: str, stop: asyncio.Event) -> None:
-    """Every asynchronous read model until `stop` is set, whatever fails meanwhile."""
+    """Runs every asynchronous read model until `stop` is set. Failures are retried."""
     await asyncio.gather(*(run_projection(dsn, each, stop) for each in PROJECTIONS))
 
 
 async def run_projection(dsn: str, projection: type[AsynchronousProjection], stop: asyncio.Event) -> None:
-    """One of them; where another process leads, it waits for the lead."""
+    """Runs one read model. While another process leads, it waits for the lead."""
     outage = OutageLog("icecore.projections", "projection_retrying", "projection_recovered", projection=projection.name)
     while not stop.is_set():
         try:
@@ -61,17 +61,17 @@ async def run_projection(dsn: str, projection: type[AsynchronousProjection], sto
         except IntegrityError:
             _log.info("projection_restarted", projection=projection.name)
         except (psycopg.Error, PersistenceError, TimeoutError) as error:
-            # Of the library's errors the cause is Postgres's.
+            # The library's errors wrap those of Postgres.
             cause = error.__cause__ if isinstance(error, PersistenceError) else None
             outage.failed(error=client_error_text(cause or error))
         except Exception as error:
-            # A fault of ours on one event must not end the others' read models; it is tried again.
+            # A bug in one read model must not stop the others. It is retried.
             outage.failed(type(error), began="projection_failed", exc_info=error)
         await _sleep(FLUSH_SECONDS, stop)
 
 
 async def _lead(dsn: str, projection: type[AsynchronousProjection], leading: Connection, stop: asyncio.Event, outage: OutageLog) -> None:
-    """Until `stop` is set, or the rows were removed to be made anew. Raises what ends the lead."""
+    """Leads until `stop` is set or the rows are removed for a new count. Raises the error that ended the lead."""
     runner = await _in_thread(stop, _runner, dsn, projection)
     _log.info("projection_leader_started", projection=projection.name)
     try:
@@ -81,7 +81,7 @@ async def _lead(dsn: str, projection: type[AsynchronousProjection], leading: Con
             await _in_thread(stop, runner.view.flush)
             before, found = tracked, await _in_thread(stop, runner.view.max_tracking_id, runner.app_name)
             tracked = found or 0
-            # On the session of the lead: where it has ended, so has the lead.
+            # On the leader's session: if the session has ended, so has the lead.
             head = await _in_time(stop, log_head(leading), partial(sever, leading))
             if tracked < before:
                 return
@@ -94,7 +94,7 @@ async def _lead(dsn: str, projection: type[AsynchronousProjection], leading: Con
     finally:
         closing = asyncio.ensure_future(asyncio.to_thread(_close, runner))
         if not (await asyncio.wait({closing}, timeout=CLOSE_SECONDS_MAX))[0]:
-            # A thread waits for an answer of Postgres.
+            # A thread waits for Postgres.
             sever_connections()
         await closing
 
@@ -104,7 +104,7 @@ async def _in_thread(stop: asyncio.Event, work: Callable[P, Found], *args: P.arg
 
 
 async def _in_time(stop: asyncio.Event, work: Coroutine[None, None, Found], cut: Callable[[], None]) -> Found:
-    """What takes too long, also once `stop` is set, has its connections `cut`: it hears an error, and nothing of it is left."""
+    """Waits for `work`. If it takes too long, also after `stop` is set, its connections are `cut`, so that it fails."""
     working, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
     try:
         await asyncio.wait({working, stopping}, timeout=SILENCE_SECONDS_MAX, return_when=asyncio.FIRST_COMPLETED)
@@ -121,7 +121,9 @@ async def _in_time(stop: asyncio.Event, work: Coroutine[None, None, Found], cut:
 class _Runner(ProjectionRunner[LogApplication, AsynchronousView]):
     @staticmethod
     def _construct_env(name: str, env: EnvType | None = None) -> Environment:
-        """The settings it is given alone: variables of this process may be meant for another one (POSTGRES_SCHEMA)."""
+        """Uses only the settings passed. Environment variables of this process, such as POSTGRES_SCHEMA, may be meant for another
+        program.
+        """
         return Environment(name, env)
 
 
@@ -132,7 +134,7 @@ def _runner(dsn: str, projection: type[AsynchronousProjection]) -> _Runner:
 
 
 def _close(runner: _Runner) -> None:
-    """Raises what ended the runner's thread."""
+    """Raises the error that ended the runner's thread."""
     try:
         runner.__exit__(None, None, None)
     finally:

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,51 +17,59 @@ from typing import Any
 import orjson
 import structlog
 
+from .metrics_channel import MetricsChannel
 from .server import stop_on_signals
 
 RESTART_SECONDS_MIN = 0.2
 RESTART_SECONDS_MAX = 30.0
-"""Each pause before a restart is twice as long as the one before."""
+"""Each pause before a restart is twice as long as the previous one."""
 HEALTHY_SECONDS = 10.0
-"""A child that lived this long is restarted without the pauses of those before it."""
+"""After a run of this length, the next restart has no pause."""
 KILL_MARGIN_SECONDS = 5.0
-"""Beyond its grace a child that does not end is killed."""
+"""A child that does not end this long after its grace is killed."""
 _READY = b"ready\n"
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.child_process")
 
 
 class ChildProcess:
-    """The parent's side of one child, whichever process it is at the time."""
+    """The parent's side of a child. The object stays the same when the child is restarted."""
 
     def __init__(
         self,
         name: str,
         module: str,
-        given: Mapping[str, Any],
+        parameters: Mapping[str, Any],
         *,
         grace_seconds: float,
         descriptors: Sequence[int] = (),
-        says_ready: bool = False,
+        reports_ready: bool = False,
+        reports_metrics: bool = False,
     ) -> None:
-        """name -- for the log. given -- what `handed_over` returns in the child. grace_seconds -- what a stop may take.
-
-        descriptors -- open files that the child has under the same numbers. says_ready -- its standard output is read for `say_ready`;
-        otherwise it has this process's.
+        """name -- for the log and the metrics.
+        parameters -- what `receive_parameters` returns in the child.
+        grace_seconds -- time for a graceful stop.
+        descriptors -- open files that the child inherits under the same numbers.
+        reports_ready -- the child's standard output is read for `report_ready`; otherwise it is this process's.
+        reports_metrics -- `metrics` is open while a child runs, and the parameters contain a "metrics-descriptor" for
+            `responding_to_parent`.
         """
-        self._name = name
+        self.name = name
         self._module = module
-        self._line = orjson.dumps(given) + b"\n"
+        self._parameters = parameters
         self._grace_seconds = grace_seconds
         self._descriptors = descriptors
-        self._says_ready = says_ready
+        self._reports_ready = reports_ready
+        self._reports_metrics = reports_metrics
+        self.metrics: MetricsChannel | None = None
+        """To the running child; None if none runs, or if it does not report metrics."""
         self.ready = asyncio.Event()
         """Once a child has said that it is."""
 
     async def keep_running(self, stop: asyncio.Event, *, died: Callable[[int], None] | None = None) -> None:
         """Returns once `stop` is set and the child has ended.
 
-        died -- called with the exit code of a child that ended by itself; what it raises ends this instead of a restart.
+        died -- called with the exit code of a child that ended without a stop. An error it raises ends this call instead of a restart.
         """
         pause = RESTART_SECONDS_MIN
         while not stop.is_set():
@@ -71,33 +80,42 @@ class ChildProcess:
             if died is not None:
                 died(code)
             pause = RESTART_SECONDS_MIN if time.monotonic() - started > HEALTHY_SECONDS else min(pause * 2, RESTART_SECONDS_MAX)
-            _log.error("process_restarting", process=self._name, exit_code=code, pause_seconds=pause)
+            _log.error("process_restarting", process=self.name, exit_code=code, pause_seconds=pause)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await stop.wait()
 
     async def _run_once(self, stop: asyncio.Event) -> int:
-        process = await asyncio.create_subprocess_exec(
-            # -P: no module is taken from the working directory.
+        if not self._reports_metrics:
+            return await self._run(await self._start(self._descriptors), self._parameters, stop)
+        ours, theirs = socket.socketpair()
+        self.metrics = await MetricsChannel.open(ours)
+        try:
+            descriptor = theirs.fileno()
+            with theirs:
+                process = await self._start([*self._descriptors, descriptor])
+            return await self._run(process, {**self._parameters, "metrics-descriptor": descriptor}, stop)
+        finally:
+            self.metrics.close()
+            self.metrics = None
+
+    async def _start(self, descriptors: Sequence[int]) -> asyncio.subprocess.Process:
+        return await asyncio.create_subprocess_exec(
+            # -P: modules are not imported from the working directory.
             sys.executable, "-P", "-m", self._module,
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE if self._says_ready else None, pass_fds=self._descriptors,
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE if self._reports_ready else None, pass_fds=descriptors,
         )  # fmt: skip
+
+    async def _run(self, process: asyncio.subprocess.Process, parameters: Mapping[str, Any], stop: asyncio.Event) -> int:
         watching = asyncio.create_task(self._watch_ready(process))
         try:
-            await self._hand_over(process)
+            await _send_parameters(process, parameters)
             return await self._until_end(process, stop)
         finally:
             watching.cancel()
             if process.returncode is None:
                 process.kill()
                 await process.wait()
-
-    async def _hand_over(self, process: asyncio.subprocess.Process) -> None:
-        assert process.stdin is not None
-        # A child may die before it has read a line: uvloop says so by RuntimeError at the write, the pipe by ConnectionError later.
-        with contextlib.suppress(ConnectionError, RuntimeError):
-            process.stdin.write(self._line)
-            await process.stdin.drain()
 
     async def _until_end(self, process: asyncio.subprocess.Process, stop: asyncio.Event) -> int:
         ended = asyncio.ensure_future(process.wait())
@@ -110,7 +128,7 @@ class ChildProcess:
             async with asyncio.timeout(self._grace_seconds + KILL_MARGIN_SECONDS):
                 return await ended
         except TimeoutError:
-            _log.error("process_killed", process=self._name)
+            _log.error("process_killed", process=self.name)
             process.kill()
             return await process.wait()
         finally:
@@ -122,19 +140,27 @@ class ChildProcess:
             self.ready.set()
 
 
-def handed_over() -> Any:
-    """In a child: what its parent gave it. To be called once, before `stop_with_parent`."""
+async def _send_parameters(process: asyncio.subprocess.Process, parameters: Mapping[str, Any]) -> None:
+    assert process.stdin is not None
+    # The child may die before it has read the line. uvloop then raises RuntimeError from the write, the pipe later ConnectionError.
+    with contextlib.suppress(ConnectionError, RuntimeError):
+        process.stdin.write(orjson.dumps(parameters) + b"\n")
+        await process.stdin.drain()
+
+
+def receive_parameters() -> Any:
+    """In a child: the value that the parent passed. Call it once, before `stop_with_parent`."""
     return orjson.loads(sys.stdin.buffer.readline())
 
 
-def say_ready() -> None:
-    """In a child: to its parent, once."""
+def report_ready() -> None:
+    """In a child: reports to the parent that it is ready. Call it once."""
     os.write(sys.stdout.fileno(), _READY)
 
 
 def stop_with_parent(stop: asyncio.Event) -> None:
-    """In a child: sets `stop` at SIGTERM, and when the parent has ended."""
-    # Ctrl-C reaches the whole group; the parent passes it on as SIGTERM, in its own order.
+    """In a child: sets `stop` at SIGTERM and when the parent ends."""
+    # Ctrl-C is sent to the whole process group. The parent sends SIGTERM to its children in its own order.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     stop_on_signals(stop, signal.SIGTERM)
     loop = asyncio.get_running_loop()

@@ -12,8 +12,10 @@ from rich.console import Console
 from .domain.errors import CatalogError
 from .exit_codes import CommandFailed, ExitCode
 from .logs import configure_logs_for, log_uncaught
+from .output import Output
 from .settings import Settings, SettingsError, load_settings
 from .storage.ambient_credentials import forget_ambient_credentials
+from .system_identity import prepare_system_identity
 from .version import icecore_version
 
 Data = Annotated[Path | None, Parameter(name="--data", help="Data folder of the embedded Postgres (ICECORE_DATA_DIR; default .icecore).")]
@@ -35,14 +37,15 @@ app.register_install_completion_command(help="Install completion for the shell t
 
 def main() -> None:
     """The entry point of the program and of `python -m icecore`."""
-    # obstore fills gaps from the clouds' variables; a warehouse is opened with its own credential alone. Children inherit what is left.
+    # obstore reads the clouds' environment variables. A warehouse is opened only with its own credential. Child processes inherit this
+    # environment.
     forget_ambient_credentials()
     log_uncaught()
     sys.exit(run(sys.argv[1:]))
 
 
 def run(arguments: list[str]) -> int:
-    """Runs one command; the exit code. What is meant for the operator goes to standard error without a trace."""
+    """Runs one command and returns the exit code. Errors for the operator are printed to standard error without a trace."""
     try:
         code = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
@@ -54,11 +57,11 @@ def run(arguments: list[str]) -> int:
     except CatalogError as refusal:
         return _failed(ExitCode.USAGE if refusal.status == 400 else ExitCode.NO, f"{refusal.type}: {refusal.message}")
     except BrokenPipeError:
-        # The reader (head, less) has seen enough; keep the interpreter from complaining when it flushes.
+        # The reader (head, less) has closed the pipe. Keeps the interpreter from reporting an error when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.OK
     except Exception as error:
-        # A fault of ours: its trace goes through the chain that blanks secrets.
+        # A bug: the log redacts secrets in its trace.
         structlog.get_logger("icecore.cli").error("crashed", exc_info=error)
         return ExitCode.CRASHED
     return int(code) if isinstance(code, int) else ExitCode.OK
@@ -103,7 +106,7 @@ def migrate(*, as_json: Json = False, data: Data = None, config: Config = None) 
     """Apply the migrations of this version. `serve` does this too."""
     from . import operator_commands
 
-    return operator_commands.migrate(_settings(config, data), Console(), as_json=as_json)
+    return operator_commands.migrate(_settings(config, data), Output(), as_json=as_json)
 
 
 @app.command
@@ -120,7 +123,7 @@ def rebuild(
     from . import operator_commands
 
     command = operator_commands.reset_statistics if statistics else operator_commands.rebuild
-    return command(_settings(config, data), Console(), as_json=as_json)
+    return command(_settings(config, data), Output(), as_json=as_json)
 
 
 @app.command
@@ -128,7 +131,7 @@ def verify(*, as_json: Json = False, data: Data = None, config: Config = None) -
     """Compare all derived data with the log and check the hash chain. The exit code is 1 if there is a difference."""
     from . import operator_commands
 
-    return operator_commands.verify(_settings(config, data), Console(), as_json=as_json)
+    return operator_commands.verify(_settings(config, data), Output(), as_json=as_json)
 
 
 @warehouse.command(name="create")
@@ -164,7 +167,7 @@ def create_warehouse(
         storage_credential=None if credential is None else operator_commands.json_argument(credential, "--credential"),
         exact_names=exact_names,
     )
-    return operator_commands.make_warehouse(_settings(config, data), Console(), command)
+    return operator_commands.make_warehouse(_settings(config, data), Output(), command)
 
 
 @warehouse.command(name="list")
@@ -180,7 +183,7 @@ def list_warehouses(
     """
     from . import operator_commands
 
-    return operator_commands.list_warehouses(_settings(config, data), Console(), as_json=as_json)
+    return operator_commands.list_warehouses(_settings(config, data), Output(), as_json=as_json)
 
 
 @app.command
@@ -227,7 +230,7 @@ def log(
 
 @app.command
 def health(*, url: str | None = None, data: Data = None, config: Config = None) -> ExitCode:
-    """Check a running server. The exit code is 1 if it is unhealthy or does not answer.
+    """Check a running server. The exit code is 1 if it is unhealthy or does not respond.
 
     Parameters
     ----------
@@ -236,7 +239,7 @@ def health(*, url: str | None = None, data: Data = None, config: Config = None) 
     """
     from . import operator_commands
 
-    return operator_commands.health(_settings(config, data), Console(), url)
+    return operator_commands.health(_settings(config, data), Output(), url)
 
 
 @app.command
@@ -252,7 +255,7 @@ def doctor(
     """
     from .doctor import doctor as run_doctor
 
-    return run_doctor(lambda: _settings(config, data), Console(), as_json=as_json)
+    return run_doctor(lambda: _settings(config, data), Output(), as_json=as_json)
 
 
 @app.command
@@ -276,7 +279,7 @@ def show_sinks(
     """
     from . import sink_commands
 
-    return sink_commands.show(_settings(config, data), Console(), as_json=as_json)
+    return sink_commands.show(_settings(config, data), Output(), as_json=as_json)
 
 
 @sinks.command(name="skip")
@@ -294,7 +297,7 @@ def skip_event(name: str, position: int, /, *, reason: str, data: Data = None, c
     """
     from . import sink_commands
 
-    return sink_commands.skip(_settings(config, data), Console(), name, position, reason)
+    return sink_commands.skip(_settings(config, data), Output(), name, position, reason)
 
 
 @sinks.command(name="replay")
@@ -323,22 +326,23 @@ def replay_events(
     """
     from . import sink_commands
 
-    return sink_commands.replay(_settings(config, data), Console(), name, first, last, filters or [])
+    return sink_commands.replay(_settings(config, data), Output(), name, first, last, filters or [])
 
 
 def _settings(config: Path | None, data: Path | None, **overrides: Any) -> Settings:
-    """The settings of this command; logging is set up by them."""
+    """The settings of this command. Also configures logging."""
     settings = load_settings(config, {"data_dir": data, **overrides})
     if data is not None and settings.database_url is not None:
         raise SettingsError("--data selects the embedded Postgres, and ICECORE_DATABASE_URL another database: use one of them")
     configure_logs_for(settings)
+    prepare_system_identity(settings)
     return settings
 
 
 def _said(error: CycloptsError) -> str:
     if isinstance(error, UnusedCliTokensError):
         return f"Unexpected argument: {' '.join(error.unused_tokens or ())}."
-    # The parser breaks lines for a terminal.
+    # Removes the line breaks that the parser adds for terminals.
     return " ".join(str(error).split())
 
 

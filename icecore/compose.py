@@ -11,7 +11,7 @@ import psycopg
 import structlog
 from aiohttp import web
 
-from .access.authentication import AuthenticateNobody, Authenticator
+from .access.authentication import AnonymousAuthenticator, Authenticator
 from .access.authorization import AllowAll
 from .access.backends import Backends
 from .access.request_context import PROJECT_ID_DEFAULT
@@ -70,9 +70,9 @@ class Application:
 
     @property
     def app(self) -> web.Application:
-        """The HTTP face, made when it is first asked for: operators' commands need none."""
+        """The HTTP application, created on first use, because operators' commands do not need it."""
         if self._app is None:
-            # Half a second, which no request should take.
+            # Half a second. No request should take longer.
             event_schemas()
             self._app = build_app(self, namespace_separator=self.namespace_separator, origin_rules=self.origin_rules)
         return self._app
@@ -82,20 +82,20 @@ class Application:
         return event_schemas()
 
     async def health(self) -> dict[str, Any]:
-        """`ok` where the log can be read and takes writes, with its position; else why not."""
+        """`ok` and the position if the log can be read and written; otherwise the reason."""
         try:
             async with self.backends.connection() as connection:
                 log: dict[str, Any] = {"position": await log_head(connection)}
                 read_only = await is_read_only(connection)
-            refused = self.commands.committer.writes_refused or ("takes no writes: Postgres is read-only" if read_only else None)
+            refused = self.commands.committer.writes_refused or ("Postgres accepts no writes: it is read-only" if read_only else None)
             if refused is not None:
-                return {"status": "unavailable", "log": {**log, "error": f"The log {refused}"}}
+                return {"status": "unavailable", "log": {**log, "error": refused}}
             return {"status": "ok", "log": log}
         except CatalogError as error:
             return {"status": "unavailable", "log": {"error": error.message}}
 
     async def unready_reason(self) -> str | None:
-        """None where the process does not stop, and the database answers and has the migrations of this version."""
+        """None if the process is not stopping, the database is reachable and has the migrations of this version; otherwise the reason."""
         if self.stopping:
             return "The server is stopping"
         try:
@@ -104,27 +104,27 @@ class Application:
         except CatalogError as error:
             return error.message
         except psycopg.Error as error:
-            return f"The database refuses: {client_error_text(error)}"
+            return f"Postgres reports an error: {client_error_text(error)}"
         return f"The database lacks {', '.join(missing)}: run `icecore migrate`" if missing else None
 
     def stop_serving(self) -> None:
-        """No longer ready from now on. Streams of events, which have no end of their own, end: their clients go elsewhere."""
+        """Marks the process as not ready, and ends the streams of events, so that their clients connect to another process."""
         self.stopping = True
         self.events.stop()
 
 
 @asynccontextmanager
 async def open_catalog(settings: Settings, *, jobs: bool = False) -> AsyncIterator[Application]:
-    """The catalog on the database of the settings, whose schema must be this code's.
+    """Opens the catalog on the database of the settings, whose schema must be that of this version.
 
-    jobs -- also run what one process at a time does in the background: purge, settling parts, expiring proposals, and
-    forgetting old Idempotency-Keys. A worker does (icecore/worker.py), no serving process.
+    jobs -- also run the background jobs that one process performs at a time: purges, closing removed parts, expiring proposals, and
+    deleting old Idempotency-Keys. The worker runs them (icecore/worker.py).
     """
     secrets = secret_store(settings)
     async with AsyncExitStack() as opened:
         connections = ConnectionPool(settings.dsn, settings.database_read_connections_max, application_name="icecore-reads")
         opened.push_async_callback(connections.close)
-        stores = ObjectStores(fsync=settings.local_files_fsync)
+        stores = ObjectStores(fsync=settings.local_files_fsync, system=settings.system_credentials())
         backends = Backends(connections, stores, secrets, large_documents_bytes_max=settings.large_documents_bytes_max)
         authorizer = AllowAll()
         queries = QueryExecutor(backends, authorizer, cache_bytes_max=settings.read_cache_bytes_max)
@@ -147,7 +147,7 @@ async def open_catalog(settings: Settings, *, jobs: bool = False) -> AsyncIterat
         purge, old_files, parts = PurgeJob(commands), OldMetadataFilesJob(commands), ClosePartsJob(commands)
         expiry = ExpiryJob(commands, PROJECT_ID_DEFAULT)
         catalog = Application(
-            backends, AuthenticateNobody(), commands, queries, settings.api_limits(), purge, old_files, parts, expiry, events,
+            backends, AnonymousAuthenticator(), commands, queries, settings.api_limits(), purge, old_files, parts, expiry, events,
             settings.dsn, settings.namespace_separator, settings.origin_rules(), settings.permitted_profiles(),
         )  # fmt: skip
         if jobs:
@@ -165,7 +165,7 @@ async def open_catalog(settings: Settings, *, jobs: bool = False) -> AsyncIterat
 
 
 async def _forget_keys(backends: Backends, lifetime: timedelta) -> None:
-    """Deletes Idempotency-Keys once nobody may count on them: a little after the lifetime that was advertised."""
+    """Deletes Idempotency-Keys a little after the lifetime that clients were given."""
     outage = OutageLog("icecore.compose", "idempotency_key_deletion_failed", "idempotency_key_deletion_recovered")
     while True:
         try:
@@ -175,6 +175,6 @@ async def _forget_keys(backends: Backends, lifetime: timedelta) -> None:
             if forgotten:
                 _log.info("idempotency_keys_deleted", keys=forgotten)
         except Exception as error:
-            # Whatever it is: they are forgotten once it is over.
+            # Any failure: the next round deletes them.
             outage.failed(type(error), error=client_error_text(error))
         await asyncio.sleep(_FORGET_KEYS_EVERY_SECONDS)

@@ -29,7 +29,7 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.data_folder")
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """The `icecore serve` that has a data folder: its process, and the catalog's address once it listens."""
+    """The `icecore serve` process that uses a data folder, and its address once it listens."""
 
     process_id: int
     url: str | None
@@ -43,7 +43,7 @@ class DataFolder:
 
     @classmethod
     def make(cls, path: Path) -> "DataFolder":
-        """The folder at `path`, made if it is not there and closed to other accounts; a clone's version control leaves it alone."""
+        """Opens the folder at `path`. Creates it if it does not exist, closed to other accounts and ignored by git."""
         if os.fsencode(path).decode(errors="ignore") != str(path):
             raise CommandFailed(ExitCode.USAGE, f"The path of the data folder must be UTF-8 text: {str(path)!r}")
         _refuse_closed(path)
@@ -64,7 +64,7 @@ class DataFolder:
 
     @classmethod
     def existing(cls, path: Path) -> "DataFolder":
-        """The folder at `path`, which a server must have made: a question never makes an empty catalog to ask."""
+        """Opens the folder at `path` without creating it, so that a command that only reads does not create an empty catalog."""
         _refuse_closed(path)
         if path.is_file():
             raise CommandFailed(ExitCode.USAGE, f"{path} is a file, not a data folder")
@@ -73,7 +73,7 @@ class DataFolder:
         return cls(path.resolve())
 
     def secret_key_file(self) -> Path:
-        """The key of this folder's secrets, made on first use, for this account alone."""
+        """The key that encrypts this folder's secrets. It is created on first use, readable only by this account."""
         file = self.path / "secret.key"
         key = base64.b64encode(secrets.token_bytes(SECRET_KEY_BYTES)) + b"\n"
         if not file.exists():
@@ -82,10 +82,10 @@ class DataFolder:
 
     @contextmanager
     def claimed(self) -> Iterator["Claim"]:
-        """The folder for one `icecore serve`, until the block ends or the process dies."""
+        """Locks the folder for one `icecore serve`, until the block ends or the process dies."""
         with opened_lock_file(self.path / _SERVING) as file:
             try:
-                # `serving` holds it for an instant to look, which is not a server.
+                # `serving` holds the lock for a moment to check it.
                 lock(file, self.path / _SERVING, seconds_max=CLAIM_SECONDS_MAX)
             except LockTimeoutError:
                 raise CommandFailed(ExitCode.BUSY, self._taken()) from None
@@ -98,11 +98,13 @@ class DataFolder:
                 claim.clear()
 
     def _check_path(self) -> None:
-        """Tables name their files by the path of the folder: a copy of it would write to the original's, and delete them."""
+        """Tables contain the absolute paths of their files. A server on a copy of the folder would write to and delete files of the
+        original.
+        """
         file = self.path / _PATH
         written = file.read_bytes() if file.exists() else b""
         if not written.startswith(b"/"):
-            # An earlier version may have been ended while it wrote it.
+            # An earlier version may have been killed while it wrote the file.
             file.unlink(missing_ok=True)
             _write_new(file, f"{self.path}\n".encode())
             return
@@ -111,12 +113,12 @@ class DataFolder:
             return
         raise CommandFailed(
             ExitCode.USAGE,
-            f"The data folder {self.path} was copied or moved from {known}: its tables name their files there. Bring it back, or make "
-            f"{known} a symbolic link to it; to serve it all the same, remove {file}",
+            f"The data folder {self.path} was copied or moved from {known}: its tables name their files there. Move it back, or make "
+            f"{known} a symbolic link to it; to serve it anyway, remove {file}",
         )
 
     def serving(self) -> Serving | None:
-        """Who serves this folder now; None if nobody does."""
+        """The process that serves this folder; None if there is none."""
         _refuse_closed(self.path)
         try:
             with (self.path / _SERVING).open("rb") as file:
@@ -138,7 +140,7 @@ class DataFolder:
 
 
 def _write_new(file: Path, data: bytes) -> None:
-    """Writes a file for this account alone, whole or not at all; one that is there by then stays as it is."""
+    """Writes a file for this account alone, atomically. An existing file is not replaced."""
     part = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
     descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
@@ -154,7 +156,7 @@ def _write_new(file: Path, data: bytes) -> None:
 
 
 def _is_same(one: Path, other: Path) -> bool:
-    """Whether two paths lead to one folder; a path that leads nowhere, or is closed to this account, does not."""
+    """Whether two paths lead to the same folder. False for a path that does not exist or is not accessible."""
     try:
         return one.samefile(other)
     except OSError:
@@ -162,7 +164,7 @@ def _is_same(one: Path, other: Path) -> bool:
 
 
 def _refuse_closed(path: Path) -> None:
-    """CommandFailed where this account may not look into the folder, or not enter one that leads to it."""
+    """Raises CommandFailed if this account may not read the folder or a folder above it."""
     try:
         with suppress(FileNotFoundError, NotADirectoryError):
             next(path.iterdir(), None)
@@ -172,15 +174,15 @@ def _refuse_closed(path: Path) -> None:
 
 
 def _close_to_others(path: Path) -> None:
-    """Takes the rights of other accounts from a folder that is ours: made just now, or one that holds a catalog.
+    """Removes other accounts' permissions from a folder that was just created or contains a catalog.
 
-    As root Postgres runs as another account: its group alone may pass through, and list nothing.
+    If this process is root, Postgres runs as another account. Its group may enter the folder but not list it.
     """
     status = path.stat()
     ours = not any(path.iterdir()) or (path / _USERS).exists()
     if status.st_uid != os.geteuid() or status.st_mode & stat.S_ISVTX or not ours:
         if status.st_mode & 0o007:
-            _log.warning("other accounts can enter the data folder; set mode 0700", path=str(path), mode=oct(status.st_mode & 0o7777))
+            _log.warning("data_folder_open_to_others", advice="set mode 0700", path=str(path), mode=oct(status.st_mode & 0o7777))
         return
     if os.geteuid() != 0:
         path.chmod(0o700)
@@ -192,12 +194,12 @@ def _close_to_others(path: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The note that a server leaves in its data folder."""
+    """The file in a data folder that describes its server."""
 
     file: Path
 
     def write(self, url: str | None) -> None:
-        """Says who serves, and where."""
+        """Writes the process id and the address."""
         self.file.write_bytes(orjson.dumps({"process_id": os.getpid(), "url": url}))
 
     def clear(self) -> None:

@@ -13,7 +13,9 @@ _FORM = "it must be postgresql://USER:PASSWORD@HOST:PORT/DATABASE or libpq's key
 
 
 def check_database_url(url: str) -> None:
-    """Raises ValueError where libpq could not read it, or would read it otherwise than meant; it repeats nothing but the scheme."""
+    """Raises ValueError if libpq could not parse the URL, or would parse it differently than intended. The message contains only the
+    scheme.
+    """
     scheme = _SCHEME.match(url)
     if scheme is not None and scheme[0] not in ("postgresql", "postgres"):
         raise ValueError(f"begins with {scheme[0]}://, which libpq does not know: {_FORM}")
@@ -22,13 +24,13 @@ def check_database_url(url: str) -> None:
     except psycopg.Error:
         raise ValueError(f"cannot be read: {_FORM}; percent-encode special characters in a URL") from None
     hosts, ports = str(given.get("host", "")).split(","), str(given.get("port", ""))
-    # An unencoded `@`, `/`, `?` or `#` of a password ends up here.
+    # An unencoded `@`, `/`, `?` or `#` of a password ends up in this part.
     if not _PORTS.fullmatch(ports) or any("@" in host for host in hosts) or (scheme is not None and not _is_plain(url)):
         raise ValueError(f"has an invalid host or port: {_FORM}; in a URL, percent-encode @ / : ? # in a password")
 
 
 def database_address(url: str) -> str:
-    """`host:port`, or the folder of a socket; empty where it cannot be told."""
+    """`host:port`, or the folder of a socket; empty if unknown."""
     if _SCHEME.match(url) and address_of(url):
         return address_of(url)
     try:
@@ -42,6 +44,6 @@ def database_address(url: str) -> str:
 
 
 def _is_plain(url: str) -> bool:
-    """Whether no `@` stands behind the authority: there it would belong to a password that was cut."""
+    """Whether there is no `@` after the authority, which would belong to a password that was split."""
     authority, _, rest = url.partition("://")[2].partition("/")
     return "@" not in rest.partition("?")[0] and authority.count("@") <= 1

@@ -21,10 +21,10 @@ async def ensure_demo_warehouse(settings: Settings) -> None:
         directory.mkdir(exist_ok=True)
         profile = {"type": "local", "directory": str(directory)}
         command = CreateWarehouse(name=DEMO_WAREHOUSE, storage_profile=profile, storage_credential=None, exact_names=False)
-        # The program's own, made before anybody could say anything.
+        # Created by the program before there are clients.
         await create_warehouse(catalog.commands, operator_context("createWarehouse"), command, reviewed=False)
 
 
 def operator_context(operation: str) -> RequestContext:
-    """The envelope of what an operator does at the command line."""
+    """The request context of an operator at the command line."""
     return RequestContext(request_id=str(uuid_utils.uuid7()), project_id=PROJECT_ID_DEFAULT, principal=ANONYMOUS, operation=operation)

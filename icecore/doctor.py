@@ -1,7 +1,7 @@
-"""`icecore doctor`: checks what a server needs, with the code that a server uses, and says what to do about what fails.
+"""`icecore doctor`: checks what a server needs, with the code that a server uses, and says how to fix a failure.
 
-It changes nothing in the catalog and publishes no event. A sink that a process leads is not opened, because that would take the lead
-from it: what the leader reported is shown instead.
+It changes nothing in the catalog and publishes no event. A sink that has a leader is not opened, because that would take the lead. The
+leader's last report is shown instead.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ from .sink_commands import sink_row
 from .sinks import sink_makers
 
 CLOCK_SECONDS_MAX = 2.0
-"""Events have the time of the database, requests to stores that of this machine."""
+"""Limit on the difference between the clocks. Events use the database's clock, requests to stores that of this machine."""
 OWNER_SECONDS_MAX = 5
 STORE_SECONDS_MAX = 15.0
 SINK_SECONDS_MAX = 15.0
@@ -56,7 +56,7 @@ Report = Callable[[str, Status, str], None]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check. A warning stops no server; what failed stops it, or a part of it."""
+    """The result of one check. A server starts despite warnings. A failure prevents it or a part of it."""
 
     name: str
     status: Status
@@ -64,7 +64,7 @@ class Check:
 
 
 def doctor(load: Callable[[], Settings], console: Console, *, as_json: bool) -> ExitCode:
-    """Prints each check when it ends, or all of them as one JSON array; exit code 1 if one failed. `load` reads the settings."""
+    """Prints each check when it ends, or all of them as one JSON array. The exit code is 1 if a check failed. `load` reads the settings."""
     found: list[Check] = []
 
     def report(name: str, status: Status, message: str) -> None:
@@ -79,7 +79,7 @@ def doctor(load: Callable[[], Settings], console: Console, *, as_json: bool) -> 
 
 
 def _check(load: Callable[[], Settings], report: Report) -> None:
-    """What builds on a check that failed is left out."""
+    """Checks that depend on a failed check are left out."""
     try:
         settings = load()
         check_address(settings)
@@ -153,12 +153,12 @@ async def _check_clock(connection: Connection, report: Report) -> None:
     row = await (await connection.execute(_SQL["clock"])).fetchone()
     after = datetime.now(UTC)
     assert row is not None
-    # It was read somewhere between the two.
+    # The database's time was read at some moment between the two.
     ahead = max((row[0] - after).total_seconds(), 0.0) or min((row[0] - before).total_seconds(), 0.0)
     if abs(ahead) > CLOCK_SECONDS_MAX:
         where = "ahead of" if ahead > 0 else "behind"
         message = (
-            f"the database is {abs(ahead):.1f} s {where} this machine: synchronize both clocks; stores refuse requests of another time"
+            f"the database is {abs(ahead):.1f} s {where} this machine: synchronize both clocks; stores reject requests with a wrong time"
         )
         return report("clock", "warning", message)
     return report("clock", "ok", f"within {CLOCK_SECONDS_MAX:.0f} s of the database")
@@ -194,7 +194,9 @@ async def _check_store(catalog: Application, warehouse: Warehouse, report: Repor
         async with asyncio.timeout(STORE_SECONDS_MAX):
             await (await catalog.backends.store(warehouse)).check_readable()
     except TimeoutError:
-        report(name, "failed", f"{warehouse.profile.base} did not answer within {STORE_SECONDS_MAX:.0f} s: check the store and the network")
+        report(
+            name, "failed", f"{warehouse.profile.base} did not respond within {STORE_SECONDS_MAX:.0f} s: check the store and the network"
+        )
     except CatalogError as error:
         report(name, "failed", error.message)
     else:
@@ -212,15 +214,15 @@ async def _check_sinks(settings: Settings, report: Report) -> None:
         status = known.get(name)
         if status is not None and status.led:
             row = sink_row(name, status, status.head, configured=True)
-            said = "; ".join(row["trouble"]) or f"published by {status.leader}, {row['lag-events']} events behind"
-            report(f"sink {name}", "failed" if row["trouble"] else "ok", said)
+            said = "; ".join(row["problems"]) or f"published by {status.leader}, {row['lag-events']} events behind"
+            report(f"sink {name}", "failed" if row["problems"] else "ok", said)
         else:
             await _check_sink(settings, name, make, report)
     return None
 
 
 async def _check_sink(settings: Settings, name: str, make: Callable[[], Sink], report: Report) -> None:
-    """Opens and closes the sink; nobody begins to lead it meanwhile."""
+    """Opens and closes the sink while holding the lock of its leader."""
     sink: Sink | None = None
     configured = settings.sinks[name]
     try:
@@ -231,14 +233,14 @@ async def _check_sink(settings: Settings, name: str, make: Callable[[], Sink], r
                 if isinstance(configured, WebhookSink):
                     await _connect(configured.url)
     except TimeoutError:
-        report(f"sink {name}", "failed", f"did not answer within {SINK_SECONDS_MAX:.0f} s: check its address and the network")
+        report(f"sink {name}", "failed", f"did not respond within {SINK_SECONDS_MAX:.0f} s: check its address and the network")
     except SinkError as error:
         report(f"sink {name}", "failed", str(error))
     except Exception as error:
-        # As its publisher says it: the text of any other error may hold what a client was given.
+        # Formatted as the publisher does, because the text of other errors may contain data of clients.
         report(f"sink {name}", "failed", client_error_text(error))
     else:
-        said = "another process begins to publish to it" if sink is None else "can be opened; no process publishes to it at the moment"
+        said = "another process is starting to publish to it" if sink is None else "can be opened; no process publishes to it at the moment"
         report(f"sink {name}", "ok", said)
     finally:
         if sink is not None:
@@ -246,7 +248,7 @@ async def _check_sink(settings: Settings, name: str, make: Callable[[], Sink], r
 
 
 async def _connect(url: str) -> None:
-    """A webhook is asked nothing without an event: that its host takes connections is all that can be known."""
+    """Checks only that the webhook's host accepts connections. A request would need an event."""
     parts = urlsplit(url)
     _, writer = await asyncio.open_connection(parts.hostname, parts.port or (443 if parts.scheme == "https" else 80))
     with closing(writer):

@@ -11,7 +11,6 @@ from uuid import UUID
 
 import orjson
 import uvloop
-from rich.console import Console
 from rich.text import Text
 
 from .database.connection import connect
@@ -22,15 +21,16 @@ from .event_selection import EventOptions, select_events
 from .exit_codes import CommandFailed, ExitCode
 from .log.follow import follow_events
 from .log_database import opened_database, require_schema
+from .output import Output
 from .projections.names import path_names
 from .settings import Settings
 
-_NOUN_STYLES = {"warehouse": "magenta", "namespace": "blue", "table": "green", "view": "cyan", "proposal": "yellow"}
+_KIND_STYLES = {"warehouse": "magenta", "namespace": "blue", "table": "green", "view": "cyan", "proposal": "yellow"}
 _END_STYLES = {"dropped": "red", "unregistered": "red", "purged": "red", "rejected": "red", "expired": "red"}
 
 
 def print_events(settings: Settings, options: EventOptions, *, follow: bool, limit: int | None, as_json: bool) -> ExitCode:
-    """Prints the events that the options select, `limit` at most; to the end of the log, or, with `follow`, until Ctrl-C."""
+    """Prints at most `limit` of the selected events: up to the end of the log, or, with `follow`, until Ctrl-C."""
     if options.first < 1:
         raise CommandFailed(ExitCode.USAGE, "--from must be a position of at least 1")
     if limit is not None and limit < 1:
@@ -45,7 +45,7 @@ async def _print(settings: Settings, options: EventOptions, follow: bool, limit:
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    console = Console(highlight=False, soft_wrap=True)
+    console = Output(highlight=False, soft_wrap=True)
     async with await connect(settings.dsn, prepare_threshold=0, application_name="icecore-command") as connection:
         selection = await select_events(connection, options, follow=follow)
         if selection.last is not None and selection.last < selection.first:
@@ -59,13 +59,13 @@ async def _print(settings: Settings, options: EventOptions, follow: bool, limit:
                     else:
                         console.print(await event_line(connection, event))
                     printed += 1
-                # Positions are dense, so that the last one ends the range wherever it began.
-                if printed == limit or event.position == selection.last:
+                # Positions have no gaps, so the event at `last` always arrives.
+                if printed == limit or event.position == selection.last or console.quiet:
                     return
 
 
 async def event_json(connection: Connection, event: RecordedEvent) -> str:
-    """The whole event as one JSON object; `name` is resolved, everything else is what the log holds."""
+    """The whole event as one JSON object. `name` is resolved; the other members are stored in the log."""
     return orjson.dumps(
         {
             "position": event.position,
@@ -91,16 +91,16 @@ async def event_json(connection: Connection, event: RecordedEvent) -> str:
 
 
 async def event_line(connection: Connection, event: RecordedEvent) -> Text:
-    """Position, time, what happened, to which thing, in which of its versions, and the point of it."""
-    noun, _, rest = event.topic.partition(".")
+    """Position, time, event, object with its version, and the most relevant detail."""
+    kind, _, rest = event.topic.partition(".")
     verb = rest.rpartition(".")[0] or rest
     line = Text()
     line.append(f"{event.position:>6}  ", "bold")
     line.append(f"{event.recorded_at.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}"[:-3] + "Z  ", "dim")
-    line.append(f"{noun + ' ' + verb:<28}  ", _END_STYLES.get(verb, _NOUN_STYLES.get(noun, "")))
+    line.append(f"{kind + ' ' + verb:<28}  ", _END_STYLES.get(verb, _KIND_STYLES.get(kind, "")))
     line.append(_joined(await _names(connection, event.stream_id, event.position)), "bold")
     line.append(f" v{event.version}", "dim")
-    detail = _detail(noun, verb, orjson.loads(state_json(event.state)))
+    detail = _detail(kind, verb, orjson.loads(state_json(event.state)))
     if verb == "renamed":
         detail = f"was {_joined(await _names(connection, event.stream_id, event.position - 1))}"
     if detail:
@@ -117,8 +117,8 @@ def _joined(names: Sequence[str]) -> str:
     return _printable(f"{names[0]}:{'.'.join(names[1:])}" if len(names) > 1 else names[0])
 
 
-def _detail(noun: str, verb: str, data: dict[str, Any]) -> str:
-    match noun, verb:
+def _detail(kind: str, verb: str, data: dict[str, Any]) -> str:
+    match kind, verb:
         case "warehouse", "created":
             return f"{data['storage-profile'].get('type', '')} storage"
         case "namespace", "created":
@@ -147,5 +147,5 @@ def _keys(word: str, keys: list[str]) -> str:
 
 
 def _printable(text: str) -> str:
-    """What clients wrote must not steer the terminal."""
+    """Escapes control characters, because clients chose the text."""
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)

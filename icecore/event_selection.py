@@ -16,14 +16,14 @@ from .log.positions import position_at
 from .projections.names import Scope, find_table
 
 _RESOLUTION = timedelta(microseconds=1)
-"""Of the times of events."""
+"""The resolution of event times."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventOptions:
-    """The options as they were typed; all that are given must match.
+    """The options as typed. All given options must match.
 
-    table -- `[WAREHOUSE[@POINT]:]NAMESPACE.TABLE`, or its id. since, until -- RFC 3339 with a zone; events of that very moment are in.
+    table -- `[WAREHOUSE[@POINT]:]NAMESPACE.TABLE`, or its id. since, until -- RFC 3339 with a zone, inclusive.
     """
 
     first: int = 1
@@ -35,7 +35,7 @@ class EventOptions:
 
 @dataclass(frozen=True, slots=True)
 class EventSelection:
-    """Positions `first` to `last` (None: no end), and what events there must be of."""
+    """Positions `first` to `last` (None: no end), and conditions on the events."""
 
     first: int
     last: int | None
@@ -47,7 +47,7 @@ class EventSelection:
 
 
 async def select_events(connection: Connection, options: EventOptions, *, follow: bool) -> EventSelection:
-    """The options against the log as it is. Raises CommandFailed and CatalogError for what cannot be meant."""
+    """Resolves the options against the log. Raises CommandFailed and CatalogError for invalid options."""
     since, until = _time(options.since, "--since"), _time(options.until, "--until")
     if follow and until is not None:
         raise CommandFailed(ExitCode.USAGE, "--until and --follow cannot be combined: --follow has no end")
@@ -79,7 +79,7 @@ def _time(text: str | None, option: str) -> datetime | None:
 
 
 async def _table_id(connection: Connection, text: str) -> UUID:
-    """What it is found by, whatever it is called before and after."""
+    """The id of the table with this name. Its events are selected under all its names."""
     table_id = uuid_or_none(text)
     if table_id is not None:
         return table_id

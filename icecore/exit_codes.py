@@ -20,7 +20,7 @@ class ExitCode(IntEnum):
 
 
 class CommandFailed(Exception):
-    """Ends the program with a message for the operator and an exit code, without a trace."""
+    """Ends the program with an exit code and a message for the operator, without a trace."""
 
     def __init__(self, code: ExitCode, message: str) -> None:
         super().__init__(message)

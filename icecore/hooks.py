@@ -23,13 +23,13 @@ GROUP = "icecore.approval_hooks"
 
 @asynccontextmanager
 async def opened_hooks(settings: Settings) -> AsyncIterator[list[ConfiguredHook]]:
-    """Every hook, ready to be asked. Raises SettingsError for a plug-in that is not there or does not take its options."""
+    """Opens every hook. Raises SettingsError if a plug-in is not installed or rejects its options."""
     async with AsyncExitStack() as opened:
         yield [await _configured(opened, name, hook) for name, hook in settings.hooks.items()]
 
 
 def check_hooks(settings: Settings) -> None:
-    """Raises SettingsError for hooks that cannot be meant, before any process is started that would find out."""
+    """Raises SettingsError for invalid hooks, before a process is started."""
     for name, hook in settings.hooks.items():
         _made(name, hook)
 
@@ -67,7 +67,7 @@ def _plugin(name: str, settings: PluginHook) -> ApprovalHook:
         make: Callable[[Mapping[str, Any]], ApprovalHook] = entry.load()
         hook = make(settings.options)
     except Exception as error:
-        # Its text may hold an option's value: it stands in the trace alone, where secrets are blanked.
+        # The text may contain the value of an option. It is logged only in the trace, where secrets are redacted.
         _log.error("plugin_failed", hook=name, plugin=settings.plugin, exc_info=error)
         raise SettingsError(f"The hook {name}: the plug-in {settings.plugin!r} cannot be created: {client_error_text(error)}") from None
     if not callable(getattr(hook, "review", None)):

@@ -13,9 +13,9 @@ from psycopg.conninfo import conninfo_to_dict
 from pydantic import BaseModel, SecretStr
 
 LENGTH_MIN = 6
-"""Characters of a secret that is looked for: a shorter one is part of many words."""
+"""The shortest secret that is redacted. Shorter ones occur in ordinary words."""
 _PATH_LENGTH_MIN = 12
-"""Of a URL's path: those of webhooks that are secrets are longer, and `/hook` is none."""
+"""The shortest path of a URL that is redacted. Secret paths of webhooks are longer, and `/hook` is not secret."""
 _FILE_BYTES_MAX = 64 * 1024
 _PUBLIC = frozenset({"public_url"})
 SECRET_NAME = re.compile(
@@ -27,7 +27,7 @@ SECRET_NAME = re.compile(
 
 
 def known_secrets(settings: BaseModel) -> frozenset[str]:
-    """Every secret of the settings and of the files they name, as it stands and as URLs, JSON, Python and base64 write it."""
+    """Every secret of the settings and of the files they name, in plain form and as URLs, JSON, Python and base64 encode it."""
     return frozenset(form for secret in _secrets(dict(settings)) for form in _forms(secret) if len(form) >= LENGTH_MIN)
 
 
@@ -56,7 +56,7 @@ def _of_value(name: str, value: Any) -> Iterator[str]:
 
 
 def _of_secret(text: str) -> Iterator[str]:
-    """A database's address is kept secret for its password; whole, it would hide nothing else."""
+    """The secret parts of one setting. Of a database URL only the password is secret."""
     yield text
     if "://" in text or "=" in text:
         yield from _of_url(text)
@@ -85,7 +85,7 @@ def _of_url(url: str) -> Iterator[str]:
 
 
 def _of_file(path: Path, *, of_properties: bool) -> Iterator[str]:
-    """The lines of a file; of properties (`name=value`) the values whose names say so. What cannot be read holds nothing."""
+    """The secrets in a file: its lines, or in a properties file (`name=value`) the values of secret names. Empty if it cannot be read."""
     try:
         with path.open("rb") as file:
             text = file.read(_FILE_BYTES_MAX).decode()

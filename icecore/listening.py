@@ -6,7 +6,7 @@ import resource
 import select
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from .exit_codes import CommandFailed, ExitCode
 
@@ -14,23 +14,23 @@ BACKLOG_CONNECTIONS_MAX = 1_024
 
 
 DESCRIPTORS_MAX = 65_536
-"""How many files a serving process asks to be allowed to open; some systems permit a billion, and tables of that size."""
+"""The largest limit on open files that is requested. Some systems permit a billion, and some programs allocate tables of that size."""
 
 
 def permit_descriptors() -> None:
-    """Raises the soft limit on open files to the hard one, up to DESCRIPTORS_MAX: most systems start processes with 1,024, or fewer."""
+    """Raises the soft limit on open files to the hard one, at most DESCRIPTORS_MAX. Most systems start processes with 1,024 or fewer."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = DESCRIPTORS_MAX if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS_MAX)
     if soft != resource.RLIM_INFINITY and soft < wanted:
-        # Some systems have a lower bound of their own, which they do not tell.
+        # Some systems have a lower limit that cannot be read.
         with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def listen(host: str, port: int, named: str = "--port") -> socket.socket:
-    """A TCP socket bound to the first address `host` stands for; port 0 takes a free one. Raises CommandFailed if it is taken.
+    """A TCP socket bound to the first address of `host`. Port 0 takes a free one. Raises CommandFailed if the port is in use.
 
-    named -- the option or setting by which another port is chosen.
+    named -- the option or setting for another port.
     """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
@@ -51,21 +51,25 @@ def listen(host: str, port: int, named: str = "--port") -> socket.socket:
     return opened
 
 
-def check_metrics_ports(host: str, first: int, workers: int) -> None:
-    """Each worker's metrics have a port of their own, from `first` on. Raises CommandFailed if one is taken."""
-    for port in range(first, first + workers if first else 1):
-        listen(host, port, "ICECORE_METRICS_PORT").close()
+@contextlib.contextmanager
+def listen_for_metrics(host: str, port: int | None) -> Iterator[socket.socket | None]:
+    """The socket of the metrics port while the block runs; None without a port. Raises CommandFailed if it is taken."""
+    if port is None:
+        yield None
+        return
+    with contextlib.closing(listen(host, port, "ICECORE_METRICS_PORT")) as opened:
+        yield opened
 
 
 def spread(opened: socket.socket, count: int) -> list[socket.socket]:
-    """`count` listening sockets at the address of `opened`, the first of them: the kernel deals connections out among them.
+    """`count` listening sockets on the address of `opened`, which is the first. The kernel distributes connections among them.
 
-    Of one socket that several processes wait on, whoever wakes first takes all there are, and that is mostly the same one.
-    Elsewhere than on Linux the one socket is all there is.
+    If several processes accept from one socket, mostly the same process accepts all connections. On other systems than Linux there is only
+    the one socket.
     """
     if sys.platform != "linux":
         return [opened]
-    # After the first was bound without it, so that a port that is taken is still found to be.
+    # SO_REUSEPORT is set after the first bind, so that a port in use is detected.
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     sockets = [opened]
     for _ in range(count - 1):
@@ -79,11 +83,11 @@ def spread(opened: socket.socket, count: int) -> list[socket.socket]:
     return sockets
 
 
-class Unattended:
-    """Finds, among the listening sockets of other workers, those at which connections wait and nobody takes them.
+class UnacceptedConnections:
+    """Finds listening sockets of other workers with connections that are not accepted.
 
-    One that is seen waiting for the first time may have come just now, and is its own worker's: of many that come at once, who looks by
-    chance would else get most.
+    A socket must be seen with waiting connections twice. After the first time they may have just arrived, and their own worker will accept
+    them.
     """
 
     def __init__(self, sockets: Sequence[socket.socket]) -> None:
@@ -93,15 +97,15 @@ class Unattended:
             self._poll.register(opened, select.POLLIN)
         self._waited: set[int] = set()
 
-    def look(self) -> list[socket.socket]:
-        """The sockets at which somebody waited the last time too."""
+    def check(self) -> list[socket.socket]:
+        """The sockets that had waiting connections also in the previous call."""
         waiting = {descriptor for descriptor, _ in self._poll.poll(0)}
-        unattended, self._waited = waiting & self._waited, waiting
-        return [self._sockets[descriptor] for descriptor in unattended]
+        unaccepted, self._waited = waiting & self._waited, waiting
+        return [self._sockets[descriptor] for descriptor in unaccepted]
 
 
 def url_of(opened: socket.socket) -> str:
-    """The address a client on this machine connects to."""
+    """The URL for clients on this machine."""
     host, port = opened.getsockname()[:2]
     if host in ("0.0.0.0", "::"):  # noqa: S104 - asked about, not bound to
         host = "127.0.0.1"

@@ -12,12 +12,12 @@ POLL_SECONDS = 0.02
 
 
 class LockTimeoutError(Exception):
-    """The lock was not free within the deadline; the message says who has it, where that can be known."""
+    """The lock was not released before the deadline. The message names its holder if it is known."""
 
 
 @contextmanager
 def opened_lock_file(path: Path) -> Iterator[BinaryIO]:
-    """The file at `path`, made if it is not there; no other account may open it, because who can open a file can hold its lock."""
+    """Opens the file at `path` and creates it if needed. Other accounts may not open it, because they could lock it."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "r+b") as file:
         status = os.fstat(descriptor)
@@ -27,7 +27,7 @@ def opened_lock_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def lock(file: BinaryIO, path: Path, *, shared: bool = False, seconds_max: float) -> None:
-    """Takes the lock of `file`, opened from `path`, until it is closed. Raises LockTimeoutError."""
+    """Locks `file`, opened from `path`, until it is closed. Raises LockTimeoutError."""
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     deadline = time.monotonic() + seconds_max
     while not try_lock(file, kind):
@@ -37,7 +37,7 @@ def lock(file: BinaryIO, path: Path, *, shared: bool = False, seconds_max: float
 
 
 def try_lock(file: BinaryIO, kind: int) -> bool:
-    """Whether the lock was had at once; `kind` is LOCK_SH or LOCK_EX."""
+    """Tries to lock without waiting and returns whether it succeeded; `kind` is LOCK_SH or LOCK_EX."""
     try:
         fcntl.flock(file, kind | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -46,14 +46,14 @@ def try_lock(file: BinaryIO, kind: int) -> bool:
 
 
 def holders(path: Path) -> list[int]:
-    """The processes that have the lock of `path`; none where the system does not say (it is Linux that does)."""
+    """The processes that hold the lock of `path`. Empty on systems other than Linux."""
     try:
         inode = path.stat().st_ino
         lines = Path("/proc/locks").read_text(encoding="utf-8").splitlines()
     except OSError:
         return []
-    # "1: FLOCK  ADVISORY  WRITE 4711 08:01:12345 0 EOF"; who waits has "->" in the second place. The device is not compared: for
-    # some file systems it is not the one that stat names.
+    # "1: FLOCK  ADVISORY  WRITE 4711 08:01:12345 0 EOF"; a waiting process has "->" in the second column. The device is not compared,
+    # because for some file systems it differs from that of stat.
     found = [line.split() for line in lines]
     return [int(fields[4]) for fields in found if len(fields) > 5 and fields[1] == "FLOCK" and fields[5].rpartition(":")[2] == str(inode)]
 

@@ -19,11 +19,11 @@ from .settings import Settings
 
 @contextmanager
 def opened_database(settings: Settings, *, make: bool = False) -> Iterator[Settings]:
-    """The settings with `database_url` (and, embedded, the key) filled in, while the block runs.
+    """The settings with `database_url` (and, for the embedded Postgres, the key) filled in, for the length of the block.
 
-    make -- begin an empty log in a data folder that has none; without it, such a folder is refused.
+    make -- create an empty log in a data folder that has none. Otherwise such a folder is refused.
 
-    Raises CommandFailed where the database cannot be had, or is lost within the block.
+    Raises CommandFailed if the database is unavailable, also within the block.
     """
     try:
         if settings.database_url is not None:
@@ -40,7 +40,7 @@ def opened_database(settings: Settings, *, make: bool = False) -> Iterator[Setti
 
 
 def embedded_settings(settings: Settings, folder: DataFolder, owner_dsn: str) -> Settings:
-    """`settings` on the embedded database, with the folder's own key unless another was given."""
+    """`settings` for the embedded database, with the folder's own key unless they have one."""
     found: dict[str, object] = {
         "database_url": SecretStr(serving_dsn(owner_dsn)),
         "database_owner_url": SecretStr(owner_dsn),
@@ -52,7 +52,7 @@ def embedded_settings(settings: Settings, folder: DataFolder, owner_dsn: str) ->
 
 
 async def check_database(settings: Settings) -> CheckedServer:
-    """The server that serves; raises CommandFailed for one that cannot be reached, or is not fit."""
+    """Checks the database server. Raises CommandFailed if it is unreachable or unfit."""
     try:
         return await check_server(settings.dsn, unsafe_durability=settings.unsafe_durability)
     except (UnfitServerError, psycopg.Error) as error:
@@ -60,7 +60,7 @@ async def check_database(settings: Settings) -> CheckedServer:
 
 
 async def prepare_database(settings: Settings) -> list[str]:
-    """Checks the server and brings its schema and the serving role's rights up to this code; the migrations that were applied."""
+    """Checks the server and applies migrations and the serving role's rights. Returns the applied migrations."""
     await check_database(settings)
     try:
         applied = await apply_migrations(settings.owner_dsn)
@@ -80,7 +80,7 @@ async def prepare_database(settings: Settings) -> list[str]:
 
 
 async def require_schema(settings: Settings) -> None:
-    """Refuses a database whose schema is not this code's; questions change nothing, so they do not migrate."""
+    """Refuses a database whose schema is not that of this version. Commands that only read do not migrate."""
     try:
         pending = await pending_migrations(settings.dsn)
     except (MigrationError, psycopg.Error) as error:

@@ -1,4 +1,4 @@
-"""Structured logs on standard error, for people or as JSON lines, with the request id and without secrets."""
+"""Structured logs on standard error, as text or JSON lines, with the request id and without secrets."""
 
 import logging
 import re
@@ -19,19 +19,19 @@ _log = structlog.get_logger("icecore.logs")
 
 REDACTED = "***"
 _TEXT_LENGTH_MAX = 4_096
-"""Of one value: an error's text may quote what a client sent."""
+"""The longest text of one value. An error's text may quote a client."""
 
 _REDACTED_TEXT_LENGTH_MAX = 16 * 1024
-"""So much of a text is looked through; blanked before it is cut, so that no half of a secret stands at its end."""
+"""The longest text that is searched for secrets. It is redacted before it is shortened, so that no part of a secret is left at the end."""
 _TRACE_LENGTH_MAX = 32 * 1024
-"""Of a trace: its first and its last half are shown; twice as much of each is looked through."""
+"""The longest trace. Its first and last halves are shown; twice as much of each is searched."""
 _NAMES_OF_IDS = frozenset({"secret_ref", "secret_id", "idempotency_key"})
 _NAMES_OF_OURS = frozenset({"level", "logger", "timestamp"})
 
-# A password that was not encoded may hold `/` and `@`: everything up to the last `@` goes.
+# A password that is not encoded may contain `/` and `@`, so everything up to the last `@` is redacted.
 _USER_INFORMATION = re.compile(r"(?P<scheme>(?<![a-z0-9+.-])[a-z][a-z0-9+.-]*://)[^\s/@:'\"]*:", re.IGNORECASE)
 _RUN = re.compile(r"[^\s'\"]+")
-# `abfss://container@account` names no user.
+# `abfss://container@account` contains no user.
 _USER = re.compile(r"(?P<scheme>(?<![a-z0-9+.-])(?!abfss?:|wasbs?:)[a-z][a-z0-9+.-]*://)[^\s/@'\"]+@", re.IGNORECASE)
 _KEY_VALUE = re.compile(
     r"(?<![a-z0-9_])(?P<name>(?:"
@@ -42,7 +42,7 @@ _KEY_VALUE = re.compile(
     re.IGNORECASE,
 )
 _BEARER = re.compile(r"\b(?P<scheme>bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE)
-# Without one of these a text holds nothing of what is looked for: most are names and paths.
+# A text without any of these contains nothing to redact. Most texts are names and paths.
 _BETWEEN_NAME_AND_VALUE = re.compile(r"[:=\s]")
 _HEADER = re.compile(
     r"(?P<name>\b(?:(?:proxy-)?authorization|(?:set-)?cookie|x-api-key|x-auth-token|x-amz-security-token)['\"]?\s*[:=]\s*(?:b?['\"])?)"
@@ -56,7 +56,7 @@ def configure_logs(
 ) -> None:
     """Sends structlog's and the standard library's records through one chain to standard error.
 
-    secrets -- texts that are blanked wherever they stand.
+    secrets -- texts that are redacted.
     """
     redacting = partial(redact, secrets=_any_of(secrets))
     shared: list[structlog.typing.Processor] = [
@@ -90,21 +90,24 @@ def configure_logs(
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level.upper())
-    # Libraries speak of their own affairs at these levels, connection strings included.
+    # Libraries log internal details at these levels, including connection strings.
     for library in ("asyncio", "psycopg", "aiohttp", "eventsourcing"):
         logging.getLogger(library).setLevel(logging.WARNING)
-    # Who uses a pool reports what it cannot do.
+    # The callers of the pool log its failures.
     logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)
+    # Its requests and responses contain credentials; storage/renewed_credentials.py reports what fails.
+    for library in ("botocore", "urllib3", "google.auth", "azure", "msal"):
+        logging.getLogger(library).setLevel(logging.CRITICAL)
     logging.captureWarnings(True)
 
 
 def configure_logs_for(settings: Settings) -> None:
-    """As the settings say; their secrets are blanked."""
+    """Configures logging as the settings say, and redacts their secrets."""
     configure_logs(settings.log_level, settings.log_format, known_secrets(settings))
 
 
 def log_uncaught() -> None:
-    """Sends what nobody catches through the same chain, in every thread: Python's own printing blanks nothing."""
+    """Logs uncaught exceptions of all threads through the same chain. Python's own output would not redact secrets."""
 
     def uncaught(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
         _log.critical("uncaught_exception", exc_info=(kind, error, trace))
@@ -117,7 +120,7 @@ def log_uncaught() -> None:
 def redact(
     _logger: Any, _method: str, record: MutableMapping[str, Any], *, secrets: re.Pattern[str] | None = None
 ) -> MutableMapping[str, Any]:
-    """Blanks `secrets`, what is named like a secret, and what looks like one inside texts: passwords of URLs, tokens, signatures."""
+    """Redacts `secrets`, fields with the name of a secret, and passwords of URLs, tokens and signatures inside texts."""
     for name, value in record.items():
         if name not in _NAMES_OF_OURS:
             record[name] = REDACTED if _is_secret_field(name) else _clean(value, secrets)
@@ -126,7 +129,7 @@ def redact(
 
 @lru_cache(maxsize=256)
 def _is_secret_field(name: str) -> bool:
-    """Of a record, whose fields the program names: they are few."""
+    """Whether a field of a record has the name of a secret."""
     return _is_secret(name)
 
 
@@ -135,7 +138,7 @@ def _is_secret(name: str) -> bool:
 
 
 def _any_of(secrets: Collection[str]) -> re.Pattern[str] | None:
-    """Longest first: one secret may begin with another."""
+    """Longest first, because one secret may be the beginning of another."""
     return re.compile("|".join(map(re.escape, sorted(secrets, key=len, reverse=True)))) if secrets else None
 
 
@@ -157,7 +160,7 @@ def _clean(value: Any, secrets: re.Pattern[str] | None) -> Any:
         case BaseException():
             return _redact_text(f"{type(value).__name__}: {value}", secrets)
         case _:
-            # What is shown of any other object is its text.
+            # Other objects are shown as their text.
             return _redact_text(str(value), secrets)
 
 
@@ -174,7 +177,7 @@ def _redact_text(text: str, secrets: re.Pattern[str] | None = None) -> str:
 
 
 def _blank(text: str, secrets: re.Pattern[str] | None) -> str:
-    """In time that is linear in the text's length: clients choose what stands in it."""
+    """Takes linear time in the length of the text, because clients choose the text."""
     if secrets is not None:
         text = secrets.sub(REDACTED, text)
     if _BETWEEN_NAME_AND_VALUE.search(text) is None:
@@ -188,7 +191,7 @@ def _blank(text: str, secrets: re.Pattern[str] | None) -> str:
 
 
 def _blank_user_information(run: re.Match[str]) -> str:
-    """A name and a password between a scheme and the last `@` of what stands without a space."""
+    """Redacts the user information between a scheme and the last `@` before a space."""
     before, at, after = run[0].rpartition("@")
     found = _USER_INFORMATION.search(before) if at else None
     return run[0] if found is None else f"{before[: found.end('scheme')]}{REDACTED}@{after}"

@@ -1,82 +1,150 @@
-"""Prometheus metrics of one serving process, on a separate port."""
+"""Prometheus metrics of one process: those of its catalog, and those that Prometheus defines for every process."""
 
+import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
-import structlog
-from aiohttp import web
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, ProcessCollector, generate_latest
+import orjson
+import psycopg
+from prometheus_client import ProcessCollector
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
-from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample
 
-from .api.origins import ORIGIN_RULES
-from .api.request_metrics import REQUEST_FIGURES, SECONDS_BOUNDS, RequestMetrics
-from .api.server import build_edge_runner
+from .api.request_metrics import REQUEST_METRICS, SECONDS_BOUNDS, RequestMetrics
 from .approval.hooks import ApprovalMetrics
 from .commands.execution.committer import APPEND_COMMANDS_MAX
+from .commands.execution.leader_job import LeaderJob
 from .commands.execution.stream_queue import STREAM_BATCH_COMMANDS_MAX
 from .compose import Application
-from .domain.errors import CatalogError, MethodNotAllowed, NotFound
+from .domain.errors import CatalogError
 from .log.head import log_head
 from .publishers.checkpoints import SinkStatus, sink_statuses
 from .version import icecore_version
 
-_log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.metrics")
-_ADDRESS = "/metrics"
-_METHODS = ["GET", "HEAD"]
+LOG_SECONDS_MAX = 2.0
+"""Limit on reading the log for a scrape. Prometheus waits 10 seconds for all processes."""
 _SIZE_BOUNDS = (1, 2, 4, 8, 16, 32, 64)
 
 
-class CatalogCollector(Collector):
-    """Reads the metrics the parts keep; nothing on a request's path knows of Prometheus.
+@dataclass(slots=True)
+class ProcessMetrics:
+    """What one process reports: `own` differs between processes; `log` is read from the database, so that every process has the same."""
 
-    position -- of the last event, and sinks -- every sink that was ever led: read before a scrape; None where the log could not be read.
+    own: list[Metric]
+    log: list[Metric] = field(default_factory=list)
+
+    def to_json(self) -> bytes:
+        return orjson.dumps([[_family_to_json(family) for family in families] for families in (self.own, self.log)])
+
+
+ReadMetrics = Callable[[], Awaitable[ProcessMetrics]]
+ServeMetrics = Callable[[ReadMetrics], AbstractAsyncContextManager[object]]
+"""Shows the metrics while its block runs: on a port of this process, or to the parent."""
+
+
+def shown_metrics(serve: ServeMetrics | None, read: ReadMetrics) -> AbstractAsyncContextManager[object]:
+    """Shows the metrics while the block runs; nothing where `serve` is None."""
+    return nullcontext() if serve is None else serve(read)
+
+
+def metrics_from_json(line: bytes) -> ProcessMetrics:
+    """What `ProcessMetrics.to_json` wrote."""
+    own, log = ([_family_from_json(family) for family in families] for families in orjson.loads(line))
+    return ProcessMetrics(own, log)
+
+
+def _family_to_json(family: Metric) -> list[Any]:
+    return [family.name, family.documentation, family.type, [[sample.name, sample.labels, sample.value] for sample in family.samples]]
+
+
+def _family_from_json(values: list[Any]) -> Metric:
+    name, documentation, kind, samples = values
+    family = Metric(name, documentation, kind)
+    family.samples = [Sample(*sample) for sample in samples]
+    return family
+
+
+class CatalogMetrics:
+    """Reads the metrics that the parts of a catalog keep. Nothing on a request's path uses Prometheus's library.
+
+    serving -- whether the process serves requests; otherwise it is a worker, with the metrics of its jobs.
     """
 
-    def __init__(self, catalog: Application) -> None:
+    def __init__(self, catalog: Application, *, serving: bool) -> None:
         self._catalog = catalog
-        self.position: int | None = None
-        self.sinks: list[SinkStatus] = []
+        self._serving = serving
 
-    def collect(self) -> Iterator[Metric]:
-        build = GaugeMetricFamily("icecore_build_info", "1; the version is in its label", labels=["version"])
-        build.add_metric([icecore_version()], 1.0)
-        yield build
-        yield from _requests(self._catalog.app[REQUEST_FIGURES])
-        yield from self._writes()
-        yield from self._reads()
+    async def read(self) -> ProcessMetrics:
+        log = await self._log()
+        up = _gauge("icecore_log_up", "1 if Postgres could be read for this scrape", float(bool(log)))
+        parts = (self._served() if self._serving else self._worked(), self._writes(), self._connections(), [up], process_families())
+        return ProcessMetrics([family for part in parts for family in part], log)
+
+    async def _log(self) -> list[Metric]:
+        """Position and sinks; nothing if the log cannot be read in time."""
+        try:
+            async with asyncio.timeout(LOG_SECONDS_MAX), self._catalog.backends.connection() as connection:
+                position, sinks = await log_head(connection), await sink_statuses(connection)
+        except (CatalogError, psycopg.Error, TimeoutError):
+            return []
+        return [_gauge("icecore_log_position", "Position of the last event in the log", position), *_sinks(sinks)]
+
+    def _served(self) -> Iterator[Metric]:
+        yield from _requests(self._catalog.app[REQUEST_METRICS])
+        yield from self._cache()
         yield from self._events()
-        up = GaugeMetricFamily("icecore_log_up", "1 if the log could be read for this scrape")
-        up.add_metric([], float(self.position is not None))
-        yield up
-        if self.position is not None:
-            yield _gauge("icecore_log_position", "Position of the last event of the log", self.position)
-            yield from _sinks(self.sinks)
+
+    def _worked(self) -> Iterator[Metric]:
+        catalog = self._catalog
+        return _jobs((catalog.purge, catalog.old_files, catalog.parts, catalog.expiry))
 
     def _writes(self) -> Iterator[Metric]:
         queues, committer = self._catalog.commands.queues, self._catalog.commands.committer
-        yield _gauge("icecore_stream_queue_commands_waiting", "Commands waiting for others on the same object", queues.queued)
-        yield _sizes("icecore_stream_batch_commands", "Commands decided together and appended together", queues.metrics.batch_lengths)
-        yield _counter("icecore_stream_batches_lost", "Batches decided again because another process committed first", queues.metrics.lost)
-        yield _counter("icecore_commands_refused_unappended", "Commands refused without a statement", queues.metrics.refused)
+        yield _gauge("icecore_stream_queue_commands_waiting", "Commands waiting for other commands on the same object", queues.queued)
+        yield _sizes(
+            "icecore_stream_batch_commands",
+            "Commands in one batch of a stream, decided and appended together",
+            queues.metrics.batch_lengths,
+        )
+        yield _counter(
+            "icecore_stream_batch_conflicts", "Batches decided again because another process committed first", queues.metrics.lost
+        )
+        yield _counter("icecore_stream_queue_commands_refused", "Commands refused without a call of append", queues.metrics.refused)
         yield _gauge("icecore_committer_commands_waiting", "Commands waiting for a call of append", committer.queued)
         yield _sizes("icecore_append_commands", "Commands in one call of append", committer.metrics.append_sizes)
-        yield _counter("icecore_append_seconds", "Seconds in calls of append, measured by the process", committer.metrics.append_seconds)
-        yield _counter("icecore_append_locked_seconds", "Seconds under the append lock", committer.metrics.locked_seconds)
+        yield _counter(
+            "icecore_append_seconds", "Duration of calls of append in seconds, measured by the process", committer.metrics.append_seconds
+        )
+        yield _counter(
+            "icecore_append_locked_seconds",
+            "Time in seconds for which calls of append held the append lock",
+            committer.metrics.locked_seconds,
+        )
         if (approval := self._catalog.commands.appender.approval) is not None:
             yield from _approval(approval.metrics)
-        yield _counter("icecore_appends_in_doubt", "Calls of append whose answer was lost", committer.metrics.in_doubt)
+        yield _counter(
+            "icecore_append_responses_lost", "Calls of append whose connection was lost before the response", committer.metrics.in_doubt
+        )
 
-    def _reads(self) -> Iterator[Metric]:
-        cache, connections = self._catalog.queries.cache.metrics, self._catalog.backends.connections
-        yield _counter("icecore_read_cache_hits", "Answers from memory", cache.hits)
-        yield _counter("icecore_read_cache_misses", "Answers read from Postgres", cache.misses)
-        yield _counter("icecore_read_cache_evictions", "Answers removed from memory to make room", cache.evicted)
-        yield _gauge("icecore_read_cache_bytes", "Bytes of answers held in memory", cache.bytes_held)
+    def _cache(self) -> Iterator[Metric]:
+        cache = self._catalog.queries.cache.metrics
+        yield _counter("icecore_read_cache_hits", "Responses served from the cache", cache.hits)
+        yield _counter("icecore_read_cache_misses", "Responses read from Postgres because the cache had none", cache.misses)
+        yield _counter("icecore_read_cache_evictions", "Responses evicted from the cache", cache.evicted)
+        yield _gauge("icecore_read_cache_bytes", "Size of the cached responses in bytes", cache.bytes_held)
+
+    def _connections(self) -> Iterator[Metric]:
+        connections = self._catalog.backends.connections
         yield _counter("icecore_connection_waits", "Requests that waited for a connection to Postgres", connections.metrics.waits)
-        yield _counter("icecore_connection_wait_seconds", "Seconds requests waited for a connection", connections.metrics.wait_seconds)
+        yield _counter(
+            "icecore_connection_wait_seconds",
+            "Time in seconds that requests waited for a connection to Postgres",
+            connections.metrics.wait_seconds,
+        )
         yield _gauge("icecore_connections_in_use", "Connections to Postgres in use for reads", connections.in_use)
 
     def _events(self) -> Iterator[Metric]:
@@ -86,24 +154,37 @@ class CatalogCollector(Collector):
         yield _counter("icecore_events_served", "Events sent to clients over HTTP", metrics.events_published)
 
 
+def _jobs(jobs: Sequence[LeaderJob]) -> Iterator[Metric]:
+    runs = CounterMetricFamily("icecore_job_runs", "Runs of background jobs", labels=["job", "outcome"])
+    items = CounterMetricFamily("icecore_job_items", "Items that background jobs completed", labels=["job"])
+    for job in jobs:
+        runs.add_metric([job.NAME, "success"], job.metrics.succeeded)
+        runs.add_metric([job.NAME, "failure"], job.metrics.failed)
+        items.add_metric([job.NAME], job.metrics.items)
+    yield runs
+    yield items
+
+
 def _approval(metrics: ApprovalMetrics) -> Iterator[Metric]:
     verdicts = CounterMetricFamily(
-        "icecore_approval_verdicts", "Verdicts of approval hooks; failure: no verdict", labels=["hook", "verdict"]
+        "icecore_approval_verdicts", "Verdicts of approval hooks; `failure` if a hook returned none", labels=["hook", "verdict"]
     )
     for (hook, verdict), count in metrics.verdicts.items():
         verdicts.add_metric([hook, verdict], count)
     yield verdicts
-    seconds = CounterMetricFamily("icecore_approval_seconds", "Seconds approval hooks took", labels=["hook"])
+    seconds = CounterMetricFamily("icecore_approval_seconds", "Duration of approval hooks in seconds", labels=["hook"])
     for hook, taken in metrics.seconds.items():
         seconds.add_metric([hook], taken)
     yield seconds
 
 
 def _sinks(sinks: list[SinkStatus]) -> Iterator[Metric]:
-    events = GaugeMetricFamily("icecore_sink_lag_events", "Events of the log that the sink is behind", labels=["sink"])
-    seconds = GaugeMetricFamily("icecore_sink_lag_seconds", "Age of the oldest event that the sink was not sent", labels=["sink"])
-    led = GaugeMetricFamily("icecore_sink_led", "1 where a process publishes to the sink", labels=["sink"])
-    failing = GaugeMetricFamily("icecore_sink_failing", "1 where the last attempt to publish failed", labels=["sink"])
+    events = GaugeMetricFamily("icecore_sink_lag_events", "Number of events that the sink is behind the log", labels=["sink"])
+    seconds = GaugeMetricFamily(
+        "icecore_sink_lag_seconds", "Age in seconds of the oldest event that was not sent to the sink", labels=["sink"]
+    )
+    led = GaugeMetricFamily("icecore_sink_has_leader", "1 if a process publishes to the sink", labels=["sink"])
+    failing = GaugeMetricFamily("icecore_sink_failing", "1 if the last attempt to publish failed", labels=["sink"])
     now = datetime.now(UTC)
     for sink in sinks:
         waiting = 0.0 if sink.waiting_since is None else max((now - sink.waiting_since).total_seconds(), 0.0)
@@ -115,15 +196,17 @@ def _sinks(sinks: list[SinkStatus]) -> Iterator[Metric]:
 
 
 def _requests(metrics: RequestMetrics) -> Iterator[Metric]:
-    answers = CounterMetricFamily("icecore_requests", "Answers by operation and HTTP status", labels=["operation", "status"])
-    for (operation, status), count in metrics.answers.items():
-        answers.add_metric([operation, str(status)], count)
-    yield answers
-    durations = HistogramMetricFamily("icecore_request_seconds", "Seconds from a request's arrival to its answer", labels=["operation"])
+    responses = CounterMetricFamily("icecore_requests", "Responses by operation and HTTP status", labels=["operation", "status"])
+    for (operation, status), count in metrics.responses.items():
+        responses.add_metric([operation, str(status)], count)
+    yield responses
+    durations = HistogramMetricFamily(
+        "icecore_request_seconds", "Time in seconds from the arrival of a request to its response", labels=["operation"]
+    )
     for operation, taken in metrics.durations.items():
         durations.add_metric([operation], _cumulative(SECONDS_BOUNDS, taken.counts), taken.seconds)
     yield durations
-    refusals = CounterMetricFamily("icecore_refusals", "Error answers by Iceberg type", labels=["type"])
+    refusals = CounterMetricFamily("icecore_request_errors", "Error responses by Iceberg error type", labels=["type"])
     for kind, count in metrics.refusals.items():
         refusals.add_metric([kind], count)
     yield refusals
@@ -160,34 +243,18 @@ def _gauge(name: str, text: str, value: float) -> Metric:
     return family
 
 
-@asynccontextmanager
-async def served_metrics(catalog: Application, host: str, port: int) -> AsyncIterator[str]:
-    """`GET /metrics` on `host:port` while the block runs; its address. Raises OSError where the port is taken."""
-    collector, registry = CatalogCollector(catalog), CollectorRegistry()
-    registry.register(collector)
-    # Its memory, processor time and open files, by the names that Prometheus has for them.
-    ProcessCollector(registry=registry)
+def build_family() -> Metric:
+    """The version of the server."""
+    family = GaugeMetricFamily("icecore_build_info", "Always 1; the label contains the version", labels=["version"])
+    family.add_metric([icecore_version()], 1.0)
+    return family
 
-    async def serve(request: web.Request) -> web.Response:
-        if request.rel_url.raw_path != _ADDRESS:
-            raise NotFound(f"No such address: the metrics are at {_ADDRESS}")
-        if request.method not in _METHODS:
-            raise MethodNotAllowed(f"Method not allowed: {request.method}", _METHODS)
-        try:
-            async with catalog.backends.connection() as connection:
-                collector.position, collector.sinks = await log_head(connection), await sink_statuses(connection)
-        except CatalogError:
-            collector.position = None
-        return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
-    app = web.Application()
-    app[ORIGIN_RULES], app[REQUEST_FIGURES] = catalog.app[ORIGIN_RULES], RequestMetrics()
-    runner = build_edge_runner(app, catalog.limits, serve)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, host, port).start()
-        url = f"http://{host}:{runner.addresses[0][1]}{_ADDRESS}"
-        _log.info("metrics", url=url)
-        yield url
-    finally:
-        await runner.cleanup()
+async def read_process() -> ProcessMetrics:
+    """The metrics of a process without a catalog."""
+    return ProcessMetrics([*process_families()])
+
+
+def process_families() -> Iterator[Metric]:
+    """Memory, processor time, start and open files of this process, under Prometheus's names."""
+    yield from ProcessCollector(registry=None).collect()

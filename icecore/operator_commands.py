@@ -1,4 +1,4 @@
-"""Commands of operators, on the database itself, whether or not a server runs."""
+"""Commands for operators. They use the database directly and work with or without a running server."""
 
 import asyncio
 import signal
@@ -24,14 +24,16 @@ from .data_folder import DataFolder
 from .demo_warehouse import operator_context
 from .domain.client_errors import client_error_text
 from .exit_codes import CommandFailed, ExitCode
+from .listening import listen_for_metrics
 from .log_database import opened_database, prepare_database, require_schema
+from .metrics_port import metrics_port
 from .projections import statistics, warehouses
 from .projections.rebuild import RebuildRunningError, rebuild_on_every_core
 from .projections.verify import verify as verify_log
 from .projections.watch import Watch
 from .secret_keys import check_secret_keys
 from .server import stop_on_signals
-from .settings import Settings
+from .settings import Settings, check_address
 from .storage.profiles import parse_storage_profile
 from .storage.store_checks import StoreCheck
 from .worker import run_worker
@@ -43,7 +45,7 @@ JSON_FILE_BYTES_MAX = 1024 * 1024
 
 
 def migrate(settings: Settings, console: Console, *, as_json: bool) -> ExitCode:
-    """Brings the database up to this code, or begins one in the data folder."""
+    """Applies migrations, or creates an empty log in the data folder."""
     with opened_database(settings, make=True) as opened:
         applied = uvloop.run(prepare_database(opened))
     said = "\n".join(f"applied {name}" for name in applied) or "nothing to apply: the schema is up to date"
@@ -52,7 +54,7 @@ def migrate(settings: Settings, console: Console, *, as_json: bool) -> ExitCode:
 
 
 def rebuild(settings: Settings, console: Console, *, as_json: bool) -> ExitCode:
-    """Folds the whole log into a new generation of the read models and switches to it; writes go on."""
+    """Computes a new generation of the read models from the log and switches to it. Writes continue meanwhile."""
     with opened_database(settings) as opened:
         uvloop.run(require_schema(opened))
         try:
@@ -67,7 +69,7 @@ def rebuild(settings: Settings, console: Console, *, as_json: bool) -> ExitCode:
 
 
 def reset_statistics(settings: Settings, console: Console, *, as_json: bool) -> ExitCode:
-    """Removes the statistics; the worker counts them again from the first event."""
+    """Deletes the statistics. The worker counts them again from the first event."""
     with opened_database(settings) as opened:
         uvloop.run(require_schema(opened))
         try:
@@ -80,7 +82,7 @@ def reset_statistics(settings: Settings, console: Console, *, as_json: bool) -> 
 
 
 def work(settings: Settings) -> ExitCode:
-    """A worker without a server, until SIGTERM or Ctrl-C."""
+    """Runs a worker without a server, until SIGTERM or Ctrl-C."""
 
     async def run(opened: Settings) -> None:
         await require_schema(opened)
@@ -88,16 +90,18 @@ def work(settings: Settings) -> ExitCode:
         stop = asyncio.Event()
         stop_on_signals(stop, signal.SIGTERM, signal.SIGINT)
         _log.info("worker_started", sinks=sorted(opened.sinks))
-        await run_worker(opened, stop)
+        await run_worker(opened, stop, metrics_port(opened, listening, "worker"))
         _log.info("stopped")
 
-    with opened_database(settings) as opened:
+    if settings.metrics_port is not None:
+        check_address(settings)
+    with listen_for_metrics(settings.host, settings.metrics_port) as listening, opened_database(settings) as opened:
         uvloop.run(run(opened))
     return ExitCode.OK
 
 
 def verify(settings: Settings, console: Console, *, as_json: bool) -> ExitCode:
-    """Folds the log, compares it with every read model and claim, and checks the chain of hashes; writes go on."""
+    """Compares the log with every read model and claim, and checks the hash chain. Writes continue meanwhile."""
     with opened_database(settings) as opened:
         uvloop.run(require_schema(opened))
         with _progress("comparing with the log") as watch:
@@ -107,7 +111,7 @@ def verify(settings: Settings, console: Console, *, as_json: bool) -> ExitCode:
 
 
 def list_warehouses(settings: Settings, console: Console, *, as_json: bool) -> ExitCode:
-    """Every warehouse with its place in storage, as JSON its whole profile; credentials are never shown."""
+    """Lists every warehouse with its location, or with its whole profile as JSON. Credentials are never shown."""
 
     async def run(opened: Settings) -> list[dict[str, Any]]:
         await require_schema(opened)
@@ -127,54 +131,57 @@ def list_warehouses(settings: Settings, console: Console, *, as_json: bool) -> E
     rows += [(each["name"], each["id"], str(parse_storage_profile(each["storage-profile"]).base)) for each in found]
     width = max(cell_len(name) for name, _, _ in rows)
     for name, warehouse_id, storage in rows:
-        # In lines of any length: an id or a place that is cut or folded cannot be copied.
+        # Lines are not wrapped, so that ids and locations can be copied.
         console.out(f"{set_cell_size(name, width)}  {warehouse_id:36}  {storage}", highlight=False)
     return ExitCode.OK
 
 
 def make_warehouse(settings: Settings, console: Console, command: CreateWarehouse) -> ExitCode:
-    """Creates a warehouse as the management API does; each check of its store is a line on standard error."""
+    """Creates a warehouse as the management API does. Checks of its store and warnings are printed to standard error."""
     progress = Console(stderr=True)
 
     def on_check(check: StoreCheck) -> None:
         progress.out(f"{check.name:6}  {'ok' if check.failure is None else 'failed':6}  {check.seconds:.3f} s", highlight=False)
 
-    async def run(opened: Settings) -> bytes:
+    async def run(opened: Settings) -> dict[str, Any]:
         await require_schema(opened)
         async with open_catalog(opened) as catalog:
-            answer = await create_warehouse(catalog.commands, operator_context("createWarehouse"), command, on_check=on_check)
-        assert isinstance(answer.body, bytes), "a warehouse is described at once"
-        return orjson.dumps({"warehouse-id": orjson.loads(answer.body)["warehouse-id"]})
+            response = await create_warehouse(catalog.commands, operator_context("createWarehouse"), command, on_check=on_check)
+        assert isinstance(response.body, bytes), "the response of a new warehouse is one bytes object"
+        created: dict[str, Any] = orjson.loads(response.body)
+        return created
 
     with opened_database(settings) as opened:
-        body = uvloop.run(run(opened))
-    console.out(body.decode(), highlight=False)
+        created = uvloop.run(run(opened))
+    for warning in created.get("warnings", []):
+        progress.out(f"warning: {warning}", highlight=False)
+    console.out(orjson.dumps({"warehouse-id": created["warehouse-id"]}).decode(), highlight=False)
     return ExitCode.OK
 
 
 def health(settings: Settings, console: Console, url: str | None) -> ExitCode:
-    """Asks a running server how it is: the one at `url`, else the one that serves the data folder, else host and port."""
-    asked = url or _serving_url(settings) or f"http://{settings.host}:{settings.port}"
-    if urlsplit(asked).scheme not in ("http", "https"):
-        raise CommandFailed(ExitCode.USAGE, f"{asked} is not an http or https URL")
+    """Checks the health of the server at `url`, else of the one that serves the data folder, else at host and port of the settings."""
+    target = url or _serving_url(settings) or f"http://{settings.host}:{settings.port}"
+    if urlsplit(target).scheme not in ("http", "https"):
+        raise CommandFailed(ExitCode.USAGE, f"{target} is not an http or https URL")
 
     async def run() -> tuple[int, str]:
         timeout = aiohttp.ClientTimeout(total=HEALTH_SECONDS_MAX)
-        async with aiohttp.ClientSession(timeout=timeout) as session, session.get(f"{asked.rstrip('/')}/health") as answer:
-            return answer.status, await answer.text()
+        async with aiohttp.ClientSession(timeout=timeout) as session, session.get(f"{target.rstrip('/')}/health") as response:
+            return response.status, await response.text()
 
     try:
         status, body = asyncio.run(run())
     except (aiohttp.ClientError, TimeoutError) as error:
         raise CommandFailed(
-            ExitCode.NO, f"{asked} does not answer: {client_error_text(error)}; is `icecore serve` running there?"
+            ExitCode.NO, f"{target} does not respond: {client_error_text(error)}; is `icecore serve` running there?"
         ) from None
     console.out(body, highlight=False)
     return ExitCode.OK if status == 200 else ExitCode.NO
 
 
 def json_argument(text: str, what: str) -> Any:
-    """The value of an option that takes JSON, `@FILE` or `-` (standard input): a credential need not stand on the command line."""
+    """The value of an option that takes JSON, `@FILE` or `-` (standard input), so that a credential need not be on the command line."""
     try:
         if text.startswith("@"):
             with Path(text[1:]).open("rb") as file:
@@ -184,20 +191,20 @@ def json_argument(text: str, what: str) -> Any:
                 return orjson.loads(file.read(JSON_FILE_BYTES_MAX))
         return orjson.loads(text)
     except OSError as error:
-        # The path may be the credential itself.
-        raise CommandFailed(ExitCode.USAGE, f"{what} cannot be read: {type(error).__name__}") from None
+        # The argument may be the credential itself, so it is not shown.
+        raise CommandFailed(ExitCode.USAGE, f"{what} cannot be read: {error.strerror}") from None
     except orjson.JSONDecodeError as error:
         raise CommandFailed(ExitCode.USAGE, f"{what} is not JSON: {error.msg}") from None
 
 
 def _print_report(console: Console, report: str | dict[str, Any]) -> None:
-    """As plain text, not markup: keys and values stand in square brackets."""
+    """Prints without markup, because keys and values contain square brackets."""
     console.out(report if isinstance(report, str) else orjson.dumps(report).decode(), highlight=False)
 
 
 @contextmanager
 def _progress(what: str) -> Iterator[Watch]:
-    """A bar on the terminal of standard error while the block runs; nothing where it is none."""
+    """Shows a progress bar while the block runs, if standard error is a terminal."""
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         bar = progress.add_task(what, total=None)

@@ -12,10 +12,10 @@ END_SECONDS_MAX = 1.0
 
 
 class PluginThread:
-    """An approval hook whose reviews run on an event loop of its own; they may be coroutines or plain functions.
+    """Runs the reviews of an approval hook on a separate event loop. They may be coroutines or plain functions.
 
-    A review that blocks is given up by whoever asked. Those after it wait for the thread, each no longer than its own time. A thread
-    that never comes back ends with the process.
+    The caller abandons a blocked review after its timeout. Later reviews wait for the thread, each up to its own timeout. A thread that
+    stays blocked ends with the process.
     """
 
     def __init__(self, name: str, hook: ApprovalHook) -> None:
@@ -28,7 +28,7 @@ class PluginThread:
         serving = asyncio.get_running_loop()
 
         async def declared(levels: tuple[str, ...]) -> Sequence[Mapping[str, str]]:
-            # Postgres is asked where the connections are.
+            # Postgres is queried on the event loop that owns the connections.
             return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_declared(change, levels), serving))
 
         reviewed = self._reviewed(replace(change, declared=declared))

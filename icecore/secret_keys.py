@@ -10,15 +10,15 @@ _log = structlog.get_logger("icecore.secret_keys")
 
 
 def secret_store(settings: Settings) -> SecretStore:
-    """The store of secrets as the settings say: one key that writes, and older ones that still read.
+    """The secret store of the settings: one key to encrypt, and previous ones to decrypt.
 
-    Raises SettingsError for a key that is missing or malformed. There is no default: two servers of one log need the same key.
+    Raises SettingsError for a missing or malformed key. There is no default, because all servers of one log need the same key.
     """
     return SecretStore(_key(settings), [_from_file(settings, number) for number in range(len(settings.secret_key_files_previous))])
 
 
 async def check_secret_keys(settings: Settings) -> None:
-    """Raises SettingsError where the keys of the settings decrypt none of the stored credentials; a warning where they lack some."""
+    """Raises SettingsError if the keys decrypt none of the stored credentials. Logs a warning if they decrypt only some."""
     async with await connect(settings.dsn, application_name="icecore-check") as connection:
         unreadable, stored = await secret_store(settings).count_unreadable(connection)
     if unreadable and unreadable == stored:
@@ -52,5 +52,5 @@ def _from_file(settings: Settings, number: int) -> SecretKey:
 
 
 def _said(error: SecretKeyError | OSError) -> str:
-    """Without the file's path: someone may write the key itself there."""
-    return str(error) if isinstance(error, SecretKeyError) else f"the file cannot be read: {type(error).__name__}"
+    """The path of the key file is left out, because an operator may have set the key itself there."""
+    return str(error) if isinstance(error, SecretKeyError) else f"the file cannot be read: {error.strerror}"

@@ -16,12 +16,14 @@ from .demo_warehouse import ensure_demo_warehouse
 from .embedded_postgres import restarted_on_failure
 from .exit_codes import CommandFailed, ExitCode
 from .hooks import check_hooks
-from .listening import check_metrics_ports, listen, spread, url_of
+from .listening import listen, listen_for_metrics, spread, url_of
 from .log_database import opened_database, prepare_database
+from .metrics import ServeMetrics, read_process, shown_metrics
+from .metrics_port import metrics_port
 from .secret_keys import check_secret_keys
 from .server import run_server, stop_on_signals
 from .settings import Settings, check_address
-from .supervisor import supervise
+from .supervisor import serving_processes, supervise
 from .welcome import print_welcome
 from .worker import worker_beside
 
@@ -29,49 +31,55 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.serve")
 
 
 def serve(settings: Settings) -> None:
-    """Runs until SIGTERM or SIGINT. Raises CommandFailed or SettingsError where it cannot begin."""
+    """Runs until SIGTERM or SIGINT. Raises CommandFailed or SettingsError if it cannot start."""
     check_address(settings)
     check_hooks(settings)
     if os.geteuid() == 0:
-        _log.warning("serving as root: a fault in the server could damage the whole machine; use an unprivileged account")
+        _log.warning("running_as_root", advice="use an unprivileged account: a fault in the server could damage the whole machine")
     signal.signal(signal.SIGTERM, _stopped_early)
     embedded = settings.database_url is None
     with contextlib.ExitStack() as opened:
         claim = opened.enter_context(DataFolder.make(settings.data_dir).claimed()) if embedded else None
         listening = opened.enter_context(contextlib.closing(listen(settings.host, settings.port)))
-        if settings.metrics_port is not None:
-            check_metrics_ports(settings.host, settings.metrics_port, settings.workers)
+        metrics = opened.enter_context(listen_for_metrics(settings.host, settings.metrics_port))
         settings = opened.enter_context(opened_database(settings, make=True))
         for name in uvloop.run(prepare_database(settings)):
-            _log.info("migration applied", migration=name)
+            _log.info("migration_applied", migration=name)
         uvloop.run(check_secret_keys(settings))
         if embedded:
             uvloop.run(ensure_demo_warehouse(settings))
-        uvloop.run(_serve(settings, listening, _announcement(settings, url_of(listening), claim), embedded=embedded))
+        uvloop.run(_serve(settings, listening, metrics, _announcement(settings, url_of(listening), claim), embedded=embedded))
         _log.info("stopped")
 
 
-async def _serve(settings: Settings, listening: socket.socket, announce: Callable[[], None], *, embedded: bool) -> None:
-    """The server or its serving processes, and beside them the worker and the watch over an embedded Postgres."""
+async def _serve(
+    settings: Settings, listening: socket.socket, metrics: socket.socket | None, announce: Callable[[], None], *, embedded: bool
+) -> None:
+    """Runs the server or its serving processes, the worker, and the watch of an embedded Postgres."""
     stop = asyncio.Event()
     stop_on_signals(stop, signal.SIGTERM, signal.SIGINT)
     watched = restarted_on_failure(settings.data_dir, stop, state_directory=settings.embedded_state_dir)
-    async with worker_beside(settings), watched if embedded else contextlib.nullcontext():
+    async with worker_beside(settings) as worker, watched if embedded else contextlib.nullcontext():
         if settings.workers == 1:
-            await _serve_alone(settings, listening, announce, stop)
-        else:
-            await supervise(settings, spread(listening, settings.workers), announce, stop)
+            await _serve_alone(settings, listening, metrics_port(settings, metrics, "serving-1", [worker]), announce, stop)
+            return
+        sockets = spread(listening, settings.workers)
+        processes = serving_processes(settings, sockets)
+        async with shown_metrics(metrics_port(settings, metrics, "supervisor", [*processes, worker]), read_process):
+            await supervise(processes, sockets, announce, stop)
 
 
-async def _serve_alone(settings: Settings, listening: socket.socket, announce: Callable[[], None], stop: asyncio.Event) -> None:
+async def _serve_alone(
+    settings: Settings, listening: socket.socket, metrics: ServeMetrics | None, announce: Callable[[], None], stop: asyncio.Event
+) -> None:
     try:
-        await run_server(settings, listening, ready=announce, stop=stop)
+        await run_server(settings, listening, ready=announce, stop=stop, metrics=metrics)
     except OSError as error:
         raise CommandFailed(ExitCode.CRASHED, f"The server could not start: {error}") from error
 
 
 def _announcement(settings: Settings, url: str, claim: Claim | None) -> Callable[[], None]:
-    """What is done once requests are answered: the data folder learns the address, and so does who started the server."""
+    """What is done once the server is ready: the address is written to the data folder and the welcome message is printed."""
 
     def announce() -> None:
         _log.info("serving", url=url, workers=settings.workers)
@@ -83,5 +91,5 @@ def _announcement(settings: Settings, url: str, claim: Claim | None) -> Callable
 
 
 def _stopped_early(number: int, _frame: object) -> None:
-    """SIGTERM before the server listens to signals: leave the usual way, so that what was opened is closed."""
+    """A SIGTERM that arrives before the server handles signals. Ends normally, so that everything opened is closed."""
     sys.exit(128 + number)

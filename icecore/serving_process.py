@@ -8,29 +8,31 @@ from collections.abc import Sequence
 import structlog
 import uvloop
 
-from .child_process import handed_over, say_ready, stop_with_parent
+from .child_process import receive_parameters, report_ready, stop_with_parent
 from .logs import configure_logs_for, log_uncaught
+from .metrics import ServeMetrics
+from .metrics_channel import metrics_of
 from .server import run_server
 from .settings import Settings, settings_from_json
 
 
 def main() -> None:
-    given = handed_over()
-    settings = settings_from_json(given["settings"])
+    parameters = receive_parameters()
+    settings = settings_from_json(parameters["settings"])
     configure_logs_for(settings)
     log_uncaught()
-    structlog.contextvars.bind_contextvars(worker=given["number"])
+    structlog.contextvars.bind_contextvars(process=f"serving-{parameters['number']}")
     with contextlib.ExitStack() as opened:
-        listening = [opened.enter_context(socket.socket(fileno=descriptor)) for descriptor in given["descriptors"]]
-        uvloop.run(_serve(settings, listening, given["number"] - 1))
+        listening = [opened.enter_context(socket.socket(fileno=descriptor)) for descriptor in parameters["descriptors"]]
+        uvloop.run(_serve(settings, listening, parameters["number"] - 1, metrics_of(parameters)))
 
 
-async def _serve(settings: Settings, listening: Sequence[socket.socket], worker: int) -> None:
+async def _serve(settings: Settings, listening: Sequence[socket.socket], worker: int, metrics: ServeMetrics | None) -> None:
     stop = asyncio.Event()
     stop_with_parent(stop)
     own = listening[worker % len(listening)]
     others = [opened for opened in listening if opened is not own]
-    await run_server(settings, own, others=others, ready=say_ready, stop=stop, worker=worker)
+    await run_server(settings, own, others=others, ready=report_ready, stop=stop, metrics=metrics)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Types of settings with their rules in plain words."""
+"""Types of settings, with error messages in plain words."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ from .storage.cloud_profiles import Endpoint
 
 
 def _written_as(pattern: str, rule: str) -> AfterValidator:
-    """Refuses a text that does not match, by what is wanted in words."""
+    """Refuses a text that does not match; the message describes the format."""
     wanted = re.compile(pattern)
 
     def check(text: str) -> str:
@@ -29,7 +29,7 @@ HostName = Annotated[
         "each must be a host name or an address, such as catalog.example.org or fd00::1: without scheme, port, brackets, path and '*'",
     ),
 ]
-"""A name or an address as it stands in a Host header, without port and brackets."""
+"""A host name or address as in a Host header, without port and brackets."""
 Origin = Annotated[
     str,
     Field(max_length=300),

@@ -12,55 +12,48 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic.fields import FieldInfo
-from pydantic_settings import (
-    BaseSettings,
-    EnvSettingsSource,
-    InitSettingsSource,
-    NoDecode,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-)
+from pydantic_settings import BaseSettings, EnvSettingsSource, InitSettingsSource, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from .api.limits import DEFAULT_LIMITS, MEBIBYTE, ApiLimits
 from .api.origins import OriginRules, host_name, is_loopback
 from .approval.settings import HOOK_FIELDS, HookSettings
 from .database_url import check_database_url
+from .domain.invalid_values import value_must
 from .embedded_postgres import STATE_DIRECTORY
 from .publishers.sink_settings import SINK_FIELDS, SinkName, SinkSettings
 from .setting_types import AbsolutePath, HostName, Origin, PublicUrl, Separator, StoreEndpoint
 from .storage.cloud_profiles import Endpoint
 from .storage.large_documents import BYTES_AT_ONCE_MAX
 from .storage.permitted_profiles import PermittedProfiles
+from .storage.system_credentials import SystemCredentials
 
 PREFIX = "ICECORE_"
 CONFIG_VARIABLE = "ICECORE_CONFIG"
 DATA_DIRECTORY_DEFAULT = Path(".icecore")
 SETTING_FILE_BYTES_MAX = MEBIBYTE
 _NOT_OURS = "ICECORE_TEST_"
-"""The test suite's own variables."""
+"""Variables of the test suite."""
 _NAMED = {"sinks": SINK_FIELDS, "hooks": HOOK_FIELDS}
-"""Settings that are tables of named things, and the fields these may have."""
+"""Settings that are tables of named entries, and the fields of an entry."""
 _NAMED_VARIABLE = re.compile(rf"^{PREFIX}(?P<table>SINKS|HOOKS)__(?P<name>.+?)__(?P<field>.+)$")
-
-
 _EVERY_ADDRESS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared, not bound to
 
 
 class SettingsError(Exception):
-    """A setting is unknown, malformed or contradicts another; the message names it. Values are never shown: they may be secrets."""
+    """A setting is unknown, malformed or contradicts another. The message names it and never contains values, which may be secrets."""
 
 
 class HttpSettings(BaseModel):
-    """Bounds of one request and one answer; api/limits.py says what each bounds and why."""
+    """Limits of one request and one response; api/limits.py explains them."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     body_seconds_max: float = Field(default=DEFAULT_LIMITS.body_seconds_max, gt=0)
     stall_seconds_max: float = Field(default=DEFAULT_LIMITS.stall_seconds_max, gt=0)
-    answer_rate_min: int = Field(default=DEFAULT_LIMITS.answer_rate_min, ge=0)
+    response_rate_min: int = Field(default=DEFAULT_LIMITS.response_rate_min, ge=0)
     connections_max: int = Field(default=DEFAULT_LIMITS.connections_max, ge=1)
     body_bytes_held_max: int = Field(default=DEFAULT_LIMITS.body_bytes_held_max, ge=0)
-    answer_bytes_held_max: int = Field(default=DEFAULT_LIMITS.answer_bytes_held_max, ge=0)
+    response_bytes_held_max: int = Field(default=DEFAULT_LIMITS.response_bytes_held_max, ge=0)
     json_depth_max: int = Field(default=DEFAULT_LIMITS.json_depth_max, ge=16, le=512)
     json_values_max: int = Field(default=DEFAULT_LIMITS.json_values_max, ge=1_000)
     properties_max: int = Field(default=DEFAULT_LIMITS.properties_max, ge=1)
@@ -76,7 +69,7 @@ class HttpSettings(BaseModel):
 
 
 class _Environment(EnvSettingsSource):
-    """The environment, in which the variables of sinks and hooks are text whatever they look like: their types say what becomes of it."""
+    """The environment. Variables of sinks and hooks stay texts; the types of their fields convert them."""
 
     def prepare_field_value(self, field_name: str, field: FieldInfo, value: Any, value_is_complex: bool) -> Any:
         if field_name in _NAMED:
@@ -85,7 +78,7 @@ class _Environment(EnvSettingsSource):
 
 
 class Settings(BaseSettings):
-    """The settings of one process. Read them by `load_settings`; a name here is ICECORE_<NAME> there, `__` stands for a dot."""
+    """The settings of one process. Load them with `load_settings`. The variable of a setting is ICECORE_<NAME>, with `__` for a dot."""
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX,
@@ -105,7 +98,7 @@ class Settings(BaseSettings):
     embedded_state_dir: Path = STATE_DIRECTORY
     unsafe_durability: bool = False
     local_files_fsync: bool = True
-    # Each of the worker's four jobs holds one while it leads, and its work needs one more.
+    # Each of the worker's four jobs holds a connection while it leads, and needs another one for its work.
     database_read_connections_max: int = Field(default=16, ge=5, le=1_000)
     database_write_connections_max: int = Field(default=4, ge=1, le=1_000)
     commit_deadline_seconds: float = Field(default=30.0, gt=0)
@@ -123,7 +116,7 @@ class Settings(BaseSettings):
     metrics_port: int | None = Field(default=None, ge=0, le=65_535)
     shutdown_grace_seconds: float = Field(default=20.0, ge=0)
 
-    # Requests and answers
+    # Requests and responses
     body_bytes_max: int = Field(default=DEFAULT_LIMITS.body_bytes_max, ge=1_024)
     request_timeout_seconds: float = Field(default=DEFAULT_LIMITS.read_seconds_max, gt=0)
     namespace_separator: Separator | None = None
@@ -133,12 +126,12 @@ class Settings(BaseSettings):
     metrics_reports_max: int = Field(default=100_000, ge=0)
     http: HttpSettings = HttpSettings()
 
-    # The log told to the world
+    # Publishing
     sinks: dict[SinkName, SinkSettings] = {}
     event_subscribers_max: int = Field(default=200, ge=1)
     public_url: PublicUrl | None = None
 
-    # Who is asked before a change takes effect
+    # Approval
     hooks: dict[SinkName, HookSettings] = {}
 
     # Secrets of warehouses
@@ -146,13 +139,18 @@ class Settings(BaseSettings):
     secret_key_file: Path | None = None
     secret_key_files_previous: Annotated[tuple[Path, ...], NoDecode] = ()
 
-    # What warehouses clients may create
+    # Warehouses that clients may create
     local_warehouse_roots: Annotated[tuple[AbsolutePath, ...], NoDecode] = ()
     warehouse_endpoints: Annotated[tuple[StoreEndpoint, ...], NoDecode] = ()
     warehouses_without_credential: bool = False
+    enable_aws_system_credentials: bool = False
+    enable_gcp_system_credentials: bool = False
+    enable_azure_system_credentials: bool = False
+    s3_enable_direct_system_credentials: bool = False
+    s3_require_external_id_for_system_credentials: bool = True
     skip_storage_validation: bool = False
 
-    # What the process says of itself
+    # Logs and metrics
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["console", "json"] = "console"
 
@@ -186,6 +184,8 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _agree(self) -> "Settings":
+        if self.database_owner_url is not None and self.database_url is None:
+            raise ValueError("database_owner_url is set without database_url: set both, for the same database")
         if self.secret_key is not None and self.secret_key_file is not None:
             raise ValueError("secret_key and secret_key_file are both set: set one of them")
         if self.page_size_default > self.page_size_max:
@@ -194,18 +194,18 @@ class Settings(BaseSettings):
 
     @property
     def dsn(self) -> str:
-        """Where the log is, in the clear (it may hold a password); only for a process whose database_url is known."""
+        """The URL of the database; it may contain a password. Only for a process whose database_url is set."""
         if self.database_url is None:
             raise SettingsError("database_url is not set")
         return self.database_url.get_secret_value()
 
     @property
     def owner_dsn(self) -> str:
-        """Where the schema's owner connects; the role of `dsn` itself where no other was named."""
+        """The URL for the schema's owner; `dsn` if none is set."""
         return self.dsn if self.database_owner_url is None else self.database_owner_url.get_secret_value()
 
     def api_limits(self) -> ApiLimits:
-        """The bounds of the HTTP edge."""
+        """The limits of the HTTP edge."""
         return ApiLimits(
             body_bytes_max=self.body_bytes_max,
             read_seconds_max=self.request_timeout_seconds,
@@ -229,8 +229,18 @@ class Settings(BaseSettings):
         endpoints = frozenset(map(Endpoint.parse, self.warehouse_endpoints))
         return PermittedProfiles(self.local_warehouse_roots, endpoints, self.warehouses_without_credential)
 
+    def system_credentials(self) -> SystemCredentials:
+        """Whether warehouses may use the server's own identity."""
+        return SystemCredentials(
+            aws=self.enable_aws_system_credentials,
+            s3_direct=self.s3_enable_direct_system_credentials,
+            s3_external_id=self.s3_require_external_id_for_system_credentials,
+            gcp=self.enable_gcp_system_credentials,
+            azure=self.enable_azure_system_credentials,
+        )
+
     def to_json(self) -> dict[str, Any]:
-        """Every value, secrets in the clear: for a pipe to a process of ours, never for a file or a log."""
+        """All values, with secrets in clear text. Only for a pipe to a child process."""
         secrets = {name: value.get_secret_value() for name, value in self if isinstance(value, SecretStr)}
         named = {
             "sinks": {name: sink.to_json() for name, sink in self.sinks.items()},
@@ -240,23 +250,24 @@ class Settings(BaseSettings):
 
 
 def settings_from_json(values: dict[str, Any]) -> Settings:
-    """The settings that `to_json` wrote."""
+    """Reads the result of `to_json`."""
     return Settings(**values)
 
 
 def load_settings(config: Path | None = None, overrides: Mapping[str, Any] | None = None) -> Settings:
-    """The settings of this process; `overrides` (the command line) go before the environment, which goes before the file.
+    """Loads the settings of this process. `overrides` (the command line) take precedence over the environment, and the environment over the
+    file.
 
-    config -- a TOML file whose keys are the settings' names; without one, the file ICECORE_CONFIG names, if it does.
+    config -- a TOML file with the names of the settings as keys; default: the file of ICECORE_CONFIG, if set.
 
-    Raises SettingsError for a name nobody knows (with the nearest that somebody does), a value out of bounds, a file that is not there.
+    Raises SettingsError for an unknown name (with the nearest known one), a value out of range, or a missing file.
     """
     _refuse_unknown_variables()
     named = config or (Path(os.environ[CONFIG_VARIABLE]) if os.environ.get(CONFIG_VARIABLE) else None)
     from_file = {} if named is None else _read_file(named)
 
     class Sources(Settings):
-        """The settings with this call's sources."""
+        """The settings class with the sources of this call."""
 
         @classmethod
         def settings_customise_sources(
@@ -278,11 +289,11 @@ def load_settings(config: Path | None = None, overrides: Mapping[str, Any] | Non
 
 
 def check_address(settings: Settings) -> None:
-    """Refuses to open a catalog without authentication to the network, unless `insecure` says that this is meant."""
+    """Refuses an address that other machines can reach, because there is no authentication, unless `insecure` is set."""
     if not settings.insecure and not is_loopback(settings.host):
         raise SettingsError(
-            f"host {settings.host} is not a loopback address, and there is no authentication: everybody who reaches it could read, "
-            "change and drop every table. Bind to 127.0.0.1, or say --insecure (ICECORE_INSECURE=true) if the network keeps others out"
+            f"host {settings.host} is not a loopback address, and there is no authentication: everyone who can reach it could read, "
+            "change and drop every table. Bind to 127.0.0.1, or set --insecure (ICECORE_INSECURE=true) if the network keeps others out"
         )
     if not is_loopback(settings.host) and not settings.allowed_hosts and settings.public_url is None:
         raise SettingsError(
@@ -293,7 +304,7 @@ def check_address(settings: Settings) -> None:
 
 
 def setting_names() -> list[str]:
-    """Every setting as an environment variable, in the order of the class."""
+    """The environment variables of all settings, in the order of the class."""
     return [PREFIX + name.upper().replace(".", "__") for name in _dotted_names()]
 
 
@@ -303,7 +314,7 @@ def _dotted_names() -> list[str]:
 
 
 def _named_in_environment(table: str) -> dict[str, dict[str, str]]:
-    """`ICECORE_SINKS__NAME__FIELD=text` for each sink, and the same for hooks; names are lower case."""
+    """`ICECORE_SINKS__NAME__FIELD=text` for each sink, and the same for hooks. Names are lower case."""
     named: dict[str, dict[str, str]] = {}
     for variable, text in os.environ.items():
         match = _NAMED_VARIABLE.match(variable.upper())
@@ -328,8 +339,12 @@ def _read_file(path: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             text = file.read(SETTING_FILE_BYTES_MAX).decode()
         values = tomllib.loads(text)
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise SettingsError(f"The settings file {path} cannot be read: {error}") from None
+    except OSError as error:
+        raise SettingsError(f"The settings file {path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise SettingsError(f"The settings file {path} is not UTF-8 text") from None
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"The settings file {path} is not TOML: {error}") from None
     known = set(_dotted_names())
     for table in _NAMED:
         things = values.get(table, {})
@@ -345,7 +360,7 @@ def _read_file(path: Path) -> dict[str, Any]:
 
 
 def _refuse_unknown_field(table: str, field: str, where: str) -> None:
-    """The same words as for every other setting; whether a sink or hook of its type has the field is seen later."""
+    """Raises the same error as for other settings. Whether the entry's type has the field is checked later."""
     if field not in _NAMED[table]:
         raise SettingsError(f"Unknown setting {where}{_nearest(field, _NAMED[table])}")
 
@@ -364,24 +379,22 @@ def _nearest(name: str, known: Iterable[str]) -> str:
 
 
 def _types(table: str) -> Iterable[str]:
-    """The types that the things of a table may have."""
+    """The types that entries of a table may have."""
     models = get_args(get_args({"sinks": SinkSettings, "hooks": HookSettings}[table])[0])
     return (get_args(model.model_fields["type"].annotation)[0] for model in models)
 
 
 def _complaint(error: Any, given: Iterable[str]) -> str:
-    """What is wrong with a setting, by the name it was given by: its option on the command line, else its environment variable."""
-    place = error["loc"]
-    # A sink's or hook's place names its type before its field.
-    place = (*place[:2], *place[3:4]) if place and place[0] in _NAMED else place[:2]
-    # Nor does the number of an entry stand in any name.
-    names = [part for part in place if isinstance(part, str)]
-    said = str(error["msg"]).removeprefix("Value error, ")
+    """Describes an invalid setting, by the name that was used: its command-line option, else its environment variable."""
+    loc = error["loc"]
+    # The location of an error in a sink or hook has the entry's type before the field.
+    loc = (*loc[:2], *loc[3:4]) if loc and loc[0] in _NAMED else loc[:2]
+    # The index of a list element is not part of a name.
+    names = [part for part in loc if isinstance(part, str)]
+    said = value_must(error)
     if not names:
         return said
     if error["type"] in ("union_tag_invalid", "union_tag_not_found"):
         names, said = [*names, "type"], f"must be one of {', '.join(_types(names[0]))}"
-    elif error["type"] == "missing":
-        said = "is required"
     name = "--" + names[0].replace("_", "-") if names[0] in given else PREFIX + "__".join(names).upper()
     return f"{name}: {said}"

@@ -31,7 +31,7 @@ _FILTER_KEYS = {"type": "types", "warehouse": "warehouses", "namespace": "namesp
 
 
 def show(settings: Settings, console: Console, *, as_json: bool) -> ExitCode:
-    """Every sink: how far behind, who leads, what went wrong last; exit code 1 if one is in trouble."""
+    """Prints every sink with its lag, leader and last error. The exit code is 1 if one needs attention."""
 
     async def run(opened: Settings) -> tuple[list[SinkStatus], int]:
         async with _connection(opened) as connection:
@@ -47,27 +47,27 @@ def show(settings: Settings, console: Console, *, as_json: bool) -> ExitCode:
         console.print("no sinks; add a table [sinks.NAME] to the settings (docs/how-to/event-sinks.md)", markup=False, soft_wrap=True)
     else:
         console.print(_table(rows, settings))
-    return ExitCode.NO if any(row["trouble"] for row in rows) else ExitCode.OK
+    return ExitCode.NO if any(row["problems"] for row in rows) else ExitCode.OK
 
 
 def sink_row(name: str, status: SinkStatus | None, head: int, *, configured: bool) -> dict[str, Any]:
-    """What operators see of one sink; `trouble`: what they should mend."""
+    """What operators see of one sink. `problems` -- what needs attention."""
     if status is None:
         return {
             "name": name,
             "position": None,
             "lag-events": head,
-            "trouble": ["not started: is `icecore serve` or `icecore worker` running?"],
+            "problems": ["not started: is `icecore serve` or `icecore worker` running?"],
         }
-    trouble = []
+    problems = []
     if status.last_error:
-        trouble.append(status.last_error)
+        problems.append(status.last_error)
     if status.blocked_position:
-        trouble.append(f"fix the destination, or: icecore sinks skip {name} {status.blocked_position} --reason …")
+        problems.append(f"fix the destination, or: icecore sinks skip {name} {status.blocked_position} --reason …")
     if status.lost_position:
-        trouble.append(f"the broker lost events up to {status.lost_position}; publish them again: icecore sinks replay {name} --from 1")
+        problems.append(f"the broker lost events up to {status.lost_position}; publish them again: icecore sinks replay {name} --from 1")
     if configured and not status.led:
-        trouble.append("no leader: is `icecore serve` or `icecore worker` running?")
+        problems.append("no leader: is `icecore serve` or `icecore worker` running?")
     waiting = None if status.waiting_since is None else (datetime.now(UTC) - status.waiting_since).total_seconds()
     replay = None
     if status.replay_id is not None:
@@ -86,7 +86,7 @@ def sink_row(name: str, status: SinkStatus | None, head: int, *, configured: boo
         "lost-position": status.lost_position,
         "skips": status.skips,
         "replay": replay,
-        "trouble": trouble,
+        "problems": problems,
     }
 
 
@@ -97,21 +97,21 @@ def _table(rows: list[dict[str, Any]], settings: Settings) -> Table:
     for row in rows:
         sink = settings.sinks.get(row["name"])
         lag = str(row["lag-events"]) + (f" ({row['lag-seconds']:.0f} s)" if row.get("lag-seconds") else "")
-        state = "; ".join(row["trouble"]) or (f"replay at {row['replay']['position']}" if row.get("replay") else "healthy")
+        state = "; ".join(row["problems"]) or (f"replay at {row['replay']['position']}" if row.get("replay") else "healthy")
         position = "" if row["position"] is None else str(row["position"])
         table.add_row(row["name"], "not in the settings" if sink is None else sink.type, position, lag, row.get("leader") or "", state)
     return table
 
 
 def skip(settings: Settings, console: Console, name: str, position: int, reason: str) -> ExitCode:
-    """Records that a sink may pass over an event; says so where the sink is past it, and only replays can heed it."""
+    """Records that a sink may skip an event. Prints a note if the sink has passed it already, so that only replays skip it."""
     _require_sink(settings, name)
     if not reason.strip():
         raise CommandFailed(ExitCode.USAGE, "--reason must not be blank")
 
     async def run(opened: Settings) -> tuple[bool, int]:
         async with _connection(opened) as connection:
-            # Before the word is given: a sink that waits for it goes on at once.
+            # Read before the skip is recorded, because a waiting sink continues at once.
             reached = max((each.position for each in await checkpoints.sink_statuses(connection) if each.name == name), default=0)
             return await checkpoints.skip(connection, name, position, reason, "operator"), reached
 
@@ -128,7 +128,7 @@ def skip(settings: Settings, console: Console, name: str, position: int, reason:
 
 
 def replay(settings: Settings, console: Console, name: str, first: int, last: int | None, filters: list[str]) -> ExitCode:
-    """Publishes a part of the log again, marked as a replay, through the sink's leader; this process leads if nobody does."""
+    """Publishes a part of the log again, marked as a replay, through the sink's leader. If there is none, this process leads."""
     _require_sink(settings, name)
     chosen = parse_filter(filters)
     with opened_database(settings) as opened:
@@ -136,7 +136,7 @@ def replay(settings: Settings, console: Console, name: str, first: int, last: in
 
 
 async def replay_to_sink(settings: Settings, console: Console, name: str, first: int, last: int | None, chosen: EventFilter) -> ExitCode:
-    """Positions `first` to `last` (None: the end), in a loop that runs; `settings` have their database."""
+    """Publishes positions `first` to `last` (None: the end) again. `settings` have their database."""
     publisher = publishers(settings)[name]
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -149,21 +149,25 @@ async def replay_to_sink(settings: Settings, console: Console, name: str, first:
             raise CommandFailed(ExitCode.USAGE, f"{given} is not in the log, which has positions 1 to {head}")
         replay_id = uuid7()
         await checkpoints.request_replay(connection, replay_id, name, first, last, chosen)
-        telling = asyncio.create_task(publisher.run(stop))
+        publishing = asyncio.create_task(publisher.run(stop))
         try:
-            events = await _watch(connection, console, replay_id, first, last, stop)
+            await _watch(connection, replay_id, first, last, stop)
         finally:
             stop.set()
-            await asyncio.wait({telling}, timeout=3)
-            telling.cancel()
-    if events is None:
-        return ExitCode.NO
-    console.print(f"{events} events of positions {first} to {last} published again to {name} as replay {replay_id}", highlight=False)
-    return ExitCode.OK
+            await asyncio.wait({publishing}, timeout=3)
+            publishing.cancel()
+        # Read at the end: the publisher may have published a batch after the stop.
+        state = await checkpoints.replay_progress(connection, replay_id)
+    if state.finished:
+        said = f"{state.replayed_events} events of positions {first} to {last} published again to {name} as replay {replay_id}"
+    else:
+        said = f"stopped at position {state.replayed_position}; continue with --from {state.replayed_position + 1}"
+    console.print(said, highlight=False, soft_wrap=True)
+    return ExitCode.OK if state.finished else ExitCode.NO
 
 
-async def _watch(connection: Connection, console: Console, replay_id: Any, first: int, last: int, stop: asyncio.Event) -> int | None:
-    """The number of events, once all are told; None where the operator stopped it, which cancels the replay."""
+async def _watch(connection: Connection, replay_id: Any, first: int, last: int, stop: asyncio.Event) -> None:
+    """Returns once all events are published, or once the operator has stopped the replay, which cancels it."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         bar = progress.add_task("publishing", total=last - first + 1)
@@ -171,15 +175,13 @@ async def _watch(connection: Connection, console: Console, replay_id: Any, first
             state = await checkpoints.replay_progress(connection, replay_id)
             progress.update(bar, completed=state.replayed_position - first + 1, description=(state.last_error or "publishing")[:60])
             if state.finished:
-                return state.replayed_events
+                return
             await asyncio.sleep(PROGRESS_SECONDS)
     await checkpoints.cancel_replay(connection, replay_id)
-    console.print(f"stopped at position {state.replayed_position}; continue with --from {state.replayed_position + 1}", highlight=False)
-    return None
 
 
 def parse_filter(filters: list[str]) -> EventFilter:
-    """`type=table.*`, `warehouse=demo`, `namespace=a.b`; several of one key: any of them."""
+    """Parses `type=table.*`, `warehouse=demo`, `namespace=a.b`. Of several filters with the same key, one must match."""
     chosen: dict[str, list[str]] = {"types": [], "warehouses": [], "namespaces": []}
     for each in filters:
         key, equals, value = each.partition("=")

@@ -20,17 +20,17 @@ _log = structlog.get_logger("icecore.sinks")
 _OBJECTS_PER_COLLECTION = 500_000
 _SWITCH_SECONDS = 0.0005
 STOP_SECONDS_MAX = 3.0
-"""A publisher whose sink does not answer is cut off; where it was is found again from the sink."""
+"""Limit on a stop. A publisher whose sink does not respond is cancelled. Its position is read from the sink at the next start."""
 
 
 def sink_makers(settings: Settings) -> dict[str, Callable[[], Sink]]:
-    """What makes each sink, to be opened.
+    """Functions that open each sink.
 
-    Raises SettingsError for a sink whose client is not installed, and for two sinks on one place.
+    Raises SettingsError for a sink whose client is not installed, and for two sinks with the same destination.
     """
-    places: dict[object, str] = {}
+    destinations: dict[object, str] = {}
     for name, sink in settings.sinks.items():
-        other = places.setdefault(_place(name, sink), name)
+        other = destinations.setdefault(_destination(name, sink), name)
         if other != name:
             raise SettingsError(f"The sinks {other} and {name} have the same destination: each needs its own")
     return {name: _maker(name, sink, settings.public_url or "") for name, sink in settings.sinks.items()}
@@ -45,7 +45,7 @@ def publishers(settings: Settings) -> dict[str, Publisher]:
     }
 
 
-def _place(name: str, sink: SinkSettings) -> object:
+def _destination(name: str, sink: SinkSettings) -> object:
     match sink:
         case NatsSink():
             return ("nats", sink.url, sink.stream)
@@ -80,16 +80,17 @@ def _require(module: str, name: str, extra: str) -> None:
     try:
         importlib.import_module(module)
     except ImportError:
-        raise SettingsError(f"The sink {name} needs a client library: pip install 'icecore[{extra}]'") from None
+        raise SettingsError(f"The sink {name} needs a client library: install Icecore with the extra {extra}") from None
 
 
 async def run_publishers(settings: Settings, stop: asyncio.Event) -> None:
-    """Every sink's publisher until `stop` is set; none keeps another from being told."""
-    # What is loaded by now stays: looking through it again and again took half of a busy publisher's time.
+    """Runs every sink's publisher until `stop` is set. They are independent of each other."""
+    # Objects that exist now are not scanned again. Repeated scans took half of a busy publisher's time.
     gc.freeze()
-    # Two batches on their way are 100,000 objects without a cycle: at Python's 700 each was looked through again and again.
+    # Two batches in flight are 100,000 objects without cycles. At Python's default of 700 they are scanned again and again.
     gc.set_threshold(_OBJECTS_PER_COLLECTION)
-    # The thread that sends to Kafka needs the interpreter again after each commit: at Python's 5 ms it waited longer for it than for Kafka.
+    # The thread that sends to Kafka needs the interpreter's lock after each commit. At Python's default of 5 ms it waited longer for the
+    # lock than for Kafka.
     sys.setswitchinterval(_SWITCH_SECONDS)
     running = [asyncio.create_task(each.run(stop), name=f"sink-{name}") for name, each in publishers(settings).items()]
     try:

@@ -9,19 +9,25 @@ from .exit_codes import CommandFailed, ExitCode
 from .settings import Settings
 
 
-async def supervise(settings: Settings, listening: Sequence[socket.socket], ready: Callable[[], None], stop: asyncio.Event) -> None:
-    """Keeps settings.workers workers on `listening` until `stop` is set; each has all sockets, so no connection is lost by a restart.
-
-    Raises CommandFailed if a worker dies before all of them have once been ready: what stops the first stops the hundredth.
-    """
+def serving_processes(settings: Settings, listening: Sequence[socket.socket]) -> list[ChildProcess]:
+    """The serving processes of the settings, not started yet; each has all sockets of `listening`."""
     descriptors = [opened.fileno() for opened in listening]
-    workers = [_worker(number, settings, descriptors) for number in range(1, settings.workers + 1)]
+    return [_serving_process(number, settings, descriptors) for number in range(1, settings.workers + 1)]
+
+
+async def supervise(
+    processes: Sequence[ChildProcess], listening: Sequence[socket.socket], ready: Callable[[], None], stop: asyncio.Event
+) -> None:
+    """Keeps `processes` running on `listening` until `stop` is set; each has all sockets, so that a restart loses no connection.
+
+    Raises CommandFailed if one dies before all of them have been ready once. It would die again after a restart.
+    """
     all_were_ready = asyncio.Event()
     try:
         async with asyncio.TaskGroup() as group:
-            for number, worker in enumerate(workers, start=1):
-                group.create_task(worker.keep_running(stop, died=_refused_before(all_were_ready, number)))
-            group.create_task(_announce(workers, all_were_ready, stop, ready))
+            for number, process in enumerate(processes, start=1):
+                group.create_task(process.keep_running(stop, died=_refused_before(all_were_ready, number)))
+            group.create_task(_announce(processes, all_were_ready, stop, ready))
             await stop.wait()
             for opened in listening:
                 opened.close()
@@ -29,30 +35,33 @@ async def supervise(settings: Settings, listening: Sequence[socket.socket], read
         raise failed.exceptions[0] from None
 
 
-def _worker(number: int, settings: Settings, descriptors: Sequence[int]) -> ChildProcess:
+def _serving_process(number: int, settings: Settings, descriptors: Sequence[int]) -> ChildProcess:
     return ChildProcess(
-        f"worker {number}",
+        f"serving-{number}",
         "icecore.serving_process",
         {"number": number, "descriptors": descriptors, "settings": settings.to_json()},
         grace_seconds=settings.shutdown_grace_seconds,
         descriptors=descriptors,
-        says_ready=True,
+        reports_ready=True,
+        reports_metrics=settings.metrics_port is not None,
     )
 
 
 def _refused_before(all_were_ready: asyncio.Event, number: int) -> Callable[[int], None]:
     def died(code: int) -> None:
         if not all_were_ready.is_set():
-            raise CommandFailed(ExitCode.CRASHED, f"Worker {number} ended with code {code} before it served; see the log above")
+            raise CommandFailed(ExitCode.CRASHED, f"Serving process {number} ended with code {code} before it was ready; see the log above")
 
     return died
 
 
-async def _announce(workers: Sequence[ChildProcess], all_were_ready: asyncio.Event, stop: asyncio.Event, ready: Callable[[], None]) -> None:
-    """Calls `ready` once every worker answers; not at all if `stop` comes first."""
+async def _announce(
+    processes: Sequence[ChildProcess], all_were_ready: asyncio.Event, stop: asyncio.Event, ready: Callable[[], None]
+) -> None:
+    """Calls `ready` once every process is ready, or never if `stop` is set first."""
     stopping = asyncio.ensure_future(stop.wait())
-    for worker in workers:
-        waiting = asyncio.ensure_future(worker.ready.wait())
+    for process in processes:
+        waiting = asyncio.ensure_future(process.ready.wait())
         await asyncio.wait({stopping, waiting}, return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()
     if stopping.done():

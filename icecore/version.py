@@ -4,7 +4,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 
 def icecore_version() -> str:
-    """For example `1.2.0`; where the program runs from a folder, that it is not installed."""
+    """For example `1.2.0`; `unknown (not installed)` if the program runs from a folder."""
     try:
         return version("icecore")
     except PackageNotFoundError:

@@ -10,7 +10,9 @@ _ICEBERG_SPARK_RUNTIME = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11
 
 
 def print_welcome(settings: Settings, url: str, *, embedded: bool) -> None:
-    """Prints to standard output, or to standard error where a sink has the former; nothing here is a log, and nothing is secret."""
+    """Prints to standard output, or to standard error if a sink uses standard output. The message is not a log record and contains no
+    secret.
+    """
     console = Console(highlight=False, soft_wrap=True, stderr=any(sink.type == "stdout" for sink in settings.sinks.values()))
     catalog = f"{url}/catalog"
     console.print(f"\n[bold]Icecore[/] serves at [bold cyan]{catalog}[/]")

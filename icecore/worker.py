@@ -1,62 +1,76 @@
 """The worker: publishing, asynchronous projections and jobs, in a process that serves no requests.
 
-`icecore serve` runs one, `icecore worker` is one. Any number can run: one of them leads each task.
+`icecore serve` starts one, `icecore worker` is one. Any number can run; each task has one leader.
 """
 
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
+import structlog
 import uvloop
 
 from .allocator import return_large_blocks
 from .asynchronous_projections import run_projections
-from .child_process import ChildProcess, handed_over, stop_with_parent
+from .child_process import ChildProcess, receive_parameters, stop_with_parent
 from .compose import open_catalog
 from .logs import configure_logs_for, log_uncaught
+from .metrics import CatalogMetrics, ServeMetrics, shown_metrics
+from .metrics_channel import metrics_of
 from .settings import Settings, settings_from_json
 from .sinks import STOP_SECONDS_MAX, publishers, run_publishers
 
 
 @contextlib.asynccontextmanager
-async def worker_beside(settings: Settings) -> AsyncIterator[None]:
-    """A worker while the block runs, started again if it dies; none where the settings say so.
+async def worker_beside(settings: Settings) -> AsyncIterator[ChildProcess | None]:
+    """Runs a worker process while the block runs and restarts it if it dies. Without `worker` in the settings, it does nothing.
 
-    Raises SettingsError at once for sinks that cannot be meant.
+    Raises SettingsError at once for invalid sinks.
     """
     if not settings.worker_beside_server:
-        yield
+        yield None
         return
     publishers(settings)
     stop = asyncio.Event()
-    # Its standard output is ours: a sink may be just that.
-    child = ChildProcess("worker", "icecore.worker", settings.to_json(), grace_seconds=STOP_SECONDS_MAX)
+    # A sink may write to standard output, so the worker shares it.
+    child = ChildProcess(
+        "worker",
+        "icecore.worker",
+        {"settings": settings.to_json()},
+        grace_seconds=STOP_SECONDS_MAX,
+        reports_metrics=settings.metrics_port is not None,
+    )
     keeping = asyncio.create_task(child.keep_running(stop), name="worker")
     try:
-        yield
+        yield child
     finally:
         stop.set()
         await keeping
 
 
-async def run_worker(settings: Settings, stop: asyncio.Event) -> None:
-    """Until `stop` is set. Raises SettingsError for sinks that cannot be meant."""
+async def run_worker(settings: Settings, stop: asyncio.Event, metrics: ServeMetrics | None = None) -> None:
+    """Runs until `stop` is set. Raises SettingsError for invalid sinks.
+
+    metrics -- shows the metrics of this process.
+    """
     return_large_blocks()
-    async with open_catalog(settings, jobs=True):
+    async with open_catalog(settings, jobs=True) as catalog, shown_metrics(metrics, CatalogMetrics(catalog, serving=False).read):
         await asyncio.gather(run_publishers(settings, stop), run_projections(settings.dsn, stop))
 
 
 def main() -> None:
-    settings = settings_from_json(handed_over())
+    parameters = receive_parameters()
+    settings = settings_from_json(parameters["settings"])
     configure_logs_for(settings)
     log_uncaught()
-    uvloop.run(_run(settings))
+    structlog.contextvars.bind_contextvars(process="worker")
+    uvloop.run(_run(settings, metrics_of(parameters)))
 
 
-async def _run(settings: Settings) -> None:
+async def _run(settings: Settings, metrics: ServeMetrics | None) -> None:
     stop = asyncio.Event()
     stop_with_parent(stop)
-    await run_worker(settings, stop)
+    await run_worker(settings, stop, metrics)
 
 
 if __name__ == "__main__":

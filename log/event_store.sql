@@ -1,5 +1,5 @@
 -- name: notifications --
--- The events from one position to another, of all topics or of some, at most so many and, beyond the first, so many bytes.
+-- The events from one position to another, of all topics or of some, limited in number and, after the first, in bytes.
 select originator_id as stream_id, originator_version as version, topic, state, notification_id as position, event_id, command_id, recorded_at,
        actor, project_id, warehouse_id, request_id, correlation_id, causation_id, traceparent, context, hash
 from (

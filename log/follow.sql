@@ -1,5 +1,5 @@
 -- name: events_after --
--- The events after a position, at most so many and, beyond the first, so many bytes.
+-- The events after a position, limited in number and, after the first, in bytes.
 select originator_id, originator_version, topic, state, notification_id, event_id, command_id, recorded_at, actor, project_id,
        warehouse_id, request_id, correlation_id, causation_id, traceparent, context, hash
 from (

@@ -29,12 +29,12 @@ _MADE_BY_ANOTHER = "Run the version that made this database, or register its tab
 
 
 class MigrationError(Exception):
-    """The database cannot be brought to the schema of this code; the message says why and what to do."""
+    """The schema of the database cannot be migrated to that of this version; the message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """One numbered file; `checksum` is sha256 over its text with line ends as \\n, in hex."""
+    """One numbered file. `checksum` -- sha256 in hex of its text, with \\n as line end."""
 
     number: int
     name: str
@@ -47,7 +47,7 @@ class Migration:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """An applied migration as the database has it; `functions` is the checksum of the functions that came with it."""
+    """An applied migration in the database. `functions` -- the checksum of the functions that were applied with it."""
 
     name: str
     checksum: str
@@ -55,7 +55,7 @@ class Recorded:
 
 
 def load_migrations() -> list[Migration]:
-    """The migrations this code carries, by number; refuses two files of one number."""
+    """The migrations of this version by number. Raises MigrationError if two files have the same number."""
     found: dict[int, Migration] = {}
     for entry in files("icecore.migrations").iterdir():
         match = _FILE_NAME.match(entry.name)
@@ -70,7 +70,7 @@ def load_migrations() -> list[Migration]:
 
 
 def load_functions() -> LiteralString:
-    """The functions this code carries, file by file in alphabetical order; what triggers call stands with them in a migration."""
+    """The functions of this version, from its files in alphabetical order. Trigger functions are in the migrations."""
     entries = sorted(files("icecore.migrations").joinpath("functions").iterdir(), key=lambda entry: entry.name)
     return "\n".join(_text(entry) for entry in entries if entry.name.endswith(".sql"))
 
@@ -80,12 +80,12 @@ def checksum(text: str) -> str:
 
 
 async def apply_migrations(dsn: str, migrations: list[Migration] | None = None, functions: LiteralString | None = None) -> list[str]:
-    """Applies what is missing and answers the names of what was applied, oldest first; nothing to do: an empty list.
+    """Applies the missing migrations and returns their names, oldest first.
 
-    All of it, with the functions, is one transaction that first takes the one advisory lock and then looks, so that any number of
-    processes may start at once, also through a pooler that hands out connections per transaction.
+    Everything is one transaction, which takes an advisory lock first. So any number of processes may start at once, also through a pooler
+    in transaction mode.
 
-    Raises MigrationError for a database that is newer than the code, was made by other texts, or misses one in between.
+    Raises MigrationError if the database is newer than the program, was migrated with other texts, or lacks a migration in between.
     """
     carried = load_migrations() if migrations is None else migrations
     newest = load_functions() if functions is None else functions
@@ -94,26 +94,26 @@ async def apply_migrations(dsn: str, migrations: list[Migration] | None = None, 
         await lock_transaction(connection, AdvisoryLock.MIGRATIONS)
         pending = _pending(carried, checksum(newest), await _recorded(connection))
         if pending:
-            # No append is under way meanwhile: one holds this lock while it waits for tables, which migrations lock.
+            # No append is in progress meanwhile: an append holds this lock while it waits for tables, which migrations lock.
             await lock_transaction(connection, AdvisoryLock.APPEND)
             await connection.execute(_SQL["create_schema"])
             for migration in pending:
                 await _execute(connection, f"Migration {migration}", migration.text)
                 await connection.execute(_SQL["record"], (migration.number, migration.name, migration.checksum, checksum(newest)))
-            await _execute(connection, "Putting in the functions", newest)
+            await _execute(connection, "Creating the functions", newest)
             await connection.execute(_SQL["close_functions"])
         return [str(migration) for migration in pending]
 
 
 async def pending_migrations(dsn: str) -> list[str]:
-    """The names of the migrations that are still to be applied; raises MigrationError as `apply_migrations` does."""
+    """The names of the migrations to be applied. Raises MigrationError as `apply_migrations` does."""
     async with await connect(dsn, application_name="icecore-migrate") as connection:
         pending = _pending(load_migrations(), checksum(load_functions()), await _recorded(connection))
         return [str(migration) for migration in pending]
 
 
 async def missing_migrations(connection: psycopg.AsyncConnection) -> list[str]:
-    """The names of the migrations of this code that the database lacks. A newer database has them all: servers that run go on with it."""
+    """The migrations of this version that the database lacks. A newer database lacks none, so that running servers continue."""
     recorded = await _recorded(connection)
     return [name for number, name in _carried_names() if number not in recorded]
 
@@ -131,7 +131,7 @@ async def _execute(connection: psycopg.AsyncConnection, what: str, text: Literal
 
 
 async def _recorded(connection: psycopg.AsyncConnection) -> dict[int, Recorded]:
-    """What was applied, by number; empty where the table is not there yet."""
+    """The applied migrations by number; empty if the table does not exist yet."""
     exists = await (await connection.execute(_SQL["exists"])).fetchone()
     if exists != (True,):
         return {}
@@ -140,12 +140,12 @@ async def _recorded(connection: psycopg.AsyncConnection) -> dict[int, Recorded]:
 
 
 def _pending(carried: list[Migration], functions: str, recorded: dict[int, Recorded]) -> list[Migration]:
-    """functions -- the checksum of those that are carried."""
+    """functions -- the checksum of this version's functions."""
     number, name = _NOT_RELEASED
     if number in recorded and recorded[number].name == name:
         raise MigrationError(
             "The database was made by a build from before the first release, which no version upgrades. Run that build, "
-            "or begin a new data folder (--data) or database, and register its tables there: docs/how-to/upgrade.md"
+            "or start with a new data folder (--data) or database, and register its tables there: docs/how-to/upgrade.md"
         )
     unknown = sorted(recorded.keys() - {migration.number for migration in carried})
     if unknown:
@@ -159,7 +159,7 @@ def _pending(carried: list[Migration], functions: str, recorded: dict[int, Recor
         if migration.number in recorded:
             _check_unchanged(migration, recorded[migration.number])
         elif migration.number < newest:
-            raise MigrationError(f"The database misses migration {migration}, although it has {newest:04d}; it was not made by a release")
+            raise MigrationError(f"The database lacks migration {migration}, although it has {newest:04d}; it was not made by a release")
         else:
             pending.append(migration)
     if not pending and recorded and recorded[newest].functions != functions:
@@ -179,5 +179,5 @@ def _check_unchanged(migration: Migration, recorded: Recorded) -> None:
 
 
 def _text(file: Traversable) -> LiteralString:
-    """With line ends as \\n, whatever they are in the file."""
+    """The text of the file with \\n as line end."""
     return file.read_text(encoding="utf-8")

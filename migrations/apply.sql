@@ -6,7 +6,7 @@ SELECT to_regclass('icecore.migrations') IS NOT NULL
 SELECT number, name, checksum, to_jsonb(m)->>'functions' FROM icecore.migrations m ORDER BY number
 
 -- name: create_schema --
--- The search path holds for the transaction: what a migration creates without a schema lands in icecore.
+-- The search path applies to the transaction: objects that a migration creates without a schema are created in icecore.
 CREATE SCHEMA IF NOT EXISTS icecore;
 SET LOCAL search_path TO icecore, pg_temp;
 CREATE TABLE IF NOT EXISTS icecore.migrations (
@@ -18,7 +18,7 @@ CREATE TABLE IF NOT EXISTS icecore.migrations (
 )
 
 -- name: close_functions --
--- Whoever serves is granted `append` alone (migrations/serving_role.sql).
+-- The server role may execute only `append` (migrations/serving_role.sql).
 REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA icecore FROM PUBLIC
 
 -- name: record --

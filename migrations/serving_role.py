@@ -13,13 +13,13 @@ _SQL = named_sql("icecore.migrations", "serving_role.sql")
 
 
 class ServingRoleOwnsError(MigrationError):
-    """The serving role owns the schema's objects: without its rights `icecore.append`, which runs with its owner's, could write nothing."""
+    """The serving role owns objects of the schema. `icecore.append` has its owner's rights and could not write if the role lost them."""
 
 
 async def grant_serving(owner_dsn: str, serving_dsn: str) -> None:
-    """Grants the role of `serving_dsn` what serving needs, as the schema's owner.
+    """Grants the role of `serving_dsn` the rights that serving needs, as the schema's owner.
 
-    It adds to the log, to the rows derived from it and to the claims through `icecore.append` alone, and cannot change or remove one.
+    The role adds to the log, to the rows derived from it and to the claims only through `icecore.append`, and cannot change or delete them.
     Raises ServingRoleOwnsError if the role owns any table or function of the schema.
     """
     async with await connect(serving_dsn, application_name="icecore-migrate") as connection:

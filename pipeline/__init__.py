@@ -1,1 +1,1 @@
-"""Spark on the catalog, through PySpark: how a session reaches it; it speaks to the catalog over REST like any engine."""
+"""Spark jobs on the catalog, through PySpark. They use the REST API like any engine."""

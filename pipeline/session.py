@@ -1,4 +1,4 @@
-"""How a Spark session is told of an Icecore catalog."""
+"""The Spark settings for an Icecore catalog."""
 
 from collections.abc import Mapping
 
@@ -7,10 +7,10 @@ SPARK_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 
 
 def catalog_settings(name: str, uri: str, warehouse: str, **more: str) -> Mapping[str, str]:
-    """The `spark.…` settings under which `uri` is the Spark catalog `name`.
+    """The `spark.…` settings that make `uri` the Spark catalog `name`.
 
-    warehouse -- a warehouse's name or id; with `@<position>` or `@<RFC 3339 time>` its past, read only.
-    more -- further properties of the catalog, `_` for `-` and `__` for a dot: `io_impl`, `s3__endpoint`, `cache_enabled`.
+    warehouse -- a warehouse's name or id; with `@<position>` or `@<RFC 3339 time>` a read-only past state.
+    more -- further properties of the catalog, with `_` for `-` and `__` for a dot: `io_impl`, `s3__endpoint`, `cache_enabled`.
     """
     catalog = f"spark.sql.catalog.{name}"
     properties = {key.replace("__", ".").replace("_", "-"): value for key, value in more.items()}

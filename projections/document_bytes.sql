@@ -1,5 +1,5 @@
 -- name: document_bytes --
--- Of a table or view as of a version of its stream; parts that a tombstone closes are counted.
+-- The size of a table's or view's document as of a version of its stream. Parts that a tombstone closes are counted.
 select coalesce(
   (select octet_length(t.head) + coalesce((
      select sum(octet_length(a.body)) from icecore.table_parts a

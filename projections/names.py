@@ -8,8 +8,8 @@ from uuid import UUID
 from ..database.named_sql import named_sql
 from ..database.postgres import Connection
 from ..domain.errors import NoSuchNamespace, NoSuchTable, NoSuchView
-from ..domain.held_bytes import held_bytes
 from ..domain.identifiers import NamespaceIdentifier, TabularIdentifier, name_key
+from ..domain.memory_bytes import memory_bytes
 from ..domain.names import ResolvedName
 
 _SQL = named_sql("icecore.projections", "names.sql")
@@ -84,7 +84,7 @@ async def list_names(
 ) -> list[tuple[str, str]]:
     """At most `size` pairs (name, name key) of the objects of one kind in `parent_id`, ordered by key, after the key `after`."""
     cursor = await connection.execute(
-        _SQL["list_now" if scope.as_of is None else "list_then"],
+        _SQL["list_current" if scope.as_of is None else "list_as_of"],
         {"parent_id": parent_id, "kind": kind, "after": _BEFORE_ALL if after is None else after, "size": size, "as_of": scope.as_of},
     )
     return [(name, key) for name, key in await cursor.fetchall()]
@@ -94,12 +94,12 @@ async def list_names(
 class ListedNames:
     """One page: names ordered by their keys, and the key after which the next page begins (None on the last page).
 
-    held_bytes -- what the names take in memory.
+    memory_bytes -- what the names take in memory.
     """
 
     names: list[str]
     next_key: str | None
-    held_bytes: int
+    memory_bytes: int
 
 
 async def list_page(
@@ -109,11 +109,11 @@ async def list_page(
     kind: str,
     after: str | None,
     size: int | None,
-    make_room: Callable[[int], None] = lambda held_bytes: None,
+    reserve_memory: Callable[[int], None] = lambda memory_bytes: None,
 ) -> ListedNames:
     """At most `size` names after the key `after`; one more is read to see whether there is a next page.
 
-    make_room -- called with the total bytes of the names read so far, after every NAMES_READ_AT_ONCE_MAX names.
+    reserve_memory -- called with the total bytes of the names read so far, after every NAMES_READ_AT_ONCE_MAX names.
     """
     if size is not None and size < NAMES_READ_AT_ONCE_MAX:
         rows = await list_names(connection, scope, parent_id, kind, after, size + 1)
@@ -124,7 +124,7 @@ async def list_page(
     async with connection.transaction():
         # One snapshot for all steps: otherwise a name that changes meanwhile could be missed or listed twice.
         await connection.execute(_SQL["one_moment"])
-        return await _list_in_steps(connection, scope, parent_id, kind, after, size, make_room)
+        return await _list_in_steps(connection, scope, parent_id, kind, after, size, reserve_memory)
 
 
 async def _list_in_steps(
@@ -134,7 +134,7 @@ async def _list_in_steps(
     kind: str,
     after: str | None,
     size: int | None,
-    make_room: Callable[[int], None],
+    reserve_memory: Callable[[int], None],
 ) -> ListedNames:
     listed: list[str] = []
     held = 0
@@ -142,8 +142,8 @@ async def _list_in_steps(
         step = NAMES_READ_AT_ONCE_MAX if size is None else min(NAMES_READ_AT_ONCE_MAX, size - len(listed))
         page = _page(await list_names(connection, scope, parent_id, kind, after, step + 1), step)
         listed += page.names
-        held += page.held_bytes
-        make_room(held)
+        held += page.memory_bytes
+        reserve_memory(held)
         if page.next_key is None:
             return ListedNames(listed, None, held)
         after = page.next_key
@@ -153,7 +153,7 @@ async def _list_in_steps(
 def _page(rows: list[tuple[str, str]], size: int | None) -> ListedNames:
     page = rows if size is None else rows[:size]
     names = [name for name, _ in page]
-    return ListedNames(names, page[-1][1] if len(page) < len(rows) else None, held_bytes(names))
+    return ListedNames(names, page[-1][1] if len(page) < len(rows) else None, memory_bytes(names))
 
 
 class NamedObject(NamedTuple):

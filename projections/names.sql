@@ -1,12 +1,12 @@
 -- name: find --
--- The namespace at a path of name keys below a warehouse, and what a name in it stands for; now, where `as_of` is null.
--- A name stands for one thing at a time: what it came to stand for last is all that need be looked at.
+-- The namespace at a path of name keys below a warehouse, and the table or view with a name in it; current if `as_of` is null.
+-- A name belongs to one object at a time, so only its last row up to `as_of` is read.
 with recursive path(depth, id) as (
   select 0, %(warehouse_id)s::uuid
   union all
   select p.depth + 1, n.object_id
   from path p
-  -- Laterally, and one row at most: no plan may read all names of a kind.
+  -- A lateral join with a limit of one row, so that no plan reads all names of a kind.
   cross join lateral (
     select n.object_id, n.to_position from icecore.names n
     where n.generation = (select generation from icecore.read_models) and n.parent_id = p.id and n.kind = 'namespace'
@@ -27,21 +27,21 @@ left join lateral (
 -- name: one_moment --
 set transaction isolation level repeatable read
 
--- name: list_now --
+-- name: list_current --
 select name, name_key from icecore.names
 where generation = (select generation from icecore.read_models) and parent_id = %(parent_id)s and kind = %(kind)s
   and name_key > %(after)s and to_position is null
 order by name_key limit %(size)s
 
--- name: list_then --
+-- name: list_as_of --
 select name, name_key from icecore.names
 where generation = (select generation from icecore.read_models) and parent_id = %(parent_id)s and kind = %(kind)s
   and name_key > %(after)s and from_position <= %(as_of)s and (to_position is null or to_position > %(as_of)s)
 order by name_key limit %(size)s
 
 -- name: names_above --
--- What these were called as of a position (null: last of all), and all that they lie in: each once, however many lie below it. Names that
--- have ended count too: events of what was dropped are still told.
+-- The names of objects and of all their parents as of a position (null: the newest), each once. Names that have ended are included, because
+-- events of dropped objects are published too.
 with recursive above(object_id, kind, parent_id, name) as (
   select s.id, n.kind, n.parent_id, n.name
   from unnest(%(ids)s::uuid[]) s(id)

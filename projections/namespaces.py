@@ -17,7 +17,7 @@ _SQL = named_sql("icecore.projections", "namespaces.sql")
 async def read_properties(connection: Connection, namespace_id: UUID, as_of: int | None, bytes_max: int) -> dict[str, str] | LargeDocument:
     """The properties now, or as of a position; LargeDocument if they have more than `bytes_max` bytes."""
     parameters = {"namespace_id": namespace_id, "as_of": as_of, "bytes_max": bytes_max}
-    cursor = await connection.execute(_SQL["properties_now" if as_of is None else "properties_then"], parameters, binary=True)
+    cursor = await connection.execute(_SQL["properties_current" if as_of is None else "properties_as_of"], parameters, binary=True)
     row = await cursor.fetchone()
     if row is None:
         return {}

@@ -1,9 +1,9 @@
--- name: properties_now --
+-- name: properties_current --
 select case when octet_length(properties) <= %(bytes_max)s::bigint then properties end, octet_length(properties) from icecore.namespaces
 where generation = (select generation from icecore.read_models) and namespace_id = %(namespace_id)s
 order by version desc limit 1
 
--- name: properties_then --
+-- name: properties_as_of --
 select case when octet_length(properties) <= %(bytes_max)s::bigint then properties end, octet_length(properties) from icecore.namespaces
 where generation = (select generation from icecore.read_models) and namespace_id = %(namespace_id)s and position <= %(as_of)s
 order by version desc limit 1
@@ -16,12 +16,12 @@ where generation = (select generation from icecore.read_models) and namespace_id
 order by version desc limit 1
 
 -- name: document_bytes --
--- Of what namespaces hold now, together.
+-- The total size of the current namespaces.
 select coalesce(sum(octet_length(newest.properties)), 0)::bigint
-from unnest(%(namespace_ids)s::uuid[]) sought(namespace_id)
+from unnest(%(namespace_ids)s::uuid[]) requested(namespace_id)
 cross join lateral (
   select properties from icecore.namespaces
-  where generation = (select generation from icecore.read_models) and namespace_id = sought.namespace_id
+  where generation = (select generation from icecore.read_models) and namespace_id = requested.namespace_id
   order by version desc limit 1
 ) newest
 
@@ -32,7 +32,7 @@ with recursive path(depth, id) as (
   union all
   select p.depth + 1, n.object_id
   from path p
-  -- Laterally, and one row at most: no plan may read all names of a kind.
+  -- A lateral join with a limit of one row, so that no plan reads all names of a kind.
   cross join lateral (
     select n.object_id from icecore.names n
     where n.generation = (select generation from icecore.read_models) and n.parent_id = p.id and n.kind = 'namespace'

@@ -2,11 +2,11 @@
 select 1 from icecore.old_metadata_files where key = %(key)s
 
 -- name: warehouses --
--- The row with no key is there for the planner (migrations/0001_baseline.sql).
+-- The row with an empty key exists for the planner (migrations/0001_baseline.sql).
 select distinct warehouse_id from icecore.old_metadata_files where key <> '' and warehouse_id <> all (%(without)s::uuid[])
 
 -- name: pending --
--- `others`: the file lies in a place that another table or view claims; if begun, it waits until the place is free.
+-- `others`: the file is in a location that another table or view claims. If its deletion has begun, it waits until the location is free.
 select x.key, x.table_id, x.location, x.begun, o.others
 from icecore.old_metadata_files x
 cross join lateral (

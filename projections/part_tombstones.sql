@@ -3,8 +3,8 @@ select generation, table_id, kind, valid_to from icecore.part_tombstones
 where generation = (select generation from icecore.read_models) order by table_id, valid_to, kind
 
 -- name: close --
--- The next parts that are still open: how many, and the last ordinal. Without a flush of its own: a crash may open them again. `remove_if_closed`
--- looks for such parts, and they are closed in another round.
+-- Closes the next open parts; returns their number and the last ordinal. It does not wait for the disk, so a crash may open them again.
+-- `remove_if_closed` detects this, and the next round closes them.
 with due as materialized (
   select p.ctid, p.ordinal from icecore.table_parts p
   where p.generation = %(generation)s and p.table_id = %(table_id)s and p.kind = %(kind)s and p.valid_to is null
@@ -15,13 +15,13 @@ with due as materialized (
 ),
 closed as (
   update icecore.table_parts p set valid_to = %(valid_to)s
-  -- By nothing but their places: with the table's key beside them, a planner that takes the table for small looks through all its parts.
+  -- By ctid alone: with the table's key as a further condition, a planner that assumes a small table would scan all its parts.
   where p.ctid = any (array(select ctid from due))
 )
 select count(*), max(ordinal) from due, set_config('synchronous_commit', 'off', true)
 
 -- name: remove_if_closed --
--- Where every part is closed: then it commits after they did and waits for the disk, so it is never gone without them.
+-- Only if every part is closed. It commits after them and waits for the disk, so a crash cannot restore an open part without its tombstone.
 delete from icecore.part_tombstones t
 where t.generation = %(generation)s and t.table_id = %(table_id)s and t.kind = %(kind)s and t.valid_to = %(valid_to)s
   and not exists (

@@ -33,15 +33,15 @@ async def complete(connection: Connection, table_id: UUID, generation: int, part
     return cursor.rowcount == 1
 
 
-async def give_up(connection: Connection, table_id: UUID) -> int | None:
+async def abandon(connection: Connection, table_id: UUID) -> int | None:
     """Abandons parts, so that no append can adopt them. Returns their generation; None if there are none."""
-    row = await (await connection.execute(_SQL["give_up"], {"table_id": table_id})).fetchone()
+    row = await (await connection.execute(_SQL["abandon"], {"table_id": table_id})).fetchone()
     return None if row is None else row[0]
 
 
-async def give_up_old(connection: Connection, seconds: float) -> list[tuple[UUID, int]]:
-    """Abandons parts staged longer than `seconds` ago. Returns the tables and generations of all abandoned parts."""
-    cursor = await connection.execute(_SQL["give_up_old"], {"seconds": seconds})
+async def abandon_old(connection: Connection, seconds: float) -> list[tuple[UUID, int]]:
+    """Abandons parts registered longer than `seconds` ago. Returns the tables and generations of all abandoned parts."""
+    cursor = await connection.execute(_SQL["abandon_old"], {"seconds": seconds})
     return [(table_id, generation) for table_id, generation in await cursor.fetchall()]
 
 

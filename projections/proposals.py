@@ -11,7 +11,7 @@ from ..database.postgres import Connection
 from ..domain.errors import NoSuchProposal
 from ..domain.proposal import ProposalState, ProposalStatus
 
-MakeRoom = Callable[[bytes], Awaitable[None]]
+ReserveMemory = Callable[[bytes], Awaitable[None]]
 
 LISTED_BYTES_MAX = 16 * 1024 * 1024
 """Limit on the stored documents of one page, which Postgres parses to omit their commands. The last one may exceed it."""
@@ -19,19 +19,21 @@ LISTED_BYTES_MAX = 16 * 1024 * 1024
 _SQL = named_sql("icecore.projections", "proposals.sql")
 
 
-async def read_state(connection: Connection, proposal_id: UUID, make_room: MakeRoom | None = None) -> tuple[ProposalState, int] | None:
-    """The newest state, and the generation it was read from. `make_room` is called with its JSON before that is parsed."""
+async def read_state(
+    connection: Connection, proposal_id: UUID, reserve_memory: ReserveMemory | None = None
+) -> tuple[ProposalState, int] | None:
+    """The newest state, and the generation it was read from. `reserve_memory` is called with its JSON before that is parsed."""
     row = await (await connection.execute(_SQL["state"], {"proposal_id": proposal_id}, binary=True)).fetchone()
     if row is None:
         return None
-    if make_room is not None:
-        await make_room(row[-2])
+    if reserve_memory is not None:
+        await reserve_memory(row[-2])
     return _state(row), row[-1]
 
 
-async def find(connection: Connection, proposal_id: UUID, make_room: MakeRoom | None = None) -> ProposalState:
-    """The newest state. Raises NoSuchProposal. `make_room` as in `read_state`."""
-    found = await read_state(connection, proposal_id, make_room)
+async def find(connection: Connection, proposal_id: UUID, reserve_memory: ReserveMemory | None = None) -> ProposalState:
+    """The newest state. Raises NoSuchProposal. `reserve_memory` as in `read_state`."""
+    found = await read_state(connection, proposal_id, reserve_memory)
     if found is None:
         raise NoSuchProposal(f"Proposal does not exist: {proposal_id}")
     return found[0]

@@ -5,7 +5,7 @@ where generation = (select generation from icecore.read_models) and proposal_id 
 order by version desc limit 1
 
 -- name: versions --
--- Without their commands, as lists are: those may be large.
+-- Without their commands, which may be large.
 select p.proposal_id, p.version, p.event_id, p.warehouse_id, p.status, p.operation, p.command_key, p.hook, p.reason, p.expires_at_ms,
        convert_to(jsonb_set(convert_from(p.document, 'UTF8')::jsonb, '{command}', '{}')::text, 'UTF8'), p.generation
 from unnest(%(ids)s::uuid[], %(versions)s::bigint[]) r(id, version)
@@ -17,11 +17,11 @@ cross join lateral (
 ) p
 
 -- name: open_for --
--- The open proposal for a change, by the claim it holds.
+-- The open proposal for a change, by its claim.
 select owner from icecore.claims where kind = 'proposal' and scope = %(warehouse_id)s and key = %(command_key)s
 
 -- name: due --
--- Open proposals whose time is up.
+-- Open proposals that have expired.
 select p.proposal_id
 from icecore.claims c
 cross join lateral (
@@ -36,7 +36,7 @@ order by p.proposal_id limit %(limit)s
 select p.proposal_id, p.version, p.event_id, p.warehouse_id, p.status, p.operation, p.command_key, p.hook, p.reason, p.expires_at_ms,
        convert_to(jsonb_set(convert_from(p.document, 'UTF8')::jsonb, '{command}', '{}')::text, 'UTF8'), p.generation, p.found
 from (
-  -- Without their bytes: of a column kept apart the size is known without it.
+  -- Sizes only: Postgres knows the size of a TOASTed column without reading it.
   select p.*, count(*) over () as found, sum(octet_length(p.document)) over (order by p.proposal_id) - octet_length(p.document) as bytes_before
   from (
     select p.*
@@ -56,11 +56,11 @@ where p.bytes_before < %(bytes_max)s
 order by p.proposal_id
 
 -- name: list --
--- In the order they were opened: ids begin with their time.
+-- In the order in which they were opened, because the ids are UUIDv7.
 select p.proposal_id, p.version, p.event_id, p.warehouse_id, p.status, p.operation, p.command_key, p.hook, p.reason, p.expires_at_ms,
        convert_to(jsonb_set(convert_from(p.document, 'UTF8')::jsonb, '{command}', '{}')::text, 'UTF8'), p.generation, p.found
 from (
-  -- Without their bytes: of a column kept apart the size is known without it.
+  -- Sizes only: Postgres knows the size of a TOASTed column without reading it.
   select p.*, count(*) over () as found, sum(octet_length(p.document)) over (order by p.proposal_id) - octet_length(p.document) as bytes_before
   from (
     select p.*
@@ -83,7 +83,7 @@ where p.bytes_before < %(bytes_max)s
 order by p.proposal_id
 
 -- name: moved_on --
--- Whether one of the objects has had an event since, or a parent is gone.
+-- Whether one of the objects has a newer event, or a parent was dropped.
 select exists (
   select 1 from unnest(%(ids)s::uuid[], %(event_ids)s::uuid[]) h(id, event_id)
   where h.event_id is distinct from (

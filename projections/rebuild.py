@@ -86,7 +86,7 @@ class RebuildReport:
     def __str__(self) -> str:
         per_second = self.events / self.seconds if self.seconds else 0.0
         return (
-            f"generation {self.generation} serves: {self.events} events, {self.rows} rows, {self.seconds:.1f} s "
+            f"switched to generation {self.generation}: {self.events} events, {self.rows} rows, {self.seconds:.1f} s "
             f"({per_second:,.0f} events/s); writes waited {self.locked_seconds * 1000:.0f} ms at the switch"
         )
 
@@ -181,7 +181,7 @@ class _Attempt:
             await self._fold_upto(await _value(self._writer, "head"))
             cursor = await self._writer.execute(_SQL["switch"], {"generation": self._generation})
             if cursor.rowcount != 1:
-                raise RebuildRunningError("The generation was changed by another")
+                raise RebuildRunningError("Another process changed the generation")
         return time.monotonic() - started
 
     async def _fold_upto(self, head: int) -> None:
@@ -239,13 +239,13 @@ async def _unfinished(writer: Connection, served: int) -> list[ReadModel]:
 async def _delete_others(writer: Connection, kept: int, models: Collection[ReadModel]) -> None:
     """Deletes the rows of generations other than `kept`, some pages at a time, so that no row is read twice."""
     # The job that closes parts moves rows to other pages, so it must not run meanwhile.
-    await lock_session(writer, AdvisoryLock.SETTLE_PARTS_JOB)
+    await lock_session(writer, AdvisoryLock.CLOSE_PARTS_JOB)
     for model in models:
         pages = await _value(writer, "pages", {"table": f"icecore.{model.table}"})
         delete = model_sql(_SQL["delete"], model)
         for page in range(0, pages, _DELETE_PAGES):
             await writer.execute(delete, {"kept": kept, "first": page, "end": page + _DELETE_PAGES})
-    await unlock(writer, AdvisoryLock.SETTLE_PARTS_JOB)
+    await unlock(writer, AdvisoryLock.CLOSE_PARTS_JOB)
 
 
 async def _value(connection: Connection, block: str, parameters: dict[str, Any] | None = None) -> Any:

@@ -5,8 +5,8 @@ select generation from icecore.read_models
 update icecore.read_models set generation = %(generation)s where generation = %(generation)s - 1
 
 -- name: commit_without_waiting --
--- For the copy alone. A crash that loses it also ends this session, and every helper's, so no switch follows: the switch commits in this
--- session, after all of the copy, and waits for the disk.
+-- Only for the copy. A crash that loses copied rows also ends this session and those of the helpers, so there is no switch. The switch
+-- commits in this session after the whole copy and waits for the disk.
 set synchronous_commit = off
 
 -- name: commit_as_configured --
@@ -22,7 +22,7 @@ select pg_export_snapshot()
 set transaction snapshot %(snapshot)s
 
 -- name: boundaries --
--- The ids of the streams at these shares of the events, by a sample.
+-- The ids of the streams at these fractions of the events, estimated from a sample.
 select percentile_disc(%(shares)s::float8[]) within group (order by originator_id)
 from icecore.events tablesample system (%(percent)s::float8)
 
@@ -30,18 +30,18 @@ from icecore.events tablesample system (%(percent)s::float8)
 select coalesce(max(notification_id), 0) from icecore.events
 
 -- name: streams --
--- Every event of a part of the snapshot, stream by stream; where a stream belongs is said with its first.
+-- The events of a range of streams, stream by stream. The first event of a stream has its project and warehouse.
 select originator_id, originator_version, notification_id, event_id, topic, state,
        case when originator_version = 1 then project_id end, case when originator_version = 1 then warehouse_id end
 from icecore.events where originator_id between %(first)s and %(last)s order by originator_id, originator_version
 
 -- name: stream --
--- One stream's events up to a position.
+-- The events of one stream up to a position.
 select originator_id, originator_version, notification_id, event_id, topic, state, project_id, warehouse_id
 from icecore.events where originator_id = %(stream_id)s and notification_id <= %(upto)s order by originator_version
 
 -- name: events_after --
--- The next events in the order of the log, at most so many and, beyond the first, so many bytes.
+-- The next events in the order of the log, limited in number and, after the first, in bytes.
 select originator_id, originator_version, notification_id, event_id, topic, state, project_id, warehouse_id
 from (
   select e.*, sum(octet_length(e.state)) over (order by e.notification_id) as bytes, row_number() over (order by e.notification_id) as row
@@ -54,11 +54,11 @@ order by notification_id
 select icecore.write_rows(%(rows)s::text::jsonb, %(blobs)b::bytea[], %(generation)s, %(before)s)
 
 -- name: analyze_coarsely --
--- Enough for the first plans on the new generation: autovacuum looks closer when the old one has gone.
+-- A small sample is enough for the first plans on the new generation. Autovacuum analyzes the tables after the old generation is deleted.
 set default_statistics_target = 10
 
 -- name: analyze --
--- What rows are found by; bodies and heads take most of the time and say nothing. Where autovacuum is at work just now, it looks itself.
+-- Only the columns of keys. Bodies and heads would take most of the time and are in no condition. Tables that autovacuum is processing are skipped.
 analyze (skip_locked) icecore.names, icecore.warehouses, icecore.namespaces, icecore.part_tombstones,
   icecore.tables (generation, table_id, version, position, status),
   icecore.table_parts (generation, table_id, kind, ordinal, valid_from, valid_to, snapshot_id),
@@ -69,7 +69,7 @@ analyze (skip_locked) icecore.names, icecore.warehouses, icecore.namespaces, ice
 copy {table} (generation, {columns}) from stdin (format binary)
 
 -- name: has_later --
--- Whether there are rows of a later generation than the one that serves: by the last entry of the primary key.
+-- Whether there are rows of a later generation than the current one, by the last entry of the primary key.
 select max(generation) > %(served)s from {table}
 
 -- name: pages --

@@ -113,14 +113,14 @@ async def copy_parts_by(helper: Helper, dsn: str, snapshot: str, generation: int
     try:
         helper.pipe.send((dsn, snapshot, generation))
         helper.pipe.send(first)
-        while (said := await _heard(helper.pipe)) is None:
+        while (received := await _received(helper.pipe)) is None:
             helper.pipe.send(next(parts, None))
     except (EOFError, OSError):
-        raise PartFailedError("A process of the rebuild ended without its rows") from None
-    return int(said)
+        raise PartFailedError("A process of the rebuild ended before it had written its rows") from None
+    return int(received)
 
 
-async def _heard(pipe: Pipe) -> Any:
+async def _received(pipe: Pipe) -> Any:
     readable = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_reader(pipe.fileno(), readable.set)
@@ -195,22 +195,22 @@ def _help(pipe: Pipe, of_others: Sequence[Pipe]) -> None:
 
 async def _copy_for(pipe: Pipe) -> None:
     """Copies the parts that the first process sends. It sends None to request the next part, and at the end the number of rows copied."""
-    heard: asyncio.Queue[Any] = asyncio.Queue()
+    received: asyncio.Queue[Any] = asyncio.Queue()
 
-    def hear() -> None:
+    def receive() -> None:
         try:
-            heard.put_nowait(pipe.recv())
+            received.put_nowait(pipe.recv())
         except (EOFError, OSError):
             # The first process has ended or closed the pipe, so this process ends at once.
             os._exit(1)
 
     async def parts() -> AsyncIterator[StreamRange]:
-        while (part := await heard.get()) is not None:
+        while (part := await received.get()) is not None:
             yield part
             pipe.send(None)
 
-    asyncio.get_running_loop().add_reader(pipe.fileno(), hear)
-    dsn, snapshot, generation = await heard.get()
+    asyncio.get_running_loop().add_reader(pipe.fileno(), receive)
+    dsn, snapshot, generation = await received.get()
     async with await connect(dsn) as writer, await connect(dsn) as reader:
         # First the lock, then the snapshot, which exists only during the first process's transaction. So a rebuild that begins after
         # that transaction sees the locks of all processes that may still write.

@@ -4,7 +4,7 @@ where generation = (select generation from icecore.read_models) and table_id = %
 order by version desc limit 1
 
 -- name: added --
--- The table as of the version that brought a snapshot into it.
+-- The table as of the version that added a snapshot.
 select t.head
 from (
   select generation, table_id, min(valid_from) as version from icecore.table_parts
@@ -15,7 +15,7 @@ from (
 join icecore.tables t on t.generation = p.generation and t.table_id = p.table_id and t.version = p.version
 
 -- name: logged --
--- Entries of the snapshot log say what was the current snapshot; those that were trimmed since are still rows.
+-- The snapshot log names the snapshots that were current. Trimmed entries are still rows.
 select distinct (convert_from(body, 'UTF8')::jsonb->>'snapshot-id')::bigint from icecore.table_parts
 where generation = (select generation from icecore.read_models) and table_id = %(table_id)s and kind = %(snapshot_log)s
 

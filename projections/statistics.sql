@@ -2,7 +2,7 @@
 select application_name, notification_id from icecore.statistics_tracking order by application_name
 
 -- name: page --
--- The position, and beside it hours of a warehouse, the newest first; one row without an hour where there is none.
+-- The position and the hours of a warehouse, newest first; one row without an hour if there are none.
 select t.notification_id, s.hour, s.tables, s.views, s.namespaces, s.commits, s.updated_at
 from icecore.statistics_tracking t
 left join lateral (
@@ -17,7 +17,7 @@ order by s.hour desc
 select warehouse_id, hour, tables, views, namespaces, commits, updated_at from icecore.warehouse_statistics
 
 -- name: add --
--- To an hour of a warehouse; objects stand on from the hour before.
+-- Adds to an hour of a warehouse. The numbers of objects continue from the hour before.
 insert into icecore.warehouse_statistics as s (warehouse_id, hour, tables, views, namespaces, commits, updated_at)
 select %(warehouse_id)s, %(hour)s, coalesce(l.tables, 0) + %(tables)s, coalesce(l.views, 0) + %(views)s,
        coalesce(l.namespaces, 0) + %(namespaces)s, %(commits)s, %(updated_at)s
@@ -30,7 +30,7 @@ set tables = s.tables + %(tables)s, views = s.views + %(views)s, namespaces = s.
     commits = s.commits + %(commits)s, updated_at = %(updated_at)s
 
 -- name: set_back --
--- Also where the row is gone. First, so that whoever counts waits here and then finds that the position is another.
+-- Also inserts a missing row. It runs first, so that a concurrent projection waits here and then finds a changed position.
 insert into icecore.statistics_tracking values ('Icecore', 0) on conflict (application_name) do update set notification_id = 0
 
 -- name: remove_other_positions --

@@ -43,16 +43,16 @@ class LoadedTable:
 
 
 async def load_current(
-    connection: Connection, sought: Sequence[TableLookup], bytes_max: int = BYTES_UNBOUNDED
+    connection: Connection, lookups: Sequence[TableLookup], bytes_max: int = BYTES_UNBOUNDED
 ) -> list[LoadedTable | LargeDocument | None]:
     """The tables by these names, in order, as of one snapshot after the call; at most TABLES_LOADED_AT_ONCE_MAX.
 
     bytes_max -- limit on one table; for a larger table, only its size is returned.
     """
-    assert len(sought) <= TABLES_LOADED_AT_ONCE_MAX, "the statement reads no further"
-    given = [{"warehouse_id": one.warehouse_id, "keys": one.keys, "referenced_only": one.referenced_only} for one in sought]
-    cursor = await connection.execute(_SQL["load_current"], {"sought": orjson.dumps(given).decode(), "bytes_max": bytes_max}, binary=True)
-    loaded: list[LoadedTable | LargeDocument | None] = [None] * len(sought)
+    assert len(lookups) <= TABLES_LOADED_AT_ONCE_MAX, "the statement reads no further"
+    given = [{"warehouse_id": one.warehouse_id, "keys": one.keys, "referenced_only": one.referenced_only} for one in lookups]
+    cursor = await connection.execute(_SQL["load_current"], {"lookups": orjson.dumps(given).decode(), "bytes_max": bytes_max}, binary=True)
+    loaded: list[LoadedTable | LargeDocument | None] = [None] * len(lookups)
     for number, size, *row in await cursor.fetchall():
         loaded[number - 1] = LargeDocument(size) if size > bytes_max else _loaded(*row)
     return loaded

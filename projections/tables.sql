@@ -1,18 +1,18 @@
 -- name: load_current --
--- The tables that names stand for: of each its number among those asked for, its head and its parts, each kind's bodies joined.
--- One parameter for all that is asked for: arrays would be planned again for every length.
+-- The tables with the given names: the index of each in the request, its head, and its parts with the bodies of each kind joined.
+-- One JSON parameter for all names, because arrays would be planned again for each length.
 with recursive path(number, keys, referenced_only, depth, id) as (
   select s.number, s.keys, s.referenced_only, 0, s.warehouse_id
   from (
-    select * from rows from (json_to_recordset(%(sought)s::json) as (warehouse_id uuid, keys text[], referenced_only boolean))
+    select * from rows from (json_to_recordset(%(lookups)s::json) as (warehouse_id uuid, keys text[], referenced_only boolean))
       with ordinality s(warehouse_id, keys, referenced_only, number)
-    -- TABLES_LOADED_AT_ONCE_MAX. The planner takes any JSON for a hundred rows, which makes it think of compiling the statement.
+    -- TABLES_LOADED_AT_ONCE_MAX. The planner assumes a hundred rows for any JSON and would then consider JIT.
     limit 16
   ) s
   union all
   select p.number, p.keys, p.referenced_only, p.depth + 1, n.object_id
   from path p
-  -- Laterally, and one row at most: no plan may read all names of a kind. The last key is the table's.
+  -- A lateral join with a limit of one row, so that no plan reads all names of a kind. The last key is the table's.
   cross join lateral (
     select n.object_id, n.to_position from icecore.names n
     where n.generation = (select generation from icecore.read_models) and n.parent_id = p.id
@@ -29,12 +29,12 @@ cross join lateral (
   order by version desc limit 1
 ) t
 cross join lateral (
-  -- Parts that are closed by a tombstone and not yet by themselves: null but for moments, and then no part is asked about.
+  -- Parts that are closed by a tombstone but not yet in their rows. Usually null, and then no part is compared with it.
   select range_agg(o.range) as ordinals
   from icecore.part_tombstones c, unnest(c.ordinals) o(range) where c.generation = t.generation and c.table_id = t.table_id
 ) closing
 left join lateral (
-  -- Of a table that is larger than was asked for, the size alone.
+  -- Only the size if the table is larger than requested.
   select case when sum(octet_length(k.body)) + octet_length(t.head) <= %(bytes_max)s::bigint then array_agg(k.kind) end as kinds,
          case when sum(octet_length(k.body)) + octet_length(t.head) <= %(bytes_max)s::bigint then array_agg(k.body) end as bodies,
          (coalesce(sum(octet_length(k.body)), 0) + octet_length(t.head))::bigint as size from (
@@ -51,7 +51,7 @@ left join lateral (
 ) p on true
 
 -- name: load_as_of --
--- A table by its id: its newest version of those up to a position, or up to a version of its stream.
+-- A table by its id: its newest version up to a position or up to a version of its stream.
 select p.size, t.table_id, t.version, t.event_id, t.metadata_location, case when p.size <= %(bytes_max)s::bigint then t.head end, p.kinds, p.bodies
 from (
   select * from icecore.tables
@@ -60,12 +60,12 @@ from (
   order by version desc limit 1
 ) t
 cross join lateral (
-  -- Parts that are closed by a tombstone and not yet by themselves: null but for moments, and then no part is asked about.
+  -- Parts that are closed by a tombstone but not yet in their rows. Usually null, and then no part is compared with it.
   select range_agg(o.range) as ordinals
   from icecore.part_tombstones c, unnest(c.ordinals) o(range) where c.generation = t.generation and c.table_id = t.table_id and c.valid_to <= t.version
 ) closing
 left join lateral (
-  -- Of a table that is larger than was asked for, the size alone.
+  -- Only the size if the table is larger than requested.
   select case when sum(octet_length(k.body)) + octet_length(t.head) <= %(bytes_max)s::bigint then array_agg(k.kind) end as kinds,
          case when sum(octet_length(k.body)) + octet_length(t.head) <= %(bytes_max)s::bigint then array_agg(k.body) end as bodies,
          (coalesce(sum(octet_length(k.body)), 0) + octet_length(t.head))::bigint as size from (
@@ -82,7 +82,7 @@ left join lateral (
 ) p on true
 
 -- name: state --
--- What the next commit is decided on: the newest head, and every open part by itself.
+-- The state for the next commit: the newest head, and each open part in its own row.
 select t.table_id, t.version, t.event_id, t.warehouse_id, t.namespace_id, t.name, t.name_key, t.status, t.metadata_location,
        t.locations, t.next_ordinal, case when p.size <= %(bytes_max)s::bigint then t.head end, p.kinds, p.ordinals, p.bodies, (select generation from icecore.read_models), p.size
 from (
@@ -91,12 +91,12 @@ from (
   order by version desc limit 1
 ) t
 cross join lateral (
-  -- Parts that are closed by a tombstone and not yet by themselves: null but for moments, and then no part is asked about.
+  -- Parts that are closed by a tombstone but not yet in their rows. Usually null, and then no part is compared with it.
   select range_agg(o.range) as ordinals
   from icecore.part_tombstones c, unnest(c.ordinals) o(range) where c.generation = t.generation and c.table_id = t.table_id
 ) closing
 left join lateral (
-  -- Of a table that is larger than was asked for, the size alone.
+  -- Only the size if the table is larger than requested.
   select case when sum(octet_length(a.body)) + octet_length(t.head) <= %(bytes_max)s::bigint then array_agg(a.kind order by a.kind, a.ordinal) end as kinds,
          case when sum(octet_length(a.body)) + octet_length(t.head) <= %(bytes_max)s::bigint then array_agg(a.ordinal order by a.kind, a.ordinal) end as ordinals,
          case when sum(octet_length(a.body)) + octet_length(t.head) <= %(bytes_max)s::bigint then array_agg(a.body order by a.kind, a.ordinal) end as bodies,
@@ -107,21 +107,21 @@ left join lateral (
 ) p on true
 
 -- name: document_bytes --
--- Of what tables hold now, together. Parts that a tombstone closes count as open until they are closed.
+-- The total size of the current tables. Parts that a tombstone closes count as open until they are closed.
 select coalesce(sum(octet_length(t.head) + coalesce(p.size, 0)), 0)::bigint
-from unnest(%(table_ids)s::uuid[]) sought(table_id)
+from unnest(%(table_ids)s::uuid[]) requested(table_id)
 cross join lateral (
   select h.generation, h.head from icecore.tables h
-  where h.generation = (select generation from icecore.read_models) and h.table_id = sought.table_id
+  where h.generation = (select generation from icecore.read_models) and h.table_id = requested.table_id
   order by h.version desc limit 1
 ) t
 cross join lateral (
   select sum(octet_length(a.body)) as size from icecore.table_parts a
-  where a.generation = t.generation and a.table_id = sought.table_id and a.valid_to is null
+  where a.generation = t.generation and a.table_id = requested.table_id and a.valid_to is null
 ) p
 
 -- name: named_metadata_files --
--- What names metadata files in a table, of one that is gone its last.
+-- The metadata file of a table and those in its metadata log; for a dropped table, those of its last version.
 select t.status = 'live', t.metadata_location, array(
   select a.body from icecore.table_parts a
   where a.generation = t.generation and a.table_id = t.table_id and a.kind = %(metadata_log)s and a.valid_to is null
@@ -132,13 +132,13 @@ from (
   order by version desc limit 1
 ) t
 cross join lateral (
-  -- Parts that are closed by a tombstone and not yet by themselves: null but for moments, and then no part is asked about.
+  -- Parts that are closed by a tombstone but not yet in their rows. Usually null, and then no part is compared with it.
   select range_agg(o.range) as ordinals
   from icecore.part_tombstones c, unnest(c.ordinals) o(range) where c.generation = t.generation and c.table_id = t.table_id
 ) closing
 
 -- name: next_purging --
--- The table whose files a client asked to go the longest ago, and are not gone.
+-- The unfinished purge that was requested first.
 select t.table_id, t.warehouse_id from icecore.tables t
 where t.generation = (select generation from icecore.read_models) and t.status = 'purging'
   and t.table_id <> all (%(without)s::uuid[]) and t.warehouse_id <> all (%(without_warehouses)s::uuid[])

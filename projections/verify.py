@@ -180,12 +180,12 @@ async def _check_streams(connection: Connection, report: VerifyReport, watch: Wa
     """Folds every stream and compares its rows and claims. Rows that remain belong to no stream."""
     async with AsyncExitStack() as opened:
         parameters = {"generation": report.generation}
-        staged = {row[0] async for batch in _rows(connection, _SQL["preloaded_parts"], parameters) for row in batch}
+        preloaded = {row[0] async for batch in _rows(connection, _SQL["preloaded_parts"], parameters) for row in batch}
         models = [(model, _Groups(_rows(connection, model_sql(_SQL["rows"], model), parameters))) for model in READ_MODELS]
         tombstones = _Groups(_rows(connection, _SQL["part_tombstones"], parameters))
-        names, places = _Groups(_rows(connection, _SQL["claims"])), _Groups(_rows(connection, _SQL["location_claims"]))
+        names, locations = _Groups(_rows(connection, _SQL["claims"])), _Groups(_rows(connection, _SQL["location_claims"]))
         streams = _Groups(_rows(connection, _SQL["streams"]))
-        for groups in (names, places, streams, tombstones, *(groups for _, groups in models)):
+        for groups in (names, locations, streams, tombstones, *(groups for _, groups in models)):
             opened.push_async_callback(groups.close)
         looked_at = report.head
         while (stream_id := await streams.next_owner()) is not None:
@@ -195,27 +195,27 @@ async def _check_streams(connection: Connection, report: VerifyReport, watch: Wa
             looked_at += len(events)
             watch(looked_at, 2 * report.head)
             expected = rows.finished()
-            if stream_id in staged:
+            if stream_id in preloaded:
                 report.add("preloaded_parts", f"table_id {stream_id}", None, None, (stream_id,))
             stray_tombstones, closing = await tombstones.take(stream_id)
             _check_rows(PART_TOMBSTONES, [], stray_tombstones, report)
             for model, groups in models:
                 strays, found = await groups.take(stream_id)
                 if model.table == "table_parts":
-                    strays = [row for row in strays if row[0] not in staged]
+                    strays = [row for row in strays if row[0] not in preloaded]
                     _check_rows(PART_TOMBSTONES, expected_tombstones(rows.parts_closed, found, closing), closing, report)
                     found = with_tombstones(found, closing)
                 _check_rows(model, [], strays, report)
                 _check_rows(model, expected[model.table], found, report)
-            await _check_claims(claims_of(folded.state), stream_id, names, places, report)
+            await _check_claims(claims_of(folded.state), stream_id, names, locations, report)
             await asyncio.sleep(0)
         for model, groups in [*models, (PART_TOMBSTONES, tombstones)]:
             async for batch in groups.rest():
-                _check_rows(model, [], [row for row in batch if model.table != "table_parts" or row[0] not in staged], report)
+                _check_rows(model, [], [row for row in batch if model.table != "table_parts" or row[0] not in preloaded], report)
         async for batch in names.rest():
             _check_claim_rows(set(), [_name_claim(row) for row in batch], "claims", report)
-        async for batch in places.rest():
-            _check_claim_rows(set(), [_place(row) for row in batch], "location_claims", report)
+        async for batch in locations.rest():
+            _check_claim_rows(set(), [_location_row(row) for row in batch], "location_claims", report)
 
 
 def _fold(events: Sequence[Row], report: VerifyReport) -> tuple[StreamFold, Rows]:
@@ -227,7 +227,7 @@ def _fold(events: Sequence[Row], report: VerifyReport) -> tuple[StreamFold, Rows
         try:
             folded.apply(rows, position, version, event_id, topic, bytes(state))
         except Exception as error:
-            report.add("events", f"position {position}", "state", f"a state of {topic} that follows the one before", repr(error))
+            report.add("events", f"position {position}", "state", f"a state of {topic} that can follow the event before", repr(error))
             break
     return folded, rows
 
@@ -251,13 +251,13 @@ def _check_rows(model: ReadModel, expected: Sequence[Row], found: Sequence[Row],
         report.add(model.table, _key(model, key), None, row, None)
 
 
-async def _check_claims(claims: frozenset[Claim], stream_id: UUID, names: "_Groups", places: "_Groups", report: VerifyReport) -> None:
+async def _check_claims(claims: frozenset[Claim], stream_id: UUID, names: "_Groups", locations: "_Groups", report: VerifyReport) -> None:
     strays, found = await names.take(stream_id)
     held = {("claims", c.kind, c.scope, c.key, c.owner) for c in claims if isinstance(c, NameClaim)}
     _check_claim_rows(held, [_name_claim(row) for row in (*strays, *found)], "claims", report)
-    strays, found = await places.take(stream_id)
+    strays, found = await locations.take(stream_id)
     lying = {("location_claims", c.key, c.owner) for c in claims if not isinstance(c, NameClaim)}
-    _check_claim_rows(lying, [_place(row) for row in (*strays, *found)], "location_claims", report)
+    _check_claim_rows(lying, [_location_row(row) for row in (*strays, *found)], "location_claims", report)
 
 
 def _name_claim(row: Row) -> Row:
@@ -265,7 +265,7 @@ def _name_claim(row: Row) -> Row:
     return ("claims", kind, scope, key, owner)
 
 
-def _place(row: Row) -> Row:
+def _location_row(row: Row) -> Row:
     owner, key = row
     return ("location_claims", key, owner)
 

@@ -1,10 +1,10 @@
 -- name: begin --
--- With the settings by which Postgres prints definitions and gives times; the database or the role may have others.
+-- Sets the format of definitions and times, because the database or the role may have other settings.
 begin isolation level repeatable read read only;
 set local quote_all_identifiers = off;
 set local search_path = pg_catalog, pg_temp;
 set local bytea_output = hex;
--- In one with summer time two moments of an hour that comes twice are compared as if they were one.
+-- In a time zone with daylight saving time, two times in a repeated hour would be equal.
 set local timezone = 'UTC'
 
 -- name: generation --
@@ -14,7 +14,7 @@ select generation from icecore.read_models
 select coalesce(max(notification_id), 0) from icecore.events
 
 -- name: chain --
--- Every event in the order of the log, as domain/recorded.py::RecordedEvent takes it.
+-- Every event in the order of the log, with the columns of domain/recorded.py::RecordedEvent.
 select originator_id, originator_version, topic, state, notification_id, event_id, command_id, recorded_at, actor, project_id,
        warehouse_id, request_id, correlation_id, causation_id, traceparent, context, hash
 from icecore.events order by notification_id
@@ -42,5 +42,5 @@ select table_id, kind, valid_to, ordinals::text
 from icecore.part_tombstones where generation = %(generation)s order by table_id, kind, valid_to
 
 -- name: preloaded_parts --
--- Tables to come: their parts may be there, their streams may not.
+-- Tables that are being registered: their parts may exist before their streams.
 select table_id from icecore.preloaded_parts where generation = %(generation)s

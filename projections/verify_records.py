@@ -44,9 +44,9 @@ def _check_key(row: Row, report: VerifyReport) -> None:
         if expected != found:
             report.add("idempotency", where, column, expected, found)
     if keys > 1:
-        report.add("idempotency", where, "command_id", "a command of this key alone", command_id)
+        report.add("idempotency", where, "command_id", "a command of this key only", command_id)
     if not 200 <= status < 500 or (has_events and status >= 400):
-        report.add("idempotency", where, "status", "of a success, for there are events" if has_events else "of an answer", status)
+        report.add("idempotency", where, "status", "from 200 to 399" if has_events else "from 200 to 499", status)
     if (object_id is None) != (version is None) or (object_id is not None and found_version is None):
         report.add("idempotency", where, "object_id, version", "a version in the log", (object_id, version))
     if own_version is not None and own_version != version:
@@ -81,7 +81,7 @@ async def check_old_metadata_files(connection: Connection, report: VerifyReport)
             if key_is_its_own and not is_metadata:
                 report.add("old_metadata_files", f"key {key}", "location", "a metadata file", location)
             elif key_is_its_own:
-                report.add("old_metadata_files", f"key {key}", "table_id", "a table that has had a place around it", location)
+                report.add("old_metadata_files", f"key {key}", "table_id", "a table that has claimed its location", location)
             else:
                 report.add("old_metadata_files", f"key {key}", "location", "the file of this key", location)
 

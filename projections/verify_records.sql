@@ -1,5 +1,5 @@
 -- name: refusals --
--- Commands without events that cannot have been recorded where they say.
+-- Commands without events whose position or time is impossible.
 select c.command_id, c.last_position, c.recorded_at, e.recorded_at, n.recorded_at
 from icecore.commands c
 left join icecore.events e on e.notification_id = c.last_position
@@ -10,9 +10,9 @@ where c.first_position is null
 order by c.command_id
 
 -- name: idempotency --
--- Keys that disagree with the command they were written with, name a version that is not in the log by then, or another than the last of
--- the command's own (the one before, where that ended the object), or are not what was recorded: the hash is that of
--- icecore.idempotency_hash, where infinity is no number. A refusal has no events but those of the proposal that it opens.
+-- Keys that differ from their command, name a version that the log did not have then, name another version than the command's last (for a
+-- drop, the one before), or have a wrong hash. The hash is that of icecore.idempotency_hash, for which infinity is not a number. A refusal
+-- has no events except those of the proposal that it opens.
 select i.project_id, i.actor, i.key, i.command_id, i.position, i.recorded_at, i.object_id, i.version, i.status,
        c.last_position, c.recorded_at, e.actor, e.project_id, o.originator_version,
        c.first_position is not null and not starts_with(e.topic, 'proposal.'), i.keys, own.version, i.expected_hash, i.hash
@@ -40,14 +40,14 @@ where c.command_id is null or c.last_position <> i.position or c.recorded_at <> 
 order by i.project_id, i.actor, i.key
 
 -- name: secrets --
--- References of warehouses to secrets that are not there, or of which nothing is left.
+-- References of warehouses to secrets that are missing or destroyed.
 select w.warehouse_id, w.version, w.secret_ref, s.destroyed_at
 from icecore.warehouses w left join icecore.secrets s on s.id = w.secret_ref and s.project_id = w.project_id
 where w.generation = %(generation)s and w.secret_ref is not null and (s.id is null or s.destroyed_at is not null)
 order by w.warehouse_id, w.version
 
 -- name: sinks --
--- Positions that sinks, skips and replays name and the log does not have, and skips of another event than stands there.
+-- Positions of sinks, skips and replays that are not in the log, and skips of another event than the one at their position.
 select * from (
   select 'sinks', 'name ' || name, 'position', position from icecore.sinks
   union all select 'sinks', 'name ' || name, 'blocked_position', blocked_position from icecore.sinks
@@ -64,8 +64,8 @@ from icecore.sink_skips k join icecore.events e on e.notification_id = k.positio
 where e.event_id <> k.event_id order by 1
 
 -- name: old_metadata_files --
--- Rows whose file is not the one of their key (compared without scheme and bucket), or no metadata file by its name, or whose key lies in
--- no place that their table has had.
+-- Rows whose file is not that of their key (compared without scheme and bucket), whose file name is not that of a metadata file, or whose
+-- key is in no location that their table has claimed.
 select x.key, x.location, p.matches, p.is_metadata
 from icecore.old_metadata_files x
 cross join lateral (select rtrim(regexp_replace(x.location, '^[a-z0-9]+:(//[^/]*)?', ''), '/') || '/') l (path)

@@ -36,7 +36,7 @@ async def check_schema(connection: Connection, report: VerifyReport, admin_roles
         report.add(catalog, key, column, None, f"{role}: {rights}")
     for role, why in await (await connection.execute(_SQL["roles"])).fetchall():
         if role in admin_roles:
-            report.notes.append(f"{role} may write all of the log: {why}")
+            report.notes.append(f"{role} may write to the whole log: {why}")
         else:
             report.add("pg_roles", role, "rights", None, why)
     for name, owner, expected in await (await connection.execute(_SQL["owners"])).fetchall():

@@ -1,5 +1,5 @@
 -- name: functions --
--- The one that was there first is compared; any other signature of the name is not from a migration.
+-- The oldest function with a name is compared. Others with the name are not from a migration.
 select p.proname || case when lag(p.oid) over (partition by p.proname order by p.oid) is null then ''
                          else '(' || pg_get_function_identity_arguments(p.oid) || ')' end,
        p.prosrc, p.prosecdef, coalesce(array_to_string(p.proconfig, ', '), ''),
@@ -8,8 +8,8 @@ select p.proname || case when lag(p.oid) over (partition by p.proname order by p
 from pg_proc p join pg_language l on l.oid = p.prolang where p.pronamespace = 'icecore'::regnamespace order by p.proname, p.oid
 
 -- name: schema --
--- All that says which rows there may be and what is read of them, except functions: catalog, name, definition as Postgres 14 and later
--- write it. Not null is a constraint of its own since Postgres 18, and stands in the columns here.
+-- All objects of the schema that affect its rows, except functions: catalog, name, definition as Postgres 14 and later print it. Since
+-- Postgres 18, not null is a constraint of its own; here it is part of the columns.
 with relation as (select c.* from pg_class c where c.relnamespace = 'icecore'::regnamespace)
 select * from (
   select 'pg_class', c.relname,
@@ -48,9 +48,9 @@ select * from (
 ) found (catalog, name, definition) order by 1, 2
 
 -- name: rights --
--- Who besides the owner may write tables or columns of them, execute functions, create what is found by their names, or will by default:
--- catalog, name, column of the catalog, role, rights. A role that serves has what migrations/serving_role.sql grants it, and it is one: where
--- the role that asks is such a role, no other is.
+-- Rights of roles other than the owner, now or by default, to write tables or columns, execute functions or create objects: catalog, name,
+-- column of the catalog, role, rights. The server role has the rights that migrations/serving_role.sql grants. There is one server role: if
+-- the current role is one, no other is.
 with append as (
   select a.grantee from pg_proc p cross join lateral aclexplode(p.proacl) a
   where p.pronamespace = 'icecore'::regnamespace and p.proname = 'append' and a.grantee not in (0, p.proowner)
@@ -90,7 +90,7 @@ from granted g
 where g.privilege in ('INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'TRIGGER', 'EXECUTE', 'CREATE')
   and not (g.grantee in (select grantee from serving) and (g.name, g.privilege) in (
     ('function append', 'EXECUTE'), ('idempotency', 'DELETE'), ('table_parts', 'INSERT'), ('table_parts valid_to', 'UPDATE'),
-    ('table_parts', 'DELETE'), ('preloaded_parts', 'INSERT'), ('preloaded_parts given_up', 'UPDATE'), ('preloaded_parts parts', 'UPDATE'),
+    ('table_parts', 'DELETE'), ('preloaded_parts', 'INSERT'), ('preloaded_parts abandoned', 'UPDATE'), ('preloaded_parts parts', 'UPDATE'),
     ('preloaded_parts', 'DELETE'), ('part_tombstones', 'DELETE'), ('old_metadata_files begun', 'UPDATE'), ('old_metadata_files', 'DELETE'),
     ('secrets', 'INSERT'), ('secrets', 'UPDATE'), ('sinks', 'INSERT'), ('sinks', 'UPDATE'), ('sink_replays', 'INSERT'),
     ('sink_replays', 'UPDATE'), ('sink_skips', 'INSERT'), ('metrics_reports', 'INSERT'), ('metrics_reports', 'DELETE'), ('warehouse_statistics', 'INSERT'),
@@ -98,8 +98,8 @@ where g.privilege in ('INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'TRIGGER', 'EXEC
 group by 1, 2, 3, 4 order by 1, 2, 4
 
 -- name: roles --
--- Roles that need no right on the schema to write all of it: members of pg_write_all_data, and with a right on the schema superusers and
--- members of the owner too.
+-- Roles that can write everything without grants on tables: members of pg_write_all_data, and of the roles with a right on the schema also
+-- superusers and members of the owner.
 select r.rolname, case when r.rolsuper then 'superuser'
                        when pg_has_role(r.oid, n.nspowner, 'member') then 'member of ' || pg_get_userbyid(n.nspowner)
                        else 'member of pg_write_all_data' end
@@ -111,7 +111,7 @@ where n.nspname = 'icecore'
 order by 1
 
 -- name: owners --
--- What does not belong to the owner of the log.
+-- Objects that do not belong to the owner of the log.
 select c.relname, pg_get_userbyid(c.relowner), pg_get_userbyid(e.relowner)
 from pg_class c, pg_class e
 where e.oid = 'icecore.events'::regclass and c.relnamespace = 'icecore'::regnamespace and c.relkind = 'r' and c.relowner <> e.relowner

@@ -44,11 +44,11 @@ class StatisticsCheck:
         rows: dict[tuple[UUID, datetime], tuple[object, ...]] = {}
         hours_in_order = sorted(self._counted, key=attrgetter("warehouse_id", "begins_at"))
         for _, hours in groupby(hours_in_order, attrgetter("warehouse_id")):
-            standing = Counts()
+            total = Counts()
             for hour in hours:
                 added, updated_at = self._counted[hour]
-                standing += added
-                values = (standing.tables, standing.views, standing.namespaces, added.commits, updated_at)
+                total += added
+                values = (total.tables, total.views, total.namespaces, added.commits, updated_at)
                 rows[hour.warehouse_id, hour.begins_at] = values
         every = await (await connection.execute(_SQL["every"], binary=True)).fetchall()
         found = {(warehouse_id, begins_at): tuple(values) for warehouse_id, begins_at, *values in every}

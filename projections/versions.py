@@ -33,9 +33,9 @@ class TabularChange(NamedTuple):
     before: TabularVersion | None
 
 
-async def read_changes(connection: Connection, noun: Literal["table", "view"], positions: Sequence[int]) -> list[TabularChange]:
+async def read_changes(connection: Connection, kind: Literal["table", "view"], positions: Sequence[int]) -> list[TabularChange]:
     """Reads the changes of events of tables, or of views. The size before is read if an event replaced the whole table."""
-    block = "tables_of_events" if noun == "table" else "views_of_events"
+    block = "tables_of_events" if kind == "table" else "views_of_events"
     cursor = await connection.execute(_SQL[block], {"positions": positions}, binary=True)
     return [
         TabularChange(row[0], TabularVersion(*row[1:5]), None if row[5] is None else TabularVersion(*row[5:9]))
@@ -44,10 +44,10 @@ async def read_changes(connection: Connection, noun: Literal["table", "view"], p
 
 
 async def read_bodies(
-    connection: Connection, noun: Literal["table", "view"], wanted: Sequence[tuple[UUID, int]]
+    connection: Connection, kind: Literal["table", "view"], wanted: Sequence[tuple[UUID, int]]
 ) -> list[tuple[int, bytes]]:
     """Reads heads of tables, or documents of views, by id and version. Each is returned with its index in `wanted`."""
-    block = "table_heads" if noun == "table" else "view_documents"
+    block = "table_heads" if kind == "table" else "view_documents"
     parameters = {"ids": [object_id for object_id, _ in wanted], "versions": [version for _, version in wanted]}
     cursor = await connection.execute(_SQL[block], parameters, binary=True)
     return [(number, body) for number, body in await cursor.fetchall()]

@@ -1,6 +1,6 @@
 -- name: tables_of_events --
--- The tables of events as each left them and as each found them: by the whole primary key, so that a table's length costs nothing.
--- Of their heads the sizes; what a head was before matters only where all of it is replaced.
+-- The tables of events before and after each event, by the whole primary key, so that the number of a table's versions does not matter.
+-- Only the sizes of heads. The head before matters only if an event replaces all of it.
 select e.notification_id, after.*, before.namespace_id, before.name, before.metadata_location,
        case when e.topic like 'table.overwritten.%%' then before.size end
 from icecore.events e
@@ -50,7 +50,7 @@ cross join lateral (
 ) v
 
 -- name: snapshots --
--- Snapshots that were in a table before the version that made them the current one: their sizes, and as many of them as `bytes_max` and one more.
+-- Snapshots that were in a table before the version that made them current: their sizes, and their bodies until these exceed `bytes_max`.
 select number - 1, size, case when before <= %(bytes_max)s::bigint then body end
 from (
   select r.number, p.body, octet_length(p.body)::bigint as size, (sum(octet_length(p.body)) over (order by r.number) - octet_length(p.body))::bigint as before
@@ -64,8 +64,8 @@ from (
 ) each
 
 -- name: removed_parts --
--- Parts by their places, those included that no longer hold; of snapshots the id alone, for there may be thousands. Of events after those
--- that removed more than `bytes_max` together, none.
+-- Parts by their ordinals, closed ones included. Of snapshots only the id, because there may be thousands. Bodies of an event are left
+-- out if the events before it removed more than `bytes_max` in all.
 select number, before <= %(bytes_max)s::bigint, id, kind, ordinal, snapshot_id, case when before <= %(bytes_max)s::bigint then body end
 from (
   select r.number, r.id, r.kind, r.ordinal, p.snapshot_id, p.body,

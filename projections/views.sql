@@ -19,11 +19,11 @@ where generation = (select generation from icecore.read_models) and view_id = %(
 order by version desc limit 1
 
 -- name: document_bytes --
--- Of what views hold now, together.
+-- The total size of the current views.
 select coalesce(sum(octet_length(newest.document)), 0)::bigint
-from unnest(%(view_ids)s::uuid[]) sought(view_id)
+from unnest(%(view_ids)s::uuid[]) requested(view_id)
 cross join lateral (
   select document from icecore.views
-  where generation = (select generation from icecore.read_models) and view_id = sought.view_id
+  where generation = (select generation from icecore.read_models) and view_id = requested.view_id
   order by version desc limit 1
 ) newest

@@ -223,7 +223,7 @@ class ReplayProgress:
 async def replay_progress(connection: Connection, replay_id: UUID) -> ReplayProgress:
     cursor = await connection.execute(_SQL["replay_progress"], {"replay_id": replay_id})
     row = await cursor.fetchone()
-    assert row is not None, "a replay that was asked for stays"
+    assert row is not None, "a requested replay is never deleted"
     return ReplayProgress(*row)
 
 

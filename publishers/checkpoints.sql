@@ -1,5 +1,5 @@
 -- name: try_lock --
--- Of the session: gone with it. The session ends if nothing is heard of it, so that a frozen leader is replaced.
+-- A lock of the session, released with it. An idle session is ended, so that a frozen leader is replaced.
 select pg_try_advisory_lock(hashtextextended(%(lock_prefix)s::text || %(name)s, 0)),
        set_config('idle_session_timeout', %(silence_ms)s, false)
 
@@ -34,7 +34,7 @@ update icecore.sinks set leader = null where name = %(name)s and epoch = %(epoch
 select event_id from icecore.events where notification_id = %(position)s
 
 -- name: operator_requests --
--- What operators asked of a sink: positions to pass over, and the replay whose turn it is.
+-- The requests of operators for a sink: positions to skip, and the next replay.
 select array(select position from icecore.sink_skips where sink = %(name)s),
        r.replay_id, r.from_position, r.to_position, r.replayed_position, r.filter
 from (select 1) one
@@ -52,7 +52,7 @@ where replay_id = %(replay_id)s and replayed_position = %(before)s
   and exists (select 1 from icecore.sinks where name = r.sink and epoch = %(epoch)s)
 
 -- name: found_again --
--- A replay of everything that was lost is done.
+-- A replay of all lost events has finished.
 update icecore.sinks s set lost_position = null
 from icecore.sink_replays r
 where s.name = %(name)s and s.epoch = %(epoch)s and r.replay_id = %(replay_id)s and r.sink = s.name and r.finished_at is not null

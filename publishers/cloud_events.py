@@ -87,9 +87,9 @@ class Encoded:
         return len(self.body) + sum(len(name) + len(value.encode()) + 4 for name, value in self.headers.items())
 
 
-def outgoing(description: EnrichedEvent, dialect: Dialect, replay: Replay | None = None) -> Outgoing:
+def outgoing(enriched: EnrichedEvent, dialect: Dialect, replay: Replay | None = None) -> Outgoing:
     """The CloudEvent of an enriched event. The same event always results in the same bytes."""
-    event = description.event
+    event = enriched.event
     stream_id, warehouse_id = _id_text(event.stream_id), _id_text(event.warehouse_id)
     event_type = TYPE_PREFIX + event.topic
     attributes: dict[str, Any] = {
@@ -97,7 +97,7 @@ def outgoing(description: EnrichedEvent, dialect: Dialect, replay: Replay | None
         "id": str(event.event_id),
         "source": "/icecore/" + warehouse_id,
         "type": event_type,
-        "subject": description.subject,
+        "subject": enriched.subject,
         "time": event.recorded_at.astimezone(UTC),
         "datacontenttype": "application/json",
         "dataschema": SCHEMA_PREFIX + event_type,
@@ -117,7 +117,7 @@ def outgoing(description: EnrichedEvent, dialect: Dialect, replay: Replay | None
     if event.traceparent:
         attributes["traceparent"] = event.traceparent
     if dialect == "lakekeeper":
-        attributes |= lakekeeper_attributes(event.topic, description)
+        attributes |= lakekeeper_attributes(event.topic, enriched)
     if replay is not None:
         attributes |= replay.attributes(event.event_id)
     return Outgoing(
@@ -127,7 +127,7 @@ def outgoing(description: EnrichedEvent, dialect: Dialect, replay: Replay | None
         stream_id,
         event.topic,
         warehouse_id,
-        CloudEvent(attributes, description.data.to_json()),
+        CloudEvent(attributes, enriched.data.to_json()),
     )
 
 

@@ -30,8 +30,8 @@ class EnrichedEvent:
     @property
     def namespace(self) -> tuple[str, ...]:
         """The levels of the object's namespace, or of the namespace itself."""
-        noun = self.event.topic.partition(".")[0]
-        return self.path[1:-1] if noun in ("table", "view", "proposal") else self.path[1:]
+        kind = self.event.topic.partition(".")[0]
+        return self.path[1:-1] if kind in ("table", "view", "proposal") else self.path[1:]
 
     @property
     def namespace_key(self) -> str:

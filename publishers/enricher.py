@@ -9,14 +9,14 @@ from uuid import UUID
 import orjson
 
 from ..database.connections import Connection
-from ..domain import events as facts
+from ..domain import events as domain_events
 from ..domain.documents import Json
 from ..domain.events import Event, decode, is_large, state_json
 from ..domain.proposal import time_text
 from ..domain.recorded import RecordedEvent
 from . import event_data as data
 from .enriched_event import EnrichedBatch, EnrichedEvent
-from .references import KnownNames, Path, ReferenceReader, References, SnapshotKey
+from .references import Path, PathCache, ReferenceReader, References, SnapshotKey
 
 _NAMES_MAX = 10_000
 _KEPT_PATH_LENGTH_MAX = 200
@@ -34,11 +34,11 @@ class EventEnricher:
 
     names_only -- types of table events, without version, that get only names and locations; their states are not read.
     current_snapshots -- whether a roll-back to an earlier snapshot includes that snapshot.
-    known_names -- a cache that is shared with other enrichers.
+    path_cache -- a cache that is shared with other enrichers.
     """
 
-    def __init__(self, *, names_only: Collection[str] = (), current_snapshots: bool = True, known_names: KnownNames | None = None) -> None:
-        self._reader = ReferenceReader(known_names)
+    def __init__(self, *, names_only: Collection[str] = (), current_snapshots: bool = True, path_cache: PathCache | None = None) -> None:
+        self._reader = ReferenceReader(path_cache)
         self._current_snapshots = current_snapshots
         self._names_only = names_only
 
@@ -51,7 +51,7 @@ class EventEnricher:
         DOCUMENTS_BYTES_MAX of documents are read, plus one. If fewer events than wanted are returned, call it again for the rest.
         """
         found = await self.enrich_decoded(connection, wanted, chosen=chosen, bytes_max=bytes_max)
-        return EnrichedBatch([description for description, _ in found.events], found.count, found.bytes_read)
+        return EnrichedBatch([enriched for enriched, _ in found.events], found.count, found.bytes_read)
 
     async def enrich_decoded(
         self, connection: Connection, wanted: Sequence[RecordedEvent], *, chosen: Chosen | None = None, bytes_max: int | None = None
@@ -63,23 +63,23 @@ class EventEnricher:
         if bytes_max is not None and (cut := _cut(found, [event for _, event in numbered])) < len(numbered):
             count, numbered = numbered[cut][0], numbered[:cut]
         await self._reader.read_documents(connection, found, [event for _, event in numbered])
-        decoded = [await self._decoded(event) for _, event in numbered]
+        decoded_events = [await self._decoded(event) for _, event in numbered]
         snapshots: list[SnapshotKey | None] = [None] * len(numbered)
         if self._current_snapshots:
-            snapshots = [_snapshot_wanted(event, fact) for (_, event), fact in zip(numbered, decoded, strict=True)]
+            snapshots = [_snapshot_wanted(event, decoded) for (_, event), decoded in zip(numbered, decoded_events, strict=True)]
         sizes = await self._reader.read_snapshots(connection, found, snapshots, bytes_max)
-        described: list[tuple[EnrichedEvent, Event | None]] = []
+        enriched: list[tuple[EnrichedEvent, Event | None]] = []
         held = read = 0
-        for (number, event), fact, size in zip(numbered, decoded, sizes, strict=True):
+        for (number, event), decoded, size in zip(numbered, decoded_events, sizes, strict=True):
             if bytes_max is not None and held > bytes_max:
                 count = number
                 break
-            description = _describe_names(event, found) if fact is None else _describe(event, fact, found)
-            described.append((description, fact))
-            held += size + sum(map(len, description.path))
+            enriched_event = _enrich_names(event, found) if decoded is None else _enrich(event, decoded, found)
+            enriched.append((enriched_event, decoded))
+            held += size + sum(map(len, enriched_event.path))
             read += size + found.documents_bytes(event.position)
-            found.let_go(event.position)
-        return EnrichedBatch(described, count, read)
+            found.drop_documents(event.position)
+        return EnrichedBatch(enriched, count, read)
 
     async def _decoded(self, event: RecordedEvent) -> Event | None:
         if event.topic.rpartition(".")[0] in self._names_only:
@@ -99,47 +99,49 @@ def _cut(found: References, events: Sequence[RecordedEvent]) -> int:
     return len(events)
 
 
-def _describe_names(event: RecordedEvent, found: References) -> EnrichedEvent:
+def _enrich_names(event: RecordedEvent, found: References) -> EnrichedEvent:
     name, path = _tabular_name(event, found, "table")
     location = found.rows[event.position].metadata_location
     return EnrichedEvent(event, path, data.TableChanged(table=name, metadata_location=location, change={}))
 
 
-def _describe(event: RecordedEvent, fact: Event, found: References) -> EnrichedEvent:
+def _enrich(event: RecordedEvent, decoded: Event, found: References) -> EnrichedEvent:
     match event.topic.partition(".")[0]:
-        case "table" | "view" as noun:
-            name, path = _tabular_name(event, found, noun)
-            described = _table(event, fact, name, found) if noun == "table" else _view(event, fact, name, found)
-            return EnrichedEvent(event, path, described)
+        case "table" | "view" as kind:
+            name, names = _tabular_name(event, found, kind)
+            content = _table(event, decoded, name, found) if kind == "table" else _view(event, decoded, name, found)
+            return EnrichedEvent(event, names, content)
         case "namespace":
-            way = found.paths[event.position]
-            return EnrichedEvent(event, way.names, _namespace(event, fact, way))
+            path = found.paths[event.position]
+            return EnrichedEvent(event, path.names, _namespace(event, decoded, path))
         case "warehouse":
-            way = found.paths[event.position]
-            return EnrichedEvent(event, way.names, _warehouse(event, fact, way))
+            path = found.paths[event.position]
+            return EnrichedEvent(event, path.names, _warehouse(event, decoded, path))
         case "proposal":
-            way = found.paths[event.position]
-            return EnrichedEvent(event, (*way.names, str(event.stream_id)), _proposal(event, way, found))
+            path = found.paths[event.position]
+            return EnrichedEvent(event, (*path.names, str(event.stream_id)), _proposal(event, path, found))
     other = found.paths.get(event.position)
     names = () if other is None else other.names
     return EnrichedEvent(event, names, data.OtherEvent(id=event.stream_id, name=list(names), change=orjson.loads(state_json(event.state))))
 
 
-def _warehouse(event: RecordedEvent, fact: Event, path: Path) -> data.WarehouseEvent:
+def _warehouse(event: RecordedEvent, decoded: Event, path: Path) -> data.WarehouseEvent:
     name = data.WarehouseName(id=event.stream_id, name=path.names[0])
-    if isinstance(fact, facts.WarehouseCreated):
-        return data.WarehouseEvent(warehouse=name, storage_type=fact.storage_profile.get("type"), exact_names=fact.exact_names)
+    if isinstance(decoded, domain_events.WarehouseCreated):
+        return data.WarehouseEvent(warehouse=name, storage_type=decoded.storage_profile.get("type"), exact_names=decoded.exact_names)
     return data.WarehouseEvent(warehouse=name)
 
 
-def _namespace(event: RecordedEvent, fact: Event, path: Path) -> data.NamespaceEvent:
+def _namespace(event: RecordedEvent, decoded: Event, path: Path) -> data.NamespaceEvent:
     name = data.NamespaceName(id=event.stream_id, name=list(path.names[1:]))
     warehouse = data.WarehouseName(id=event.warehouse_id, name=path.names[0])
-    match fact:
-        case facts.NamespaceCreated():
-            return data.NamespaceEvent(namespace=name, warehouse=warehouse, properties_set=fact.properties)
-        case facts.NamespacePropertiesChanged():
-            return data.NamespaceEvent(namespace=name, warehouse=warehouse, properties_set=fact.updates, properties_removed=fact.removals)
+    match decoded:
+        case domain_events.NamespaceCreated():
+            return data.NamespaceEvent(namespace=name, warehouse=warehouse, properties_set=decoded.properties)
+        case domain_events.NamespacePropertiesChanged():
+            return data.NamespaceEvent(
+                namespace=name, warehouse=warehouse, properties_set=decoded.updates, properties_removed=decoded.removals
+            )
     return data.NamespaceEvent(namespace=name, warehouse=warehouse)
 
 
@@ -161,12 +163,12 @@ def _proposal(event: RecordedEvent, path: Path, found: References) -> data.Propo
     )
 
 
-def _tabular_name(event: RecordedEvent, found: References, noun: str) -> tuple[data.TabularName, tuple[str, ...]]:
+def _tabular_name(event: RecordedEvent, found: References, kind: str) -> tuple[data.TabularName, tuple[str, ...]]:
     row = found.rows[event.position]
     path = found.paths[event.position]
     ordinary = sum(map(len, path.names)) + len(row.name) <= _KEPT_PATH_LENGTH_MAX
     name = (_kept_name if ordinary else _name)(
-        event.stream_id, row.document[f"{noun}-uuid"], row.name, row.namespace_id, event.warehouse_id, path.names
+        event.stream_id, row.document[f"{kind}-uuid"], row.name, row.namespace_id, event.warehouse_id, path.names
     )
     return name, (*path.names, row.name)
 
@@ -194,37 +196,39 @@ def _previous(event: RecordedEvent, found: References) -> data.PreviousName:
     return data.PreviousName(name=row.name, namespace=data.NamespaceName(id=row.namespace_id, name=list(path.names[1:])))
 
 
-def _table(event: RecordedEvent, fact: Event, name: data.TabularName, found: References) -> data.EventData:
+def _table(event: RecordedEvent, decoded: Event, name: data.TabularName, found: References) -> data.EventData:
     row = found.rows[event.position]
     location = row.metadata_location
-    match fact:
-        case facts.TableCreated() | facts.TableRegistered():
-            return _table_begun(name, location, fact.metadata)
-        case facts.TableOverwritten():
-            return _table_overwritten(event, fact, name, found)
-        case facts.TableCommitted():
-            return _table_committed(event, fact, name, found)
-        case facts.TableRenamed():
+    match decoded:
+        case domain_events.TableCreated() | domain_events.TableRegistered():
+            return _table_begun(name, location, decoded.metadata)
+        case domain_events.TableOverwritten():
+            return _table_overwritten(event, decoded, name, found)
+        case domain_events.TableCommitted():
+            return _table_committed(event, decoded, name, found)
+        case domain_events.TableRenamed():
             return data.TableRenamed(table=name, previous=_previous(event, found), metadata_location=location)
-        case facts.TableDropped():
-            return data.TableEnded(table=name, metadata_location=location, purge_requested=fact.purge_requested, gc_enabled=fact.gc_enabled)
-        case facts.TableUnregistered():
-            return data.TableEnded(table=name, metadata_location=location)
-        case facts.TablePurged():
-            return data.TableEnded(
+        case domain_events.TableDropped():
+            return data.TableRemovedEvent(
+                table=name, metadata_location=location, purge_requested=decoded.purge_requested, gc_enabled=decoded.gc_enabled
+            )
+        case domain_events.TableUnregistered():
+            return data.TableRemovedEvent(table=name, metadata_location=location)
+        case domain_events.TablePurged():
+            return data.TableRemovedEvent(
                 table=name,
                 metadata_location=location,
-                files_deleted=fact.files_deleted,
-                files_left=fact.files_left or [],
-                files_left_count=fact.files_left_count,
+                files_deleted=decoded.files_deleted,
+                files_left=decoded.files_left or [],
+                files_left_count=decoded.files_left_count,
             )
     return data.TableChanged(table=name, metadata_location=location, change=orjson.loads(state_json(event.state)))
 
 
-def _table_begun(name: data.TabularName, location: str, metadata: Json, **changed: Any) -> data.TableWritten:
+def _table_begun(name: data.TabularName, location: str, metadata: Json, **changed: Any) -> data.TableMetadataEvent:
     snapshot_id = metadata["current-snapshot-id"]
     current = next((_snapshot(each) for each in metadata["snapshots"] if each["snapshot-id"] == snapshot_id), None)
-    return data.TableWritten(
+    return data.TableMetadataEvent(
         **{"properties_set": metadata["properties"], **changed},
         table=name,
         metadata_location=location,
@@ -236,26 +240,32 @@ def _table_begun(name: data.TabularName, location: str, metadata: Json, **change
         schema_id=metadata["current-schema-id"],
         default_spec_id=metadata["default-spec-id"],
         default_sort_order_id=metadata["default-sort-order-id"],
-        refs_set=[data.RefPointer(name=ref, type=each["type"], snapshot_id=each["snapshot-id"]) for ref, each in metadata["refs"].items()],
+        refs_set=[
+            data.SnapshotReference(name=ref, type=each["type"], snapshot_id=each["snapshot-id"]) for ref, each in metadata["refs"].items()
+        ],
     )
 
 
-def _table_overwritten(event: RecordedEvent, fact: facts.TableOverwritten, name: data.TabularName, found: References) -> data.TableWritten:
+def _table_overwritten(
+    event: RecordedEvent, decoded: domain_events.TableOverwritten, name: data.TabularName, found: References
+) -> data.TableMetadataEvent:
     before = found.rows_before[event.position]
-    old, new = before.document["properties"], fact.metadata["properties"]
+    old, new = before.document["properties"], decoded.metadata["properties"]
     return _table_begun(
         name,
-        fact.metadata_location,
-        fact.metadata,
+        decoded.metadata_location,
+        decoded.metadata,
         previous_metadata_location=before.metadata_location,
         properties_set={key: value for key, value in new.items() if old.get(key) != value},
         properties_removed=[key for key in old if key not in new],
     )
 
 
-def _table_committed(event: RecordedEvent, fact: facts.TableCommitted, name: data.TabularName, found: References) -> data.TableWritten:
+def _table_committed(
+    event: RecordedEvent, decoded: domain_events.TableCommitted, name: data.TabularName, found: References
+) -> data.TableMetadataEvent:
     head = found.rows[event.position].document
-    changed, parts = fact.delta["head"]["set"], fact.delta["parts"]
+    changed, parts = decoded.delta["head"]["set"], decoded.delta["parts"]
     added = [_snapshot(each) for each in _added(parts, "snapshots")]
     current_id = _current_snapshot_id(head)
     current = None
@@ -263,9 +273,9 @@ def _table_committed(event: RecordedEvent, fact: facts.TableCommitted, name: dat
         current = next((each for each in added if each.snapshot_id == current_id), None)
         if current is None and (event.stream_id, current_id) in found.snapshots:
             current = _snapshot(found.snapshots[event.stream_id, current_id])
-    return data.TableWritten(
+    return data.TableMetadataEvent(
         table=name,
-        metadata_location=fact.metadata_location,
+        metadata_location=decoded.metadata_location,
         previous_metadata_location=found.rows_before[event.position].metadata_location,
         location=changed.get("location"),
         format_version=changed.get("format-version"),
@@ -278,45 +288,45 @@ def _table_committed(event: RecordedEvent, fact: facts.TableCommitted, name: dat
         snapshots_added=added,
         snapshots_removed=len(parts.get("snapshots", {}).get("removed", ())),
         refs_set=[
-            data.RefPointer(name=ref, type=each["type"], snapshot_id=each["snapshot-id"])
+            data.SnapshotReference(name=ref, type=each["type"], snapshot_id=each["snapshot-id"])
             for _, each, ref in parts.get("refs", {}).get("added", ())
         ],
-        properties_set=fact.delta["properties"]["set"],
-        properties_removed=fact.delta["properties"]["removed"],
-        actions=fact.actions,
+        properties_set=decoded.delta["properties"]["set"],
+        properties_removed=decoded.delta["properties"]["removed"],
+        actions=decoded.actions,
     )
 
 
-def _view(event: RecordedEvent, fact: Event, name: data.TabularName, found: References) -> data.EventData:
+def _view(event: RecordedEvent, decoded: Event, name: data.TabularName, found: References) -> data.EventData:
     row = found.rows[event.position]
     location = row.metadata_location
-    match fact:
-        case facts.ViewCreated() | facts.ViewRegistered():
-            return data.ViewWritten(
+    match decoded:
+        case domain_events.ViewCreated() | domain_events.ViewRegistered():
+            return data.ViewMetadataEvent(
                 view=name,
                 metadata_location=location,
-                location=fact.metadata["location"],
-                current_version_id=fact.metadata["current-version-id"],
-                schema_id=_view_schema_id(fact.metadata),
-                properties_set=fact.metadata.get("properties", {}),
+                location=decoded.metadata["location"],
+                current_version_id=decoded.metadata["current-version-id"],
+                schema_id=_view_schema_id(decoded.metadata),
+                properties_set=decoded.metadata.get("properties", {}),
             )
-        case facts.ViewCommitted():
-            changed = fact.delta["head"]["set"]
-            return data.ViewWritten(
+        case domain_events.ViewCommitted():
+            changed = decoded.delta["head"]["set"]
+            return data.ViewMetadataEvent(
                 view=name,
                 metadata_location=location,
                 previous_metadata_location=found.rows_before[event.position].metadata_location,
                 location=changed.get("location"),
                 current_version_id=row.document["current-version-id"],
                 schema_id=_view_schema_id(row.document) if "current-version-id" in changed else None,
-                properties_set=fact.delta["properties"]["set"],
-                properties_removed=fact.delta["properties"]["removed"],
-                actions=fact.actions,
+                properties_set=decoded.delta["properties"]["set"],
+                properties_removed=decoded.delta["properties"]["removed"],
+                actions=decoded.actions,
             )
-        case facts.ViewRenamed():
+        case domain_events.ViewRenamed():
             return data.ViewRenamed(view=name, previous=_previous(event, found), metadata_location=location)
-        case facts.ViewDropped():
-            return data.ViewEnded(view=name, metadata_location=location)
+        case domain_events.ViewDropped():
+            return data.ViewRemovedEvent(view=name, metadata_location=location)
     return data.ViewChanged(view=name, metadata_location=location, change=orjson.loads(state_json(event.state)))
 
 
@@ -326,12 +336,12 @@ def _view_schema_id(document: Json) -> int | None:
     return found
 
 
-def _snapshot_wanted(event: RecordedEvent, fact: Event | None) -> SnapshotKey | None:
+def _snapshot_wanted(event: RecordedEvent, decoded: Event | None) -> SnapshotKey | None:
     """The current snapshot, if a commit set it without adding it: a roll-back, or a fast-forward of a branch."""
-    if not isinstance(fact, facts.TableCommitted) or "current-snapshot-id" not in fact.delta["head"]["set"]:
+    if not isinstance(decoded, domain_events.TableCommitted) or "current-snapshot-id" not in decoded.delta["head"]["set"]:
         return None
-    current = _current_snapshot_id(fact.delta["head"]["set"])
-    if current is None or any(each["snapshot-id"] == current for each in _added(fact.delta["parts"], "snapshots")):
+    current = _current_snapshot_id(decoded.delta["head"]["set"])
+    if current is None or any(each["snapshot-id"] == current for each in _added(decoded.delta["parts"], "snapshots")):
         return None
     return event.stream_id, event.version, current
 
@@ -346,10 +356,10 @@ def _added(parts: Json, kind: str) -> list[Json]:
     return [value for _, value, *_ in parts.get(kind, {}).get("added", ())]
 
 
-def _snapshot(snapshot: Json) -> data.SnapshotPointer:
+def _snapshot(snapshot: Json) -> data.Snapshot:
     # The operation is a member of its own in the event.
     summary = dict(snapshot.get("summary", {}))
-    return data.SnapshotPointer(
+    return data.Snapshot(
         snapshot_id=snapshot["snapshot-id"],
         parent_snapshot_id=snapshot.get("parent-snapshot-id"),
         sequence_number=snapshot.get("sequence-number"),

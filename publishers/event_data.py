@@ -42,7 +42,7 @@ class EventData:
     __pydantic_config__ = ConfigDict(alias_generator=_spelled, use_attribute_docstrings=True)
 
     def to_json(self) -> bytes:
-        """The object as it is sent. Raises PydanticSerializationError for a member of another type than it says."""
+        """The object as it is sent. Raises PydanticSerializationError for a member of the wrong type."""
         return self._write()(self, by_alias=True, exclude_none=True, warnings="error")
 
     @classmethod
@@ -96,7 +96,7 @@ class PreviousName(EventData):
 
 
 @dataclass(slots=True, kw_only=True)
-class SnapshotPointer(EventData):
+class Snapshot(EventData):
     """A snapshot, without its manifests."""
 
     snapshot_id: int
@@ -109,7 +109,7 @@ class SnapshotPointer(EventData):
 
 
 @dataclass(slots=True, kw_only=True)
-class RefPointer(EventData):
+class SnapshotReference(EventData):
     """A branch or tag and the snapshot it names."""
 
     name: str
@@ -117,8 +117,8 @@ class RefPointer(EventData):
     snapshot_id: int
 
 
-_Snapshots = Annotated[list[SnapshotPointer], Field(json_schema_extra={"default": []})]
-_Refs = Annotated[list[RefPointer], Field(json_schema_extra={"default": []})]
+_Snapshots = Annotated[list[Snapshot], Field(json_schema_extra={"default": []})]
+_Refs = Annotated[list[SnapshotReference], Field(json_schema_extra={"default": []})]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -143,7 +143,7 @@ class NamespaceEvent(EventData):
 
 
 @dataclass(slots=True, kw_only=True)
-class TableWritten(EventData):
+class TableMetadataEvent(EventData):
     """A table with a new metadata file: it was created, registered, overwritten or committed to."""
 
     table: TabularName
@@ -187,7 +187,7 @@ class TableRenamed(EventData):
 
 
 @dataclass(slots=True, kw_only=True)
-class TableEnded(EventData):
+class TableRemovedEvent(EventData):
     """A table that was dropped, unregistered or purged."""
 
     table: TabularName
@@ -212,7 +212,7 @@ class TableChanged(EventData):
 
 
 @dataclass(slots=True, kw_only=True)
-class ViewWritten(EventData):
+class ViewMetadataEvent(EventData):
     """A view with a new metadata file: it was created, registered or committed to."""
 
     view: TabularName
@@ -238,7 +238,7 @@ class ViewRenamed(EventData):
 
 
 @dataclass(slots=True, kw_only=True)
-class ViewEnded(EventData):
+class ViewRemovedEvent(EventData):
     """A view that was dropped."""
 
     view: TabularName
@@ -299,21 +299,21 @@ class OtherEvent(EventData):
 
 
 _TYPES: dict[str, type[EventData]] = {
-    "table.created": TableWritten,
-    "table.registered": TableWritten,
-    "table.overwritten": TableWritten,
-    "table.committed": TableWritten,
+    "table.created": TableMetadataEvent,
+    "table.registered": TableMetadataEvent,
+    "table.overwritten": TableMetadataEvent,
+    "table.committed": TableMetadataEvent,
     "table.renamed": TableRenamed,
-    "table.dropped": TableEnded,
-    "table.unregistered": TableEnded,
-    "table.purged": TableEnded,
-    "view.created": ViewWritten,
-    "view.registered": ViewWritten,
-    "view.committed": ViewWritten,
+    "table.dropped": TableRemovedEvent,
+    "table.unregistered": TableRemovedEvent,
+    "table.purged": TableRemovedEvent,
+    "view.created": ViewMetadataEvent,
+    "view.registered": ViewMetadataEvent,
+    "view.committed": ViewMetadataEvent,
     "view.renamed": ViewRenamed,
-    "view.dropped": ViewEnded,
+    "view.dropped": ViewRemovedEvent,
 }
-_OTHER_OF_NOUN: dict[str, type[EventData]] = {
+_OTHER_OF_KIND: dict[str, type[EventData]] = {
     "warehouse": WarehouseEvent,
     "namespace": NamespaceEvent,
     "table": TableChanged,
@@ -324,5 +324,5 @@ _OTHER_OF_NOUN: dict[str, type[EventData]] = {
 
 def data_type(topic: str) -> type[EventData]:
     """The type of the data for a topic of the log (`table.committed.v1`)."""
-    noun, _, rest = topic.partition(".")
-    return _TYPES.get(f"{noun}.{rest.rpartition('.')[0]}") or _OTHER_OF_NOUN.get(noun, OtherEvent)
+    kind, _, rest = topic.partition(".")
+    return _TYPES.get(f"{kind}.{rest.rpartition('.')[0]}") or _OTHER_OF_KIND.get(kind, OtherEvent)

@@ -38,10 +38,10 @@ class EventFilter:
         """Whether the event may match, before its names are read."""
         return not self.types or event.topic in self._topics
 
-    def matches(self, description: EnrichedEvent) -> bool:
+    def matches(self, enriched: EnrichedEvent) -> bool:
         """Whether an event that may match does match."""
-        warehouse_name = description.path[0] if description.path else ""
-        return self.scope.matches(description.event.warehouse_id, warehouse_name, lambda: (description.namespace_key,))
+        warehouse_name = enriched.path[0] if enriched.path else ""
+        return self.scope.matches(enriched.event.warehouse_id, warehouse_name, lambda: (enriched.namespace_key,))
 
     def matches_path(self, event: RecordedEvent, path: Path | None) -> bool:
         """As `matches`, for an event that is not enriched yet, by the path to its namespace or warehouse."""

@@ -26,7 +26,12 @@ def _schema(topic: str) -> dict[str, Any]:
     made = data_type(topic).adapter().json_schema(by_alias=True, mode="serialization")
     # Members may be added later, which must not break a consumer's validation.
     _open(made)
-    return {"$schema": _DIALECT, "$id": f"{SCHEMA_PREFIX}{TYPE_PREFIX}{topic}", **made}
+    return {"$schema": _DIALECT, "$id": f"{SCHEMA_PREFIX}{TYPE_PREFIX}{topic}", **made, "title": _title(topic)}
+
+
+def _title(topic: str) -> str:
+    """`NamespacePropertiesChanged` for `namespace.properties-changed.v1`."""
+    return topic.rpartition(".")[0].replace(".", "-").title().replace("-", "")
 
 
 def _open(node: Any) -> None:

@@ -11,7 +11,7 @@ from uuid import UUID
 import orjson
 
 from ..database.connections import Connection
-from ..domain import events as facts
+from ..domain import events as domain_events
 from ..domain.byte_pieces import exact
 from ..domain.documents import Delta, Json, part_from_body
 from ..domain.errors import BadRequest
@@ -31,7 +31,7 @@ from .iceberg_updates import (
     updates_of_table,
     updates_of_view,
 )
-from .references import KnownNames, Path
+from .references import Path, PathCache
 
 OBJECT_TYPES = ("namespace", "table", "view")
 OWN_PREFIX = "x-icecore-"
@@ -108,8 +108,8 @@ class IcebergFilter:
         """Whether the event may match, before its names are read."""
         if self.operation_types and operation_type(event.topic) not in self.operation_types:
             return False
-        noun = event.topic.partition(".")[0]
-        return not self.object_types or noun in self.object_types
+        kind = event.topic.partition(".")[0]
+        return not self.object_types or kind in self.object_types
 
     def matches_path(self, event: RecordedEvent, path: Path | None) -> bool:
         """Whether the event may match before it is enriched, by the path to its namespace or warehouse."""
@@ -118,22 +118,22 @@ class IcebergFilter:
         levels = tuple(name_key(level, exact=True) for level in path.names[1:]) if self.exact_names else path.keys[1:]
         return any(levels[: len(name)] == name[: len(levels)] for name in self.names)
 
-    def matches(self, description: EnrichedEvent) -> bool:
+    def matches(self, enriched: EnrichedEvent) -> bool:
         """Whether an event that may match does match."""
-        if self.uuids and _uuid(description.data) not in self.uuids:
+        if self.uuids and _uuid(enriched.data) not in self.uuids:
             return False
         if not self.names:
             return True
-        paths = [tuple(name_key(level, exact=self.exact_names) for level in path) for path in _paths(description)]
+        paths = [tuple(name_key(level, exact=self.exact_names) for level in path) for path in _paths(enriched)]
         return any(path[: len(name)] == name for path in paths for name in self.names)
 
 
 class IcebergEvents:
     """Renders events in the form of the proposal."""
 
-    def __init__(self, chosen: IcebergFilter, known_names: KnownNames | None = None) -> None:
+    def __init__(self, chosen: IcebergFilter, path_cache: PathCache | None = None) -> None:
         self._chosen = chosen
-        self._enricher = EventEnricher(names_only=_WITHOUT_CHANGE, current_snapshots=False, known_names=known_names)
+        self._enricher = EventEnricher(names_only=_WITHOUT_CHANGE, current_snapshots=False, path_cache=path_cache)
 
     async def enrich(
         self, connection: Connection, wanted: Sequence[RecordedEvent], *, bytes_max: int | None
@@ -143,16 +143,16 @@ class IcebergEvents:
         bytes_max -- limit on the data besides their states, as in `EventEnricher.enrich`, and on the parts that they removed.
         """
         numbers = [number for number, event in enumerate(wanted) if self._chosen.may_match(event)]
-        asked = [wanted[number] for number in numbers]
-        described = await self._enricher.enrich_decoded(connection, asked, chosen=self._chosen.matches_path, bytes_max=bytes_max)
-        told = [(each, fact) for each, fact in described.events if self._chosen.matches(each)]
-        removed = await _removed_parts(connection, told, bytes_max)
-        done = described.count if removed.count == len(told) else asked.index(told[removed.count][0].event)
-        told = told[: removed.count]
-        counts = await event_counts(connection, {each.event.command_id for each, _ in told})
-        events = [_event(each, fact, counts[each.event.command_id], removed.parts) for each, fact in told]
-        count = len(wanted) if done == len(asked) else numbers[done]
-        return EnrichedBatch(events, count, described.bytes_read + removed.bytes_read)
+        possible = [wanted[number] for number in numbers]
+        enriched = await self._enricher.enrich_decoded(connection, possible, chosen=self._chosen.matches_path, bytes_max=bytes_max)
+        matching = [(each, decoded) for each, decoded in enriched.events if self._chosen.matches(each)]
+        removed = await _removed_parts(connection, matching, bytes_max)
+        done = enriched.count if removed.count == len(matching) else possible.index(matching[removed.count][0].event)
+        matching = matching[: removed.count]
+        counts = await event_counts(connection, {each.event.command_id for each, _ in matching})
+        events = [_event(each, decoded, counts[each.event.command_id], removed.parts) for each, decoded in matching]
+        count = len(wanted) if done == len(possible) else numbers[done]
+        return EnrichedBatch(events, count, enriched.bytes_read + removed.bytes_read)
 
 
 def operation_type(topic: str) -> str:
@@ -164,8 +164,8 @@ def operation_type(topic: str) -> str:
 Removed = Mapping[tuple[UUID, str, int], Json]
 
 
-def _event(description: EnrichedEvent, fact: Event | None, count: int, removed: Removed) -> IcebergEvent:
-    event = description.event
+def _event(enriched: EnrichedEvent, decoded: Event | None, count: int, removed: Removed) -> IcebergEvent:
+    event = enriched.event
     kind = operation_type(event.topic)
     body = {
         "event-id": str(event.event_id),
@@ -173,61 +173,61 @@ def _event(description: EnrichedEvent, fact: Event | None, count: int, removed: 
         "request-event-count": count,
         "timestamp-ms": int(event.recorded_at.timestamp() * 1000),
         "actor": {"id": event.actor},
-        "operation": {"operation-type": kind, **_operation(description, fact, removed)},
+        "operation": {"operation-type": kind, **_operation(enriched, decoded, removed)},
     }
     return IcebergEvent(event.position, kind, exact(orjson.dumps(body)))
 
 
-def _operation(description: EnrichedEvent, fact: Event | None, removed: Removed) -> Json:
+def _operation(enriched: EnrichedEvent, decoded: Event | None, removed: Removed) -> Json:
     """The members of an operation besides its type."""
-    told = description.data
-    match told:
+    event_data = enriched.data
+    match event_data:
         case data.TableRenamed(table=name) | data.ViewRenamed(view=name):
-            members: Json = {"source": _identifier(told.previous), "destination": _identifier(name)}
+            members: Json = {"source": _identifier(event_data.previous), "destination": _identifier(name)}
         case data.NamespaceEvent():
-            members = {"namespace": told.namespace.name}
+            members = {"namespace": event_data.namespace.name}
         case _:
-            named = _tabular(told)
+            named = _tabular(event_data)
             members = {} if named is None else {"identifier": _identifier(named)}
-    uuid = _uuid(told)
+    uuid = _uuid(event_data)
     if uuid is not None:
-        members["table-uuid" if _noun(description) == "table" else "view-uuid"] = uuid
-    return members | _change(description.event, fact, removed)
+        members["table-uuid" if _kind(enriched) == "table" else "view-uuid"] = uuid
+    return members | _change(enriched.event, decoded, removed)
 
 
-def _change(event: RecordedEvent, fact: Event | None, removed: Removed) -> Json:
-    match fact:
-        case facts.TableCreated():
-            return {"updates": updates_of_new_table(fact.metadata)}
-        case facts.TableCommitted():
+def _change(event: RecordedEvent, decoded: Event | None, removed: Removed) -> Json:
+    match decoded:
+        case domain_events.TableCreated():
+            return {"updates": updates_of_new_table(decoded.metadata)}
+        case domain_events.TableCommitted():
             mine = {(kind, ordinal): value for (table, kind, ordinal), value in removed.items() if table == event.stream_id}
-            return {"updates": updates_of_table(Delta.from_json(fact.delta), mine)}
-        case facts.TableDropped():
-            return {"purge": fact.purge_requested and fact.gc_enabled is not False}
-        case facts.TableUnregistered():
+            return {"updates": updates_of_table(Delta.from_json(decoded.delta), mine)}
+        case domain_events.TableDropped():
+            return {"purge": decoded.purge_requested and decoded.gc_enabled is not False}
+        case domain_events.TableUnregistered():
             return {"purge": False}
-        case facts.ViewCreated() | facts.ViewRegistered():
-            return {"updates": updates_of_new_view(fact.metadata)}
-        case facts.ViewCommitted():
-            return {"updates": updates_of_view(Delta.from_json(fact.delta))}
-        case facts.NamespaceCreated():
-            return {"properties": fact.properties}
-        case facts.NamespacePropertiesChanged():
-            return {"updated": list(fact.updates), "removed": fact.removals}
+        case domain_events.ViewCreated() | domain_events.ViewRegistered():
+            return {"updates": updates_of_new_view(decoded.metadata)}
+        case domain_events.ViewCommitted():
+            return {"updates": updates_of_view(Delta.from_json(decoded.delta))}
+        case domain_events.NamespaceCreated():
+            return {"properties": decoded.properties}
+        case domain_events.NamespacePropertiesChanged():
+            return {"updated": list(decoded.updates), "removed": decoded.removals}
     return {}
 
 
-def _noun(description: EnrichedEvent) -> str:
-    return description.event.topic.partition(".")[0]
+def _kind(enriched: EnrichedEvent) -> str:
+    return enriched.event.topic.partition(".")[0]
 
 
-def _tabular(told: data.EventData) -> data.TabularName | None:
-    found: Any = getattr(told, "table", None) or getattr(told, "view", None)
+def _tabular(event_data: data.EventData) -> data.TabularName | None:
+    found: Any = getattr(event_data, "table", None) or getattr(event_data, "view", None)
     return found if isinstance(found, data.TabularName) else None
 
 
-def _uuid(told: data.EventData) -> str | None:
-    named = _tabular(told)
+def _uuid(event_data: data.EventData) -> str | None:
+    named = _tabular(event_data)
     return None if named is None else str(named.uuid)
 
 
@@ -235,11 +235,11 @@ def _identifier(name: data.TabularName | data.PreviousName) -> Json:
     return {"namespace": name.namespace.name, "name": name.name}
 
 
-def _paths(description: EnrichedEvent) -> list[tuple[str, ...]]:
+def _paths(enriched: EnrichedEvent) -> list[tuple[str, ...]]:
     """The path of the object below its warehouse, and its former path if the event renamed it."""
-    paths = [description.path[1:]]
-    if isinstance(description.data, data.TableRenamed | data.ViewRenamed):
-        previous = description.data.previous
+    paths = [enriched.path[1:]]
+    if isinstance(enriched.data, data.TableRenamed | data.ViewRenamed):
+        previous = enriched.data.previous
         paths.append((*previous.namespace.name, previous.name))
     return paths
 
@@ -254,21 +254,21 @@ class _RemovedParts:
 
 
 async def _removed_parts(
-    connection: Connection, told: Sequence[tuple[EnrichedEvent, Event | None]], bytes_max: int | None
+    connection: Connection, enriched: Sequence[tuple[EnrichedEvent, Event | None]], bytes_max: int | None
 ) -> _RemovedParts:
     """The parts that commits removed, of at most `bytes_max`, plus those of one commit; an event has only their ordinals."""
     wanted = [
         (number, each.event.stream_id, kind, ordinal)
-        for number, (each, fact) in enumerate(told)
-        if isinstance(fact, facts.TableCommitted)
-        for kind, change in fact.delta["parts"].items()
+        for number, (each, decoded) in enumerate(enriched)
+        if isinstance(decoded, domain_events.TableCommitted)
+        for kind, change in decoded.delta["parts"].items()
         if kind in REMOVALS_NAMED
         for ordinal in change["removed"]
     ]
     if not wanted:
-        return _RemovedParts({}, len(told), 0)
+        return _RemovedParts({}, len(enriched), 0)
     found: dict[tuple[UUID, str, int], Json] = {}
-    count, bytes_read = len(told), 0
+    count, bytes_read = len(enriched), 0
     for part in await read_removed_parts(connection, wanted, bytes_max):
         if not part.is_read:
             count = min(count, part.number)

@@ -87,7 +87,7 @@ REMOVALS_NAMED = frozenset(_IDENTIFIED_BY) - {"sort-orders"}
 
 
 class _Changed:
-    """The parts of one kind that were added and removed; a part that only changed its place is neither."""
+    """The parts of one kind that were added and removed; a part that only moved is neither."""
 
     def __init__(self, change: KindDelta, removed: Removed, kind: str, key: str) -> None:
         before = {each[key]: each for ordinal in change.removed if (each := removed.get((kind, ordinal))) is not None}

@@ -57,7 +57,7 @@ _REFUSALS = {
 class JetStream:
     """A dedicated stream on a NATS server or cluster."""
 
-    REMEMBERS: ClassVar[bool] = True
+    STORES_POSITION: ClassVar[bool] = True
     BATCH_EVENTS_MAX: ClassVar[int] = MESSAGES_IN_FLIGHT_MAX
 
     def __init__(self, name: str, settings: NatsSink, base_url: str) -> None:
@@ -69,9 +69,9 @@ class JetStream:
         self._sequence = 0
         # The acknowledgements of the batch in flight, by the expected sequence of each message.
         self._inbox = ""
-        self._answers: dict[int, Msg] = {}
-        self._answers_wanted = 0
-        self._all_answered = asyncio.Event()
+        self._responses: dict[int, Msg] = {}
+        self._responses_expected = 0
+        self._all_responded = asyncio.Event()
         self._event_bytes_max = settings.event_bytes_max
 
     async def open(self) -> SinkPosition:
@@ -82,7 +82,7 @@ class JetStream:
                 await self._client.connect(**self._connection())
                 self._stream = self._client.jetstream(timeout=self._settings.timeout_seconds)
                 self._inbox = self._client.new_inbox()
-                await self._client.subscribe(f"{self._inbox}.*", cb=self._answered)
+                await self._client.subscribe(f"{self._inbox}.*", cb=self._on_response)
                 self._event_bytes_max = min(self._settings.event_bytes_max, self._client.max_payload - _HEADERS_ROOM_BYTES)
                 return await self._tail()
         except ImportError as error:
@@ -93,9 +93,9 @@ class JetStream:
 
     async def publish(self, events: Sequence[Outgoing], live: Checkpoint | None) -> int:
         """If a message fails, those before it are stored, and those after it are refused, because they expect a missing sequence."""
-        self._answers.clear()
-        self._answers_wanted = len(events)
-        self._all_answered.clear()
+        self._responses.clear()
+        self._responses_expected = len(events)
+        self._all_responded.clear()
         unsent: Exception | None = None
         sent = 0
         # One timeout for all messages: a task and a timer for each take as long as sending it.
@@ -107,9 +107,9 @@ class JetStream:
                         sent += 1
                 except (nats.errors.Error, OSError) as error:
                     # The messages before it are still acknowledged.
-                    unsent, self._answers_wanted = error, sent
-                if len(self._answers) < self._answers_wanted:
-                    await self._all_answered.wait()
+                    unsent, self._responses_expected = error, sent
+                if len(self._responses) < self._responses_expected:
+                    await self._all_responded.wait()
         for offset, event in enumerate(events[:sent]):
             self._check(event, self._sequence + offset + 1)
         if sent < len(events):
@@ -125,19 +125,19 @@ class JetStream:
                     await self._client.close()
             self._client = None
 
-    async def _answered(self, answer: Msg) -> None:
-        self._answers[int(answer.subject.rpartition(".")[2])] = answer
-        if len(self._answers) >= self._answers_wanted:
-            self._all_answered.set()
+    async def _on_response(self, response: Msg) -> None:
+        self._responses[int(response.subject.rpartition(".")[2])] = response
+        if len(self._responses) >= self._responses_expected:
+            self._all_responded.set()
 
     def _check(self, event: Outgoing, sequence: int) -> None:
         """Raises unless the event was stored with that sequence."""
         try:
-            kept = _acknowledged(self._answers.get(sequence))
+            kept = _acknowledged(self._responses.get(sequence))
         except nats.errors.Error as error:
             raise self._failure(event, error) from error
         if kept.get("duplicate") or kept["seq"] != sequence:
-            raise SinkMovedError(f"stream {self._settings.stream} took {event.id} as {kept['seq']}: the stream has it already")
+            raise SinkMovedError(f"stream {self._settings.stream} already contains {event.id} as message {kept['seq']}")
 
     async def _send(self, event: Outgoing, last_sequence: int, last: Outgoing | None, live: Checkpoint | None) -> None:
         assert self._client is not None
@@ -221,7 +221,7 @@ class JetStream:
             "servers": list(settings.url),
             "name": f"icecore-{self._name}",
             "allow_reconnect": False,
-            "skip_subject_validation": True,  # ours are made of names that were looked at, ids and topics
+            "skip_subject_validation": True,  # The subject contains only validated names, ids and topics.
             "connect_timeout": min(CONNECT_SECONDS_MAX, settings.timeout_seconds),
             "user": settings.user,
             "password": None if settings.password is None else settings.password.get_secret_value(),
@@ -244,13 +244,13 @@ class JetStream:
         return ", ".join(filter(None, map(address_of, self._settings.url)))
 
 
-def _acknowledged(answer: Msg | None) -> dict[str, Any]:
+def _acknowledged(response: Msg | None) -> dict[str, Any]:
     """The acknowledgement of a message. Raises the client's errors: for a refusal, a subject without a stream, no response."""
-    if answer is None:
+    if response is None:
         raise nats.errors.TimeoutError
-    if answer.headers and answer.headers.get(Header.STATUS) == _NO_RESPONDERS:
+    if response.headers and response.headers.get(Header.STATUS) == _NO_RESPONDERS:
         raise nats.js.errors.NoStreamResponseError
-    said: dict[str, Any] = orjson.loads(answer.data)
+    said: dict[str, Any] = orjson.loads(response.data)
     if "error" in said:
         raise nats.js.errors.APIError.from_error(said["error"])
     return said

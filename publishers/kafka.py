@@ -50,7 +50,7 @@ _REFUSED = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_MSG, Kaf
 class Kafka:
     """A dedicated topic on a Kafka cluster, and its checkpoint topic."""
 
-    REMEMBERS: ClassVar[bool] = True
+    STORES_POSITION: ClassVar[bool] = True
     BATCH_EVENTS_MAX: ClassVar[int] = 500
 
     def __init__(self, name: str, settings: KafkaSink, base_url: str) -> None:
@@ -177,7 +177,7 @@ class Kafka:
         try:
             there = admin.list_topics(timeout=seconds).topics
         except KafkaException:
-            admin.poll(0)  # hands out what it has to complain of
+            admin.poll(0)  # Calls the error callbacks.
             raise
         missing = [
             NewTopic(self._settings.topic, self._settings.partitions, self._settings.replicas),
@@ -200,7 +200,7 @@ class Kafka:
         """The last committed record of the checkpoint topic: near its end, since the topic has one key; else further back."""
         consumer = Consumer(
             {
-                "group.id": f"icecore-{self._name}",  # asked for by the client; nothing is committed to it
+                "group.id": f"icecore-{self._name}",  # The client requires a group; nothing is committed to it.
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
                 "enable.partition.eof": True,
@@ -268,7 +268,7 @@ def _configuration(name: str, settings: KafkaSink) -> dict[str, Any]:
         "bootstrap.servers": ",".join(settings.url),
         "client.id": f"icecore-{name}",
         "socket.timeout.ms": max(1_000, int(settings.timeout_seconds * 1_000)),
-        "log_level": 2,  # its complaints come back as errors
+        "log_level": 2,  # Errors are reported by exceptions and callbacks.
         "sasl.mechanism": settings.sasl_mechanism,
         "sasl.username": settings.user,
         "sasl.password": password,
@@ -287,7 +287,7 @@ def _producer_properties(name: str, settings: KafkaSink) -> dict[str, Any]:
     return {
         "transactional.id": settings.transactional_id or f"icecore-{settings.topic}-{name}",
         "transaction.timeout.ms": max(1_000, int(settings.timeout_seconds * 1_000)),
-        "partitioner": "murmur2_random",  # the Java client's: other producers of a key agree with us
+        "partitioner": "murmur2_random",  # The partitioner of the Java client, so that other producers put a key into the same partition.
         "message.max.bytes": settings.event_bytes_max + _MESSAGE_ROOM_BYTES,
     }
 

@@ -23,17 +23,17 @@ _TYPES = {
 }
 
 
-def lakekeeper_attributes(topic: str, description: EnrichedEvent) -> dict[str, str]:
+def lakekeeper_attributes(topic: str, enriched: EnrichedEvent) -> dict[str, str]:
     """Lakekeeper's type and extension attributes; events that Lakekeeper does not have keep Icecore's type."""
-    noun = topic.partition(".")[0]
+    kind = topic.partition(".")[0]
     named = _TYPES.get(topic.rpartition(".")[0])
     attributes = {} if named is None else {"type": named}
-    if noun in ("table", "view"):
+    if kind in ("table", "view"):
         attributes |= {
-            "tabulartype": noun,
-            "tabularid": str(description.event.stream_id),
-            "warehouseid": str(description.event.warehouse_id),
-            "namespace": ".".join(description.namespace),
-            "name": description.path[-1],
+            "tabulartype": kind,
+            "tabularid": str(enriched.event.stream_id),
+            "warehouseid": str(enriched.event.warehouse_id),
+            "namespace": ".".join(enriched.namespace),
+            "name": enriched.path[-1],
         }
     return attributes

@@ -30,7 +30,7 @@ PAUSE_SECONDS_MIN = 0.1
 PAUSE_SECONDS_MAX = 5.0
 ROW_SECONDS = 1.0
 """How far the row in Postgres may lag if the sink stores its own position."""
-DESCRIBED_BYTES_MAX = 4 * 1024 * 1024
+ENRICHED_BYTES_MAX = 4 * 1024 * 1024
 """Limit on the data that the events of a batch refer to besides their own states, such as snapshots of a roll-back; plus one event."""
 
 
@@ -116,7 +116,7 @@ class Publisher:
     async def _publish_log(self, leadership: Leadership, sink: Sink, stop: asyncio.Event) -> None:
         """Publishes until `stop` is set. Raises SinkError, and any unexpected exception."""
         live = await self._begin(leadership, await sink.open())
-        progress = _Progress(leadership, sink.REMEMBERS)
+        progress = _Progress(leadership, sink.STORES_POSITION)
         enricher, replaying = EventEnricher(), _Replaying(self._dialect, self._chosen)
         following: asyncio.Task[_Batch] | None = None
         try:
@@ -287,16 +287,16 @@ async def messages_of(
     *,
     replay: Replay | None = None,
 ) -> tuple[Sequence[RecordedEvent], list[Outgoing]]:
-    """The first of `events` (all, unless they refer to more than DESCRIBED_BYTES_MAX), and messages for those that pass every filter."""
+    """The first of `events` (all, unless they refer to more than ENRICHED_BYTES_MAX), and messages for those that pass every filter."""
     wanted = [event for event in events if event.position not in skips and all(each.may_match(event) for each in filters)]
 
     def chosen(event: RecordedEvent, path: Path | None) -> bool:
         return all(each.matches_path(event, path) for each in filters)
 
-    described = await enricher.enrich(leadership.connection, wanted, chosen=chosen, bytes_max=DESCRIBED_BYTES_MAX)
-    if described.count < len(wanted):
-        events = [event for event in events if event.position < wanted[described.count].position]
-    return events, [outgoing(each, dialect, replay) for each in described.events]
+    enriched = await enricher.enrich(leadership.connection, wanted, chosen=chosen, bytes_max=ENRICHED_BYTES_MAX)
+    if enriched.count < len(wanted):
+        events = [event for event in events if event.position < wanted[enriched.count].position]
+    return events, [outgoing(each, dialect, replay) for each in enriched.events]
 
 
 async def _sleep(seconds: float, stop: asyncio.Event) -> None:

@@ -22,7 +22,7 @@ from .enricher import EventEnricher
 from .event_data import Dialect
 from .event_filter import EventFilter
 from .iceberg_events import IcebergEvents, IcebergFilter
-from .references import KnownNames
+from .references import PathCache
 from .shared_batches import SharedBatches
 
 CONNECTIONS_MAX = 4
@@ -41,7 +41,7 @@ EVENT_BYTES_MAX = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class PulledEvent:
+class RenderedEvent:
     """One event as it is sent: its type, and its JSON."""
 
     position: int
@@ -50,7 +50,7 @@ class PulledEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class PulledEvents:
+class EventBatch:
     """The events between two positions.
 
     position -- the last that was read, from which to continue. at_end -- there was no event after it. recorded_at -- of the last event
@@ -58,7 +58,7 @@ class PulledEvents:
     filter, and of what they refer to.
     """
 
-    events: Sequence[PulledEvent]
+    events: Sequence[RenderedEvent]
     position: int
     at_end: bool
     recorded_at: datetime | None
@@ -75,13 +75,13 @@ class PullMetrics:
 
 
 @dataclass(frozen=True, slots=True)
-class Rendered:
+class RenderedBatch:
     """The rendered ones of the first `count` events of a batch; the others are requested again.
 
     bytes_read -- the size of what they refer to besides their states.
     """
 
-    events: list[PulledEvent]
+    events: list[RenderedEvent]
     count: int
     bytes_read: int
 
@@ -89,7 +89,7 @@ class Rendered:
 class EventRenderer(Protocol):
     """Renders events for clients, in successive batches in the order of the log."""
 
-    async def render(self, connection: Connection, events: Sequence[RecordedEvent]) -> Rendered: ...
+    async def render(self, connection: Connection, events: Sequence[RecordedEvent]) -> RenderedBatch: ...
 
 
 class LogEventReader:
@@ -101,30 +101,30 @@ class LogEventReader:
         self._metrics = metrics
         self._batch_events_max = BATCH_EVENTS_MAX
 
-    async def batch(self, after: int, *, to: int | None = None, events_max: int = BATCH_EVENTS_MAX) -> PulledEvents:
+    async def batch(self, after: int, *, to: int | None = None, events_max: int = BATCH_EVENTS_MAX) -> EventBatch:
         """The events after a position, up to `to`; at most BATCH_EVENTS_MAX and BATCH_BYTES_MAX."""
         limit = min(events_max, BATCH_EVENTS_MAX, self._batch_events_max)
         if to is not None:
             limit = min(limit, max(to - after, 0))
         if limit == 0:
-            return PulledEvents((), after, True, None)
+            return EventBatch((), after, True, None)
         async with self._connections.connection() as connection:
             events = await read_events(connection, after, limit, bytes_max=BATCH_BYTES_MAX)
             if not events:
-                return PulledEvents((), after, True, None)
+                return EventBatch((), after, True, None)
             rendered = await self._renderer.render(connection, events)
         self._batch_events_max = _next_batch_events_max(self._batch_events_max, rendered.count, len(events))
         events = events[: rendered.count]
         self._metrics.events_published += len(rendered.events)
         bytes_read = rendered.bytes_read + sum(len(event.state) for event in events)
-        return PulledEvents(rendered.events, events[-1].position, False, events[-1].recorded_at, bytes_read)
+        return EventBatch(rendered.events, events[-1].position, False, events[-1].recorded_at, bytes_read)
 
-    async def page(self, after: int, *, to: int | None, events_max: int, make_room: Callable[[int], None]) -> PulledEvents:
+    async def page(self, after: int, *, to: int | None, events_max: int, reserve_memory: Callable[[int], None]) -> EventBatch:
         """Reads batches until there are `events_max` events or a limit of a page is reached.
 
-        make_room -- called after each batch with the bytes of all events so far; if it raises, the page ends.
+        reserve_memory -- called after each batch with the bytes of all events so far; if it raises, the page ends.
         """
-        rendered: list[PulledEvent] = []
+        rendered: list[RenderedEvent] = []
         position, bytes_published, bytes_read, recorded_at = after, 0, 0, None
         while (
             len(rendered) < events_max
@@ -134,13 +134,13 @@ class LogEventReader:
         ):
             batch = await self.batch(position, to=to, events_max=events_max - len(rendered))
             if batch.at_end:
-                return PulledEvents(rendered, position, True, recorded_at)
+                return EventBatch(rendered, position, True, recorded_at)
             rendered += batch.events
             bytes_published += sum(len(event.body) for event in batch.events)
             bytes_read += batch.bytes_read
-            make_room(bytes_published)
+            reserve_memory(bytes_published)
             position, recorded_at = batch.position, batch.recorded_at
-        return PulledEvents(rendered, position, position == to, recorded_at)
+        return EventBatch(rendered, position, position == to, recorded_at)
 
 
 def _next_batch_events_max(before: int, rendered: int, read: int) -> int:
@@ -157,38 +157,38 @@ class CloudEventReader(LogEventReader):
         self._shared = shared
         self._caught_up = False
 
-    async def batch(self, after: int, *, to: int | None = None, events_max: int = BATCH_EVENTS_MAX) -> PulledEvents:
+    async def batch(self, after: int, *, to: int | None = None, events_max: int = BATCH_EVENTS_MAX) -> EventBatch:
         if not self._caught_up:
             alone = await super().batch(after, to=to, events_max=events_max)
             self._caught_up = alone.at_end
             return alone
         shared = await self._shared.after(after)
-        events = [each.event for each in shared.descriptions if to is None or each.event.position <= to][:events_max]
+        events = [each.event for each in shared.enriched if to is None or each.event.position <= to][:events_max]
         if not events:
-            return PulledEvents((), after, True, None)
+            return EventBatch((), after, True, None)
         rendered = [
-            self._cloud_events.pulled(*shared.encoded(number, self._cloud_events.dialect))
+            self._cloud_events.rendered(*shared.encoded(number, self._cloud_events.dialect))
             for number in range(len(events))
-            if self._cloud_events.lets_through(shared.descriptions[number])
+            if self._cloud_events.matches(shared.enriched[number])
         ]
         self._metrics.events_published += len(rendered)
-        if len(shared.descriptions) >= BATCH_EVENTS_MAX:
+        if len(shared.enriched) >= BATCH_EVENTS_MAX:
             # It has fallen behind, so its next batch is of no use to others.
             self._caught_up = False
-        return PulledEvents(rendered, events[-1].position, False, events[-1].recorded_at)
+        return EventBatch(rendered, events[-1].position, False, events[-1].recorded_at)
 
 
 class LogEventSource:
     """The source of events for the clients of a serving process.
 
-    subscribers_max -- who may wait for events at one time. base_url -- stands before the address of an event that is too large.
+    subscribers_max -- how many clients may wait for events at a time. base_url -- the beginning of the URL of an event that is too large.
     """
 
     def __init__(self, dsn: str, *, subscribers_max: int, base_url: str) -> None:
         self._connections = ConnectionPool(dsn, CONNECTIONS_MAX, application_name="icecore-events")
         self._listener = LogListener(dsn)
-        self._known_names = KnownNames()
-        self._shared = SharedBatches(self._connections, self._known_names, events_max=BATCH_EVENTS_MAX, bytes_max=BATCH_BYTES_MAX)
+        self._path_cache = PathCache()
+        self._shared = SharedBatches(self._connections, self._path_cache, events_max=BATCH_EVENTS_MAX, bytes_max=BATCH_BYTES_MAX)
         self._connections.on_broken = self._forget
         self._subscribers_max = subscribers_max
         self._base_url = base_url
@@ -198,7 +198,7 @@ class LogEventSource:
     def _forget(self) -> None:
         """Clears the caches: after a broken connection, the database may have been restored."""
         self._shared.clear()
-        self._known_names.clear()
+        self._path_cache.clear()
 
     def reader(
         self, *, types: Sequence[str], warehouse_ids: Collection[UUID], namespaces: Sequence[str], dialect: Dialect
@@ -208,7 +208,7 @@ class LogEventSource:
             chosen = EventFilter.parse(tuple(types), (), tuple(namespaces))
         except FilterError as error:
             raise BadRequest(f"Invalid parameter {error.member!r}: {error.reason}") from None
-        renderer = _CloudEvents(chosen, frozenset(warehouse_ids), dialect, self._base_url, self._known_names)
+        renderer = _CloudEvents(chosen, frozenset(warehouse_ids), dialect, self._base_url, self._path_cache)
         return CloudEventReader(self._connections, renderer, self.metrics, self._shared)
 
     def iceberg_reader(
@@ -223,17 +223,17 @@ class LogEventSource:
     ) -> LogEventReader:
         """A reader of a warehouse's events in the form of Iceberg's proposal."""
         chosen = IcebergFilter.of(operation_types, object_names, object_uuids, object_types, exact_names=exact_names)
-        return LogEventReader(self._connections, _IcebergEvents(warehouse_id, chosen, self._known_names), self.metrics)
+        return LogEventReader(self._connections, _IcebergEvents(warehouse_id, chosen, self._path_cache), self.metrics)
 
-    async def whole(self, event_id: UUID, dialect: Dialect) -> bytes | None:
+    async def load_event(self, event_id: UUID, dialect: Dialect) -> bytes | None:
         """One event with its data, however large; None if the log has no event with that id."""
         async with self._connections.connection() as connection:
             event = await read_event(connection, event_id)
             if event is None:
                 return None
-            (description,) = (await EventEnricher(known_names=self._known_names).enrich(connection, [event])).events
+            (enriched,) = (await EventEnricher(path_cache=self._path_cache).enrich(connection, [event])).events
         self.metrics.events_published += 1
-        return encode_json(outgoing(description, dialect))
+        return encode_json(outgoing(enriched, dialect))
 
     async def head(self) -> int:
         """The position of the last event."""
@@ -251,18 +251,18 @@ class LogEventSource:
             return await position_at(connection, at - timedelta(microseconds=1))
 
     @contextmanager
-    def following(self) -> Iterator[None]:
+    def subscription(self) -> Iterator[None]:
         """Counts a subscriber. Raises TooManyRequests if there are too many."""
         if self.metrics.subscribers >= self._subscribers_max:
             self.metrics.subscribers_refused += 1
-            raise TooManyRequests(f"{self._subscribers_max} clients are waiting for events already")
+            raise TooManyRequests(f"{self._subscribers_max} clients are already waiting for events")
         self.metrics.subscribers += 1
         try:
             yield
         finally:
             self.metrics.subscribers -= 1
 
-    async def arrived(self, after: int, seconds: float) -> bool:
+    async def wait_for_event(self, after: int, seconds: float) -> bool:
         """Whether there is an event after a position. Waits at most `seconds`, and ends when the server stops."""
         return await self._listener.after(after, seconds)
 
@@ -280,33 +280,31 @@ class LogEventSource:
 class _CloudEvents:
     """Renders events as for sinks."""
 
-    def __init__(
-        self, chosen: EventFilter, warehouse_ids: frozenset[UUID], dialect: Dialect, base_url: str, known_names: KnownNames
-    ) -> None:
+    def __init__(self, chosen: EventFilter, warehouse_ids: frozenset[UUID], dialect: Dialect, base_url: str, path_cache: PathCache) -> None:
         self._chosen = chosen
         self._warehouse_ids = warehouse_ids
         self.dialect: Dialect = dialect
         self._base_url = base_url
-        self._enricher = EventEnricher(known_names=known_names)
+        self._enricher = EventEnricher(path_cache=path_cache)
 
-    async def render(self, connection: Connection, events: Sequence[RecordedEvent]) -> Rendered:
+    async def render(self, connection: Connection, events: Sequence[RecordedEvent]) -> RenderedBatch:
         wanted = [event for event in events if self._chosen.may_match(event) and self._of_warehouse(event)]
-        described = await self._enricher.enrich(connection, wanted, chosen=self._chosen.matches_path, bytes_max=BATCH_BYTES_MAX)
-        rendered = (outgoing(description, self.dialect) for description in described.events)
-        return Rendered(
-            [self.pulled(event, encode_json(event)) for event in rendered], _answered(events, wanted, described), described.bytes_read
+        enriched = await self._enricher.enrich(connection, wanted, chosen=self._chosen.matches_path, bytes_max=BATCH_BYTES_MAX)
+        rendered = (outgoing(each, self.dialect) for each in enriched.events)
+        return RenderedBatch(
+            [self.rendered(event, encode_json(event)) for event in rendered], _rendered_count(events, wanted, enriched), enriched.bytes_read
         )
 
-    def lets_through(self, description: EnrichedEvent) -> bool:
+    def matches(self, enriched: EnrichedEvent) -> bool:
         """Whether an event is rendered."""
-        event = description.event
-        return self._chosen.may_match(event) and self._of_warehouse(event) and self._chosen.matches(description)
+        event = enriched.event
+        return self._chosen.may_match(event) and self._of_warehouse(event) and self._chosen.matches(enriched)
 
-    def pulled(self, event: Outgoing, body: bytes) -> PulledEvent:
+    def rendered(self, event: Outgoing, body: bytes) -> RenderedEvent:
         """An event as it is sent; `body` is its JSON."""
         if len(body) > EVENT_BYTES_MAX:
             body = encode_json(event.with_reference(self._base_url))
-        return PulledEvent(event.position, event.cloud_event.get_type(), body)
+        return RenderedEvent(event.position, event.cloud_event.get_type(), body)
 
     def _of_warehouse(self, event: RecordedEvent) -> bool:
         return not self._warehouse_ids or event.warehouse_id in self._warehouse_ids
@@ -315,17 +313,17 @@ class _CloudEvents:
 class _IcebergEvents:
     """Renders the events of one warehouse in the form of Iceberg's proposal."""
 
-    def __init__(self, warehouse_id: UUID, chosen: IcebergFilter, known_names: KnownNames) -> None:
+    def __init__(self, warehouse_id: UUID, chosen: IcebergFilter, path_cache: PathCache) -> None:
         self._warehouse_id = warehouse_id
-        self._events = IcebergEvents(chosen, known_names)
+        self._events = IcebergEvents(chosen, path_cache)
 
-    async def render(self, connection: Connection, events: Sequence[RecordedEvent]) -> Rendered:
+    async def render(self, connection: Connection, events: Sequence[RecordedEvent]) -> RenderedBatch:
         wanted = [event for event in events if event.warehouse_id == self._warehouse_id]
-        described = await self._events.enrich(connection, wanted, bytes_max=BATCH_BYTES_MAX)
-        rendered = [PulledEvent(each.position, each.operation_type, each.body) for each in described.events]
-        return Rendered(rendered, _answered(events, wanted, described), described.bytes_read)
+        enriched = await self._events.enrich(connection, wanted, bytes_max=BATCH_BYTES_MAX)
+        rendered = [RenderedEvent(each.position, each.operation_type, each.body) for each in enriched.events]
+        return RenderedBatch(rendered, _rendered_count(events, wanted, enriched), enriched.bytes_read)
 
 
-def _answered(events: Sequence[RecordedEvent], wanted: Sequence[RecordedEvent], described: EnrichedBatch[Any]) -> int:
+def _rendered_count(events: Sequence[RecordedEvent], wanted: Sequence[RecordedEvent], enriched: EnrichedBatch[Any]) -> int:
     """How many of `events` are before the first of `wanted` that was not enriched; positions are dense."""
-    return len(events) if described.count == len(wanted) else wanted[described.count].position - events[0].position
+    return len(events) if enriched.count == len(wanted) else wanted[enriched.count].position - events[0].position

@@ -13,13 +13,13 @@ from cachetools import LRUCache
 
 from ..database.connections import Connection
 from ..domain.documents import Json
-from ..domain.held_bytes import held_bytes
 from ..domain.identifiers import dotted_key
+from ..domain.memory_bytes import memory_bytes
 from ..domain.proposal import ProposalState
 from ..domain.recorded import RecordedEvent
 from ..projections import names, proposals, versions
 
-_NOUNS: tuple[Literal["table", "view"], ...] = ("table", "view")
+_KINDS: tuple[Literal["table", "view"], ...] = ("table", "view")
 
 SnapshotKey = tuple[UUID, int, int]
 """A snapshot by its table, the version that made it current, and its id."""
@@ -63,7 +63,7 @@ class TabularRow:
             self._parsed = orjson.loads(self.body)
         return self._parsed
 
-    def let_go(self) -> None:
+    def drop_document(self) -> None:
         """Drops the document once its event is enriched: a parsed document takes many times its bytes."""
         self.body = self._parsed = None
 
@@ -88,15 +88,15 @@ class References:
         rows = (self.rows.get(position), self.rows_before.get(position))
         return sum(row.size or 0 for row in rows if row is not None)
 
-    def let_go(self, position: int) -> None:
+    def drop_documents(self, position: int) -> None:
         """Drops the documents of an event once it is enriched."""
         for rows in (self.rows, self.rows_before):
             if position in rows:
-                rows[position].let_go()
+                rows[position].drop_document()
 
 
 @dataclass(frozen=True, slots=True)
-class _KnownName:
+class _PathEntry:
     """A warehouse or a namespace. Its name and its parent never change."""
 
     parent_id: UUID | None
@@ -104,70 +104,70 @@ class _KnownName:
     key: str
 
 
-class KnownNames:
+class PathCache:
     """An LRU cache of warehouses and namespaces by id, which readers may share."""
 
     def __init__(self) -> None:
-        self._known: LRUCache[UUID, _KnownName] = LRUCache(NAMES_BYTES_MAX, getsizeof=_held)
+        self._cache: LRUCache[UUID, _PathEntry] = LRUCache(NAMES_BYTES_MAX, getsizeof=_entry_bytes)
 
     async def paths(self, connection: Connection, object_ids: Iterable[UUID]) -> dict[UUID, Path]:
         """The paths to these objects, by their ids."""
-        used: dict[UUID, _KnownName] = {}
+        used: dict[UUID, _PathEntry] = {}
         missing = [object_id for object_id in dict.fromkeys(object_ids) if not self._use(object_id, used)]
         if missing:
             for object_id, found in (await names.names_above(connection, missing)).items():
-                used[object_id] = self._known.get(object_id) or _KnownName(*found, dotted_key(found.name))
+                used[object_id] = self._cache.get(object_id) or _PathEntry(*found, dotted_key(found.name))
         paths = {object_id: _path(object_id, used) for object_id in dict.fromkeys(object_ids) if object_id in used}
         self._keep(used)
         return paths
 
     def clear(self) -> None:
-        self._known.clear()
+        self._cache.clear()
 
-    def _use(self, object_id: UUID | None, used: dict[UUID, _KnownName]) -> bool:
+    def _use(self, object_id: UUID | None, used: dict[UUID, _PathEntry]) -> bool:
         """Adds the path to `used` and returns True, if all of it is known."""
-        way: dict[UUID, _KnownName] = {}
+        path: dict[UUID, _PathEntry] = {}
         while object_id is not None and object_id not in used:
-            known = self._known.get(object_id)
+            known = self._cache.get(object_id)
             if known is None:
                 return False
-            way[object_id] = known
+            path[object_id] = known
             object_id = known.parent_id
-        used |= way
+        used |= path
         return True
 
-    def _keep(self, used: dict[UUID, _KnownName]) -> None:
-        self._known.update(used)
+    def _keep(self, used: dict[UUID, _PathEntry]) -> None:
+        self._cache.update(used)
 
 
-def _held(name: _KnownName) -> int:
+def _entry_bytes(name: _PathEntry) -> int:
     """The memory of an entry, with its own id, which takes as much as its parent's."""
-    return held_bytes((name.parent_id, name.parent_id, name.name, name.key, name))
+    return memory_bytes((name.parent_id, name.parent_id, name.name, name.key, name))
 
 
-def _path(object_id: UUID, known: dict[UUID, _KnownName]) -> Path:
-    way: list[_KnownName] = []
+def _path(object_id: UUID, known: dict[UUID, _PathEntry]) -> Path:
+    path: list[_PathEntry] = []
     above: UUID | None = object_id
     while above is not None:
-        way.append(known[above])
-        above = way[-1].parent_id
-    way.reverse()
-    return Path(tuple(each.name for each in way), tuple(each.key for each in way))
+        path.append(known[above])
+        above = path[-1].parent_id
+    path.reverse()
+    return Path(tuple(each.name for each in path), tuple(each.key for each in path))
 
 
 class ReferenceReader:
-    """Reads what events refer to. known_names -- a cache that is shared with other readers."""
+    """Reads what events refer to. path_cache -- a cache that is shared with other readers."""
 
-    def __init__(self, known_names: KnownNames | None = None) -> None:
-        self.known_names = known_names or KnownNames()
+    def __init__(self, path_cache: PathCache | None = None) -> None:
+        self.path_cache = path_cache or PathCache()
 
     async def read(self, connection: Connection, events: Sequence[RecordedEvent]) -> References:
         """The references of these events, without the documents of tables and views."""
         found = References()
-        for noun in _NOUNS:
-            positions = [event.position for event in events if event.topic.partition(".")[0] == noun]
+        for kind in _KINDS:
+            positions = [event.position for event in events if event.topic.partition(".")[0] == kind]
             if positions:
-                for position, after, before in await versions.read_changes(connection, noun, positions):
+                for position, after, before in await versions.read_changes(connection, kind, positions):
                     found.rows[position] = TabularRow(*after)
                     if before is not None:
                         found.rows_before[position] = TabularRow(*before)
@@ -175,36 +175,36 @@ class ReferenceReader:
         if proposed:
             found.proposals = await proposals.read_versions(connection, proposed)
         named = {event.position: _named_objects(event, found) for event in events}
-        paths = await self.known_names.paths(connection, [object_id for ids in named.values() for object_id in ids])
+        paths = await self.path_cache.paths(connection, [object_id for ids in named.values() for object_id in ids])
         for position, ids in named.items():
-            for place, object_id in zip((found.paths, found.paths_before), ids, strict=False):
+            for paths_of, object_id in zip((found.paths, found.paths_before), ids, strict=False):
                 if object_id in paths:
-                    place[position] = paths[object_id]
+                    paths_of[position] = paths[object_id]
         return found
 
     async def read_documents(self, connection: Connection, found: References, events: Sequence[RecordedEvent]) -> None:
         """Adds the documents that these events refer to."""
-        for noun in _NOUNS:
-            asked: list[tuple[UUID, int, TabularRow]] = []
+        for kind in _KINDS:
+            wanted_rows: list[tuple[UUID, int, TabularRow]] = []
             for event in events:
-                if event.topic.partition(".")[0] == noun:
-                    asked += [(event.stream_id, event.version, row) for row in _with_document(found.rows, event)]
-                    asked += [(event.stream_id, event.version - 1, row) for row in _with_document(found.rows_before, event)]
-            if asked:
-                wanted = [(object_id, version) for object_id, version, _ in asked]
-                for number, body in await versions.read_bodies(connection, noun, wanted):
-                    asked[number][2].body = body
+                if event.topic.partition(".")[0] == kind:
+                    wanted_rows += [(event.stream_id, event.version, row) for row in _with_document(found.rows, event)]
+                    wanted_rows += [(event.stream_id, event.version - 1, row) for row in _with_document(found.rows_before, event)]
+            if wanted_rows:
+                wanted = [(object_id, version) for object_id, version, _ in wanted_rows]
+                for number, body in await versions.read_bodies(connection, kind, wanted):
+                    wanted_rows[number][2].body = body
 
     async def read_snapshots(
         self, connection: Connection, found: References, wanted: Sequence[SnapshotKey | None], bytes_max: int | None
     ) -> list[int]:
         """Adds snapshots that events refer to but do not contain: up to `bytes_max`, plus one. Returns their sizes; 0 for None."""
         sizes = [0] * len(wanted)
-        asked = [(number, key) for number, key in enumerate(wanted) if key is not None]
-        if not asked:
+        wanted_rows = [(number, key) for number, key in enumerate(wanted) if key is not None]
+        if not wanted_rows:
             return sizes
-        for row, size, body in await versions.read_snapshots(connection, [key for _, key in asked], bytes_max):
-            number, (table_id, _, snapshot_id) = asked[row]
+        for row, size, body in await versions.read_snapshots(connection, [key for _, key in wanted_rows], bytes_max):
+            number, (table_id, _, snapshot_id) = wanted_rows[row]
             sizes[number] = size
             if body is not None:
                 found.snapshots[table_id, snapshot_id] = orjson.loads(body)
@@ -218,10 +218,10 @@ def _with_document(rows: dict[int, TabularRow], event: RecordedEvent) -> list[Ta
 
 def _named_objects(event: RecordedEvent, found: References) -> tuple[UUID, ...]:
     """The objects whose paths the event needs: a table's or view's namespace and its former one, a proposal's warehouse, else itself."""
-    noun = event.topic.partition(".")[0]
-    if noun == "proposal":
+    kind = event.topic.partition(".")[0]
+    if kind == "proposal":
         return (event.warehouse_id,)
-    if noun not in ("table", "view"):
+    if kind not in ("table", "view"):
         return (event.stream_id,)
     row = found.rows.get(event.position)
     if row is None:

@@ -8,7 +8,7 @@ from .sink import SinkError
 def read_secret(setting: str, path: Path) -> str:
     """The text of the file that the setting names. Raises SinkError, which names the setting."""
     try:
-        return path.read_text()
+        return path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         raise _unreadable(setting, error) from None
 
@@ -24,4 +24,5 @@ def require_file(setting: str, path: Path | None) -> None:
 
 
 def _unreadable(setting: str, error: Exception) -> SinkError:
-    return SinkError(f"the file of the setting {setting} cannot be read: {type(error).__name__}")
+    why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+    return SinkError(f"the file of the setting {setting} cannot be read: {why}")

@@ -11,7 +11,7 @@ from .cloud_events import Outgoing, encode_json, outgoing
 from .enriched_event import EnrichedEvent
 from .enricher import EventEnricher
 from .event_data import Dialect
-from .references import KnownNames
+from .references import PathCache
 
 KEPT_MAX = 4
 """Batches kept for subscribers that are a little behind the others."""
@@ -23,14 +23,14 @@ KEPT_SECONDS_MAX = 1.0
 class SharedBatch:
     """The events after one position, up to the limits; each is encoded once per dialect."""
 
-    descriptions: Sequence[EnrichedEvent]
+    enriched: Sequence[EnrichedEvent]
     _encoded: dict[tuple[Dialect, int], tuple[Outgoing, bytes]] = field(default_factory=dict)
 
     def encoded(self, number: int, dialect: Dialect) -> tuple[Outgoing, bytes]:
         """The CloudEvent of one of them, and its JSON."""
         found = self._encoded.get((dialect, number))
         if found is None:
-            event = outgoing(self.descriptions[number], dialect)
+            event = outgoing(self.enriched[number], dialect)
             found = self._encoded[dialect, number] = (event, encode_json(event))
         return found
 
@@ -38,9 +38,9 @@ class SharedBatch:
 class SharedBatches:
     """Requests for events after the same position get the same batch, or wait for it if it is being read."""
 
-    def __init__(self, connections: ConnectionPool, known_names: KnownNames, *, events_max: int, bytes_max: int) -> None:
+    def __init__(self, connections: ConnectionPool, path_cache: PathCache, *, events_max: int, bytes_max: int) -> None:
         self._connections = connections
-        self._known_names = known_names
+        self._path_cache = path_cache
         self._events_max = events_max
         self._bytes_max = bytes_max
         self._batches: OrderedDict[int, asyncio.Task[SharedBatch]] = OrderedDict()
@@ -56,7 +56,7 @@ class SharedBatches:
 
     def _finish(self, position: int, done: "asyncio.Task[SharedBatch]") -> None:
         """Drops a batch that failed or is empty, so that it is read again, and keeps the newest of the others."""
-        if done.cancelled() or done.exception() is not None or not done.result().descriptions:
+        if done.cancelled() or done.exception() is not None or not done.result().enriched:
             self._drop(position, done)
         else:
             asyncio.get_running_loop().call_later(KEPT_SECONDS_MAX, self._drop, position, done)
@@ -76,5 +76,5 @@ class SharedBatches:
             events = await read_events(connection, position, self._events_max, bytes_max=self._bytes_max)
             if not events:
                 return SharedBatch(())
-            enricher = EventEnricher(known_names=self._known_names)
+            enricher = EventEnricher(path_cache=self._path_cache)
             return SharedBatch((await enricher.enrich(connection, events, bytes_max=self._bytes_max)).events)

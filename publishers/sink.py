@@ -32,10 +32,10 @@ class SinkRefusedError(SinkError):
 
     def __init__(self, event: Outgoing, reason: str, *, among: int = 1) -> None:
         if among == 1:
-            super().__init__(f"position {event.position} ({event.topic}) is refused: {reason}")
+            super().__init__(f"position {event.position} ({event.topic}) is rejected: {reason}")
             self.position = event.position
         else:
-            super().__init__(f"one of {among} events from position {event.position} on is refused: {reason}")
+            super().__init__(f"one of {among} events from position {event.position} on is rejected: {reason}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +60,10 @@ class SinkPosition:
 class Sink(Protocol):
     """A connection to a sink, which must not be used after an error.
 
-    REMEMBERS -- it stores its position itself, so that the row in Postgres may lag. BATCH_EVENTS_MAX -- limit on a call of `publish`.
+    STORES_POSITION -- it stores its position itself, so that the row in Postgres may lag. BATCH_EVENTS_MAX -- limit on a call of `publish`.
     """
 
-    REMEMBERS: ClassVar[bool]
+    STORES_POSITION: ClassVar[bool]
     BATCH_EVENTS_MAX: ClassVar[int]
 
     async def open(self) -> SinkPosition:

@@ -47,9 +47,9 @@ class _Sink(BaseModel):
 
 
 class NatsSink(_Sink):
-    """A JetStream stream to which no one else publishes.
+    """A JetStream stream that is used by this sink only.
 
-    subject -- the prefix: events go to `<subject>.<warehouse id>.<noun>.<verb>`. create -- make the stream where there is none.
+    subject -- the prefix: events go to `<subject>.<warehouse id>.<kind>.<verb>`. create -- create the stream if it does not exist.
     """
 
     type: Literal["nats"]
@@ -77,10 +77,10 @@ class NatsSink(_Sink):
 
 
 class KafkaSink(_Sink):
-    """A Kafka topic to which no one else writes, and a compacted topic with the sink's position.
+    """A Kafka topic that is used by this sink only, and a compacted topic with the sink's position.
 
-    url -- bootstrap servers. config -- librdkafka properties (`security.protocol`, `sasl.mechanism`, …); config_file -- the same
-    as lines `name=value`. transactional_id -- must be this sink's alone in the cluster.
+    url -- bootstrap servers. config -- librdkafka properties (`security.protocol`, `sasl.mechanism`, …); config_file -- the same as lines
+    `name=value`. transactional_id -- must be unique in the cluster.
     """
 
     type: Literal["kafka"]
@@ -125,4 +125,4 @@ class StandardOutputSink(_Sink):
 SinkSettings = Annotated[NatsSink | KafkaSink | WebhookSink | StandardOutputSink, Field(discriminator="type")]
 SinkName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
 SINK_FIELDS: frozenset[str] = frozenset().union(*(sink.model_fields for sink in (NatsSink, KafkaSink, WebhookSink, StandardOutputSink)))
-"""Every name a sink's setting may have."""
+"""All settings of sinks."""

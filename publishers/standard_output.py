@@ -15,7 +15,7 @@ from .sink_settings import StandardOutputSink
 class StandardOutput:
     """The process's standard output. Its position is stored in Postgres."""
 
-    REMEMBERS: ClassVar[bool] = False
+    STORES_POSITION: ClassVar[bool] = False
     BATCH_EVENTS_MAX: ClassVar[int] = 500
 
     def __init__(self, name: str, settings: StandardOutputSink, base_url: str) -> None:

@@ -1,4 +1,4 @@
-"""Webhooks: one signed POST for each event, in order, repeated until the endpoint answers 2xx."""
+"""Webhooks: one signed POST for each event, in order, repeated until the endpoint returned 2xx."""
 
 import asyncio
 import base64
@@ -33,7 +33,7 @@ _REFUSALS = frozenset({400, 405, 406, 409, 410, 411, 413, 414, 415, 422, 431, 50
 class Webhook:
     """An HTTP endpoint. Its position is stored in Postgres, because it cannot report one."""
 
-    REMEMBERS: ClassVar[bool] = False
+    STORES_POSITION: ClassVar[bool] = False
     BATCH_EVENTS_MAX: ClassVar[int] = 20
 
     def __init__(self, name: str, settings: WebhookSink, base_url: str) -> None:
@@ -78,15 +78,15 @@ class Webhook:
         message = self._encoded(event)
         headers = {**message.headers, **signature(self._key, event.id, int(time.time()), message.body)}
         try:
-            async with self._session.post(self._settings.url, data=message.body, headers=headers, allow_redirects=False) as answer:
-                status, retry_after = answer.status, answer.headers.get("Retry-After")
+            async with self._session.post(self._settings.url, data=message.body, headers=headers, allow_redirects=False) as response:
+                status, retry_after = response.status, response.headers.get("Retry-After")
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
             # Its text may contain the URL with secrets, headers, and the endpoint's response.
-            raise SinkError(f"the endpoint does not answer: {client_error_text(error, address_of(self._settings.url))}") from None
+            raise SinkError(f"the endpoint did not respond: {client_error_text(error, address_of(self._settings.url))}") from None
         if status in _REFUSALS:
-            raise SinkRefusedError(event, f"the endpoint answers {status}")
+            raise SinkRefusedError(event, f"the endpoint returned {status}")
         if not 200 <= status < 300:
-            problem = SinkError(f"the endpoint answers {status} to position {event.position}")
+            problem = SinkError(f"the endpoint returned {status} for position {event.position}")
             problem.again_after_seconds = retry_after_seconds(retry_after, datetime.now(UTC))
             raise problem
 

@@ -17,7 +17,7 @@ Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
-class Fresh(Generic[Value]):
+class ReadResult(Generic[Value]):
     """The result of reading the read models.
 
     resource -- the object to authorize. size_bytes -- its memory in the cache. tags -- dropping one of them removes it from the cache.
@@ -36,7 +36,7 @@ class QueryExecutor:
         self.backends = backends
         self._authorizer = authorizer
         self.cache = ReadCache(cache_bytes_max)
-        self._keeps = cache_bytes_max > 0
+        self._caches = cache_bytes_max > 0
         connections = backends.connections
         self._freshness = Freshness(self.cache, partial(connections.connection, CATCH_UP_SECONDS_MAX), self._forget)
         connections.on_broken = self._forget
@@ -54,8 +54,8 @@ class QueryExecutor:
         """Raises Forbidden unless the principal may do this to all resources."""
         await self._authorizer.authorize(context, resources)
 
-    async def answer(
-        self, context: RequestContext, key: Hashable, as_of: int | None, read: Callable[[Connection], Awaitable[Fresh[Value]]]
+    async def execute(
+        self, context: RequestContext, key: Hashable, as_of: int | None, read: Callable[[Connection], Awaitable[ReadResult[Value]]]
     ) -> Value:
         """The cached result, if no event that was appended before this call changes it; else the result of `read`.
 
@@ -63,34 +63,34 @@ class QueryExecutor:
         rarely read again.
         """
 
-        async def find() -> Fresh[Value]:
+        async def find() -> ReadResult[Value]:
             async with self.backends.connection() as connection:
                 return await read(connection)
 
-        return await self.answer_found(context, key, as_of, find)
+        return await self.execute_unconnected(context, key, as_of, find)
 
-    async def answer_found(
-        self, context: RequestContext, key: Hashable, as_of: int | None, find: Callable[[], Awaitable[Fresh[Value]]]
+    async def execute_unconnected(
+        self, context: RequestContext, key: Hashable, as_of: int | None, find: Callable[[], Awaitable[ReadResult[Value]]]
     ) -> Value:
-        """As `answer`, for a query that gets its connections itself."""
+        """As `execute`, for a query that gets its connections itself."""
         found = await self._found(key, as_of, find)
         await self.authorize(context, found.resource)
         return found.value
 
-    async def _found(self, key: Hashable, as_of: int | None, find: Callable[[], Awaitable[Fresh[Value]]]) -> Fresh[Value]:
-        if as_of is not None or not self._keeps:
+    async def _found(self, key: Hashable, as_of: int | None, find: Callable[[], Awaitable[ReadResult[Value]]]) -> ReadResult[Value]:
+        if as_of is not None or not self._caches:
             return await find()
         if key in self.cache or not self._freshness.has_head:
             await self._freshness.confirm()
-            kept = self.cache.get(key)
-            if kept is not None:
-                return cast(Fresh[Value], kept)
+            cached = self.cache.get(key)
+            if cached is not None:
+                return cast(ReadResult[Value], cached)
         ticket = self.cache.begin()
         try:
-            fresh = await find()
+            result = await find()
         except BaseException:
             self.cache.give_up(ticket)
             raise
-        kept = self.cache.keep(ticket, key, fresh, fresh.size_bytes, fresh.tags)
+        cached = self.cache.keep(ticket, key, result, result.size_bytes, result.tags)
         self._freshness.follow()
-        return cast(Fresh[Value], kept)
+        return cast(ReadResult[Value], cached)

@@ -1,4 +1,4 @@
-"""Strict freshness of cached answers: requests share one read of the log, if it began after they arrived."""
+"""Strict freshness of cached responses: requests share one read of the log, if it began after they arrived."""
 
 import asyncio
 from collections.abc import Callable

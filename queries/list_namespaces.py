@@ -3,9 +3,9 @@
 from ..access.request_context import RequestContext
 from ..access.warehouse import Warehouse
 from ..domain.identifiers import NamespaceIdentifier
-from .answers import Page, PageRequest
 from .executor import QueryExecutor
 from .list_tabulars import list_below
+from .results import Page, PageRequest
 
 
 async def list_namespaces(
@@ -13,4 +13,4 @@ async def list_namespaces(
 ) -> Page[str]:
     """Their names. Raises NoSuchNamespace if the parent does not exist."""
     listed = await list_below(queries, context, warehouse, parent, page, "namespace")
-    return Page(listed.names, listed.next_key, listed.held_bytes)
+    return Page(listed.names, listed.next_key, listed.memory_bytes)

@@ -7,27 +7,27 @@ from ..database.connections import Connection
 from ..domain.identifiers import NamespaceIdentifier
 from ..projections import names, namespaces
 from ..projections.bounded_reads import LargeDocument
-from .answers import NamespaceAnswer
-from .executor import Fresh, QueryExecutor
+from .executor import QueryExecutor, ReadResult
 from .freshness import content_tag
+from .results import NamespaceResult
 
 
 async def load_namespace(
     queries: QueryExecutor, context: RequestContext, warehouse: Warehouse, namespace: NamespaceIdentifier
-) -> NamespaceAnswer:
+) -> NamespaceResult:
     """The namespace, with its levels as the client spelled them. Raises NoSuchNamespace."""
 
-    async def read(connection: Connection, bytes_max: int) -> Fresh[dict[str, str]] | LargeDocument:
+    async def read(connection: Connection, bytes_max: int) -> ReadResult[dict[str, str]] | LargeDocument:
         namespace_id = await names.find_namespace(connection, warehouse.scope, namespace)
         properties = await namespaces.read_properties(connection, namespace_id, warehouse.as_of, bytes_max)
         if isinstance(properties, LargeDocument):
             return properties
         size = sum(len(key) + len(value) for key, value in properties.items())
-        return Fresh(properties, Resource("namespace", namespace_id), size, (content_tag(namespace_id),))
+        return ReadResult(properties, Resource("namespace", namespace_id), size, (content_tag(namespace_id),))
 
     key = ("namespace", *warehouse.scope.namespace_path(namespace))
-    properties = await queries.answer_found(context, key, warehouse.as_of, lambda: queries.backends.read_within(read))
-    return NamespaceAnswer(namespace.levels, properties)
+    properties = await queries.execute_unconnected(context, key, warehouse.as_of, lambda: queries.backends.read_within(read))
+    return NamespaceResult(namespace.levels, properties)
 
 
 async def namespace_exists(queries: QueryExecutor, context: RequestContext, warehouse: Warehouse, namespace: NamespaceIdentifier) -> None:

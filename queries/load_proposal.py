@@ -10,9 +10,9 @@ from .executor import QueryExecutor
 
 
 async def load_proposal(
-    queries: QueryExecutor, context: RequestContext, proposal_id: UUID, make_room: proposals.MakeRoom | None = None
+    queries: QueryExecutor, context: RequestContext, proposal_id: UUID, reserve_memory: proposals.ReserveMemory | None = None
 ) -> ProposalState:
-    """The proposal's newest state. Raises NoSuchProposal. `make_room` is called with its JSON before that is parsed."""
+    """The proposal's newest state. Raises NoSuchProposal. `reserve_memory` is called with its JSON before that is parsed."""
     await queries.authorize(context, Resource("proposal", proposal_id))
     async with queries.backends.connection() as connection:
-        return await proposals.find(connection, proposal_id, make_room)
+        return await proposals.find(connection, proposal_id, reserve_memory)

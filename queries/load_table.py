@@ -15,13 +15,13 @@ from ..projections import names, results, tables
 from ..projections.bounded_reads import LargeDocument
 from ..projections.tables import LoadedTable, TableLookup
 from ..storage.locations import StorageLocation
-from .answers import TableAnswer
-from .executor import Fresh, QueryExecutor
+from .executor import QueryExecutor, ReadResult
 from .freshness import content_tag, name_tag
+from .results import TableResult
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _CachedTable:
     """An encoded LoadTableResult, its ETag, and the metadata file to check; None if the warehouse does not check files."""
 
     etag: str
@@ -36,7 +36,7 @@ async def load_table(
     table: TabularIdentifier,
     snapshots: str = "all",
     if_none_match: str | None = None,
-) -> TableAnswer:
+) -> TableResult:
     """A LoadTableResult; without a body if `if_none_match` is the current ETag.
 
     snapshots -- `all`, or `refs`: only those that a branch or tag refers to.
@@ -44,13 +44,13 @@ async def load_table(
     """
     referenced_only, as_of = snapshots == "refs", warehouse.as_of
     warehouse_id, keys, name_key = warehouse.scope.path(table)
-    sought = TableLookup(warehouse_id, (*keys, name_key), referenced_only)
+    lookup = TableLookup(warehouse_id, (*keys, name_key), referenced_only)
 
-    async def find() -> Fresh[_Kept]:
+    async def find() -> ReadResult[_CachedTable]:
         if as_of is None:
-            loaded = await queries.table_loads.load(sought)
+            loaded = await queries.table_loads.load(lookup)
         else:
-            loaded = await _loaded_then(queries.backends, warehouse, table, as_of, referenced_only)
+            loaded = await _load_as_of(queries.backends, warehouse, table, as_of, referenced_only)
         if loaded is None:
             raise NoSuchTable(f"Table does not exist: {table}")
         etag = results.table_etag(loaded.event_id, referenced_only=referenced_only)
@@ -58,17 +58,19 @@ async def load_table(
         metadata_file = None
         if warehouse.profile.missing_file_check:
             metadata_file = StorageLocation.parse_structure(loaded.metadata_location, what="metadata-location")
-        return Fresh(_Kept(etag, body, metadata_file), Resource("table", loaded.table_id), len(body), (content_tag(loaded.table_id),))
+        return ReadResult(
+            _CachedTable(etag, body, metadata_file), Resource("table", loaded.table_id), len(body), (content_tag(loaded.table_id),)
+        )
 
-    kept = await queries.answer_found(context, ("table", sought), as_of, find)
-    if kept.metadata_file is not None and as_of is None:
-        await _check_file(queries.backends, warehouse, kept.metadata_file)
-    if if_none_match is not None and _matches(if_none_match, kept.etag):
-        return TableAnswer(kept.etag, None)
-    return TableAnswer(kept.etag, kept.body)
+    cached = await queries.execute_unconnected(context, ("table", lookup), as_of, find)
+    if cached.metadata_file is not None and as_of is None:
+        await _check_file(queries.backends, warehouse, cached.metadata_file)
+    if if_none_match is not None and _matches(if_none_match, cached.etag):
+        return TableResult(cached.etag, None)
+    return TableResult(cached.etag, cached.body)
 
 
-async def _loaded_then(
+async def _load_as_of(
     backends: Backends, warehouse: Warehouse, table: TabularIdentifier, as_of: int, referenced_only: bool
 ) -> LoadedTable | None:
     async def read(connection: Connection, bytes_max: int) -> LoadedTable | LargeDocument | None:
@@ -81,17 +83,17 @@ async def _loaded_then(
 async def table_exists(queries: QueryExecutor, context: RequestContext, warehouse: Warehouse, table: TabularIdentifier) -> None:
     """Raises NoSuchTable if the table does not exist."""
 
-    async def read(connection: Connection) -> Fresh[UUID]:
+    async def read(connection: Connection) -> ReadResult[UUID]:
         table_id = await names.find_table(connection, warehouse.scope, table)
-        return Fresh(table_id, Resource("table", table_id), 0, (name_tag(table_id),))
+        return ReadResult(table_id, Resource("table", table_id), 0, (name_tag(table_id),))
 
-    await queries.answer(context, ("table name", *warehouse.scope.path(table)), warehouse.as_of, read)
+    await queries.execute(context, ("table name", *warehouse.scope.path(table)), warehouse.as_of, read)
 
 
 async def _check_file(backends: Backends, warehouse: Warehouse, metadata_file: StorageLocation) -> None:
     store = await backends.store(warehouse)
     if not await store.exists(metadata_file):
-        raise NotFound(f"Failed to open input stream for file: {metadata_file.spelled}")
+        raise NotFound(f"Failed to open input stream for file: {metadata_file.text}")
 
 
 def _matches(if_none_match: str, etag: str) -> bool:

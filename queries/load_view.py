@@ -10,14 +10,14 @@ from ..domain.errors import NoSuchView
 from ..domain.identifiers import TabularIdentifier
 from ..projections import names, results, views
 from ..projections.bounded_reads import LargeDocument
-from .executor import Fresh, QueryExecutor
+from .executor import QueryExecutor, ReadResult
 from .freshness import content_tag, name_tag
 
 
 async def load_view(queries: QueryExecutor, context: RequestContext, warehouse: Warehouse, view: TabularIdentifier) -> bytes:
     """A LoadViewResult. Raises NoSuchView."""
 
-    async def read(connection: Connection, bytes_max: int) -> Fresh[bytes] | LargeDocument:
+    async def read(connection: Connection, bytes_max: int) -> ReadResult[bytes] | LargeDocument:
         view_id = await names.find_view(connection, warehouse.scope, view)
         loaded = await views.load(connection, view_id, warehouse.as_of, bytes_max=bytes_max)
         if isinstance(loaded, LargeDocument):
@@ -25,17 +25,17 @@ async def load_view(queries: QueryExecutor, context: RequestContext, warehouse: 
         if loaded is None:
             raise NoSuchView(f"View does not exist: {view}")
         body = results.load_view_result(loaded, warehouse.profile.client_config())
-        return Fresh(body, Resource("view", view_id), len(body), (content_tag(view_id),))
+        return ReadResult(body, Resource("view", view_id), len(body), (content_tag(view_id),))
 
     key = ("view", *warehouse.scope.path(view))
-    return await queries.answer_found(context, key, warehouse.as_of, lambda: queries.backends.read_within(read))
+    return await queries.execute_unconnected(context, key, warehouse.as_of, lambda: queries.backends.read_within(read))
 
 
 async def view_exists(queries: QueryExecutor, context: RequestContext, warehouse: Warehouse, view: TabularIdentifier) -> None:
     """Raises NoSuchView if the view does not exist."""
 
-    async def read(connection: Connection) -> Fresh[UUID]:
+    async def read(connection: Connection) -> ReadResult[UUID]:
         view_id = await names.find_view(connection, warehouse.scope, view)
-        return Fresh(view_id, Resource("view", view_id), 0, (name_tag(view_id),))
+        return ReadResult(view_id, Resource("view", view_id), 0, (name_tag(view_id),))
 
-    await queries.answer(context, ("view name", *warehouse.scope.path(view)), warehouse.as_of, read)
+    await queries.execute(context, ("view name", *warehouse.scope.path(view)), warehouse.as_of, read)

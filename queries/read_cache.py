@@ -5,7 +5,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from ..domain.held_bytes import held_bytes
+from ..domain.memory_bytes import memory_bytes
 
 Tag = Hashable
 
@@ -79,7 +79,7 @@ class ReadCache:
         which is cached by identity (api/compression.py), is made only once.
         """
         tags = frozenset(tags)
-        size_bytes += ENTRY_OVERHEAD_BYTES + held_bytes(key)
+        size_bytes += ENTRY_OVERHEAD_BYTES + memory_bytes(key)
         stale = self._cleared_at > ticket or any(self._dropped_while_filling.get(tag, 0) > ticket for tag in tags)
         self.give_up(ticket)
         if stale or size_bytes > self._bytes_max // 4:

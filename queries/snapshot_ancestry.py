@@ -43,13 +43,13 @@ async def load_snapshot_ancestry(
         # Read first: the result is valid at this position, or at a later one.
         position = await log_head(connection)
         table_id = await names.find_table(connection, warehouse.scope, table) if before is None else before.table_id
-        standing = await snapshot_ancestry.read_snapshot_state(connection, table_id)
-        if not standing.is_live:
+        state = await snapshot_ancestry.read_snapshot_state(connection, table_id)
+        if not state.is_live:
             raise NoSuchTable(f"Table does not exist: {table}")
-        current = standing.current_snapshot_id
-        if before is not None and before.version == standing.version:
+        current = state.current_snapshot_id
+        if before is not None and before.version == state.version:
             reached = before.reached
         else:
             reached = await snapshot_ancestry.is_ancestor(connection, table_id, current, snapshot_id)
     await queries.authorize(context, Resource("table", table_id))
-    return SnapshotAncestry(table_id, standing.version, position, current, reached)
+    return SnapshotAncestry(table_id, state.version, position, current, reached)

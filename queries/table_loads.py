@@ -17,12 +17,12 @@ from ..storage.large_documents import LargeDocuments
 STATEMENTS_AT_ONCE_MAX = 4
 # Tables that are found to be this large get separate statements from then on, since others would wait for their bytes.
 LARGE_BYTES_MIN = 256 * 1024
-LARGE_KNOWN_MAX = 1_000
+LARGE_TABLES_CACHED_MAX = 1_000
 # For one table in a statement for several. For a larger table only its size is returned; it is loaded once there is memory for it.
 TOGETHER_BYTES_MAX = 512 * 1024
 
 _Connect = Callable[[], AbstractAsyncContextManager[Connection]]
-_Answer = asyncio.Future[LoadedTable | LargeDocument | None]
+_Future = asyncio.Future[LoadedTable | LargeDocument | None]
 
 
 class FailedTogetherError(Exception):
@@ -37,22 +37,22 @@ class TableLoads:
         self._alone = _Statements(connection, 1, COUNTED_BYTES_MIN)
         self._counted = _Statements(connection_once, 1, BYTES_UNBOUNDED)
         self._large_documents = large_documents
-        self._large: LRUCache[TableLookup, int] = LRUCache(LARGE_KNOWN_MAX)
+        self._large: LRUCache[TableLookup, int] = LRUCache(LARGE_TABLES_CACHED_MAX)
 
-    async def load(self, sought: TableLookup) -> LoadedTable | None:
+    async def load(self, lookup: TableLookup) -> LoadedTable | None:
         """The table; None if it does not exist. Raises ServiceUnavailable if Postgres is unreachable."""
-        loaded = await self._load(sought)
+        loaded = await self._load(lookup)
         if loaded is not None and len(loaded.metadata) >= LARGE_BYTES_MIN:
-            self._large[sought] = len(loaded.metadata)
+            self._large[lookup] = len(loaded.metadata)
         else:
-            self._large.pop(sought, None)
+            self._large.pop(lookup, None)
         return loaded
 
-    async def _load(self, sought: TableLookup) -> LoadedTable | None:
-        size = self._large.get(sought, 0)
+    async def _load(self, lookup: TableLookup) -> LoadedTable | None:
+        size = self._large.get(lookup, 0)
         if not size:
             try:
-                found = await self._together.load(sought)
+                found = await self._together.load(lookup)
                 if not isinstance(found, LargeDocument):
                     return found
                 size = found.size
@@ -60,13 +60,13 @@ class TableLoads:
                 # Loaded alone, it fails only because of itself.
                 pass
         if size < COUNTED_BYTES_MIN:
-            found = await self._alone.load(sought)
+            found = await self._alone.load(lookup)
             if not isinstance(found, LargeDocument):
                 return found
             size = found.size
         async with self._large_documents.share() as share:
-            await share.take(size)
-            found = await self._counted.load(sought)
+            await share.reserve(size)
+            found = await self._counted.load(lookup)
         assert not isinstance(found, LargeDocument)
         return found
 
@@ -77,35 +77,35 @@ class _Statements:
     def __init__(self, connection: _Connect, tables_max: int, bytes_max: int) -> None:
         self._connection = connection
         self._tables_max, self._bytes_max = tables_max, bytes_max
-        self._waiting: dict[TableLookup, list[_Answer]] = {}
-        self._ways: set[asyncio.Task[None]] = set()
+        self._waiting: dict[TableLookup, list[_Future]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
         # Tasks that will soon take waiting tables: they were started, or wait for a connection.
         self._about_to_take = 0
-        self._one_by_itself = False
+        self._loading_directly = False
 
-    async def load(self, sought: TableLookup) -> LoadedTable | LargeDocument | None:
-        if not self._ways and not self._one_by_itself:
-            return await self._load_by_itself(sought)
+    async def load(self, lookup: TableLookup) -> LoadedTable | LargeDocument | None:
+        if not self._tasks and not self._loading_directly:
+            return await self._load_directly(lookup)
         # Not a local variable: its error would refer to this frame, a reference cycle.
-        return await self._join(sought)
+        return await self._join(lookup)
 
-    def _join(self, sought: TableLookup) -> _Answer:
+    def _join(self, lookup: TableLookup) -> _Future:
         """A future for the result of the next statement that has room for the table."""
-        answer: _Answer = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(sought, []).append(answer)
-        if len(self._waiting) > self._about_to_take * self._tables_max and len(self._ways) < STATEMENTS_AT_ONCE_MAX:
+        future: _Future = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(lookup, []).append(future)
+        if len(self._waiting) > self._about_to_take * self._tables_max and len(self._tasks) < STATEMENTS_AT_ONCE_MAX:
             self._about_to_take += 1
-            self._ways.add(asyncio.create_task(self._load_on(), name="table-loads"))
-        return answer
+            self._tasks.add(asyncio.create_task(self._load_on(), name="table-loads"))
+        return future
 
-    async def _load_by_itself(self, sought: TableLookup) -> LoadedTable | LargeDocument | None:
+    async def _load_directly(self, lookup: TableLookup) -> LoadedTable | LargeDocument | None:
         """Loads directly while no other load is running, which saves the time of starting a task."""
-        self._one_by_itself = True
+        self._loading_directly = True
         try:
             async with self._connection() as connection:
-                (loaded,) = await tables.load_current(connection, [sought], self._bytes_max)
+                (loaded,) = await tables.load_current(connection, [lookup], self._bytes_max)
         finally:
-            self._one_by_itself = False
+            self._loading_directly = False
         return loaded
 
     async def _load_on(self) -> None:
@@ -115,12 +115,12 @@ class _Statements:
             self._about_to_take += 1
             await self._load_some()
         # Immediately, not in a callback of the task: a load that arrived before that callback would wait for a task that has ended.
-        way = asyncio.current_task()
-        assert way is not None
-        self._ways.remove(way)
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.remove(task)
 
     async def _load_some(self) -> None:
-        taken: dict[TableLookup, list[_Answer]] | None = None
+        taken: dict[TableLookup, list[_Future]] | None = None
         try:
             async with self._connection() as connection:
                 # After the connection is acquired, so that loads that arrive meanwhile can join.
@@ -134,28 +134,28 @@ class _Statements:
             else:
                 _fail(taken, error if len(taken) == 1 else FailedTogetherError())
         else:
-            for answers, table in zip(taken.values(), loaded, strict=True):
-                for answer in answers:
-                    if not answer.done():
-                        answer.set_result(table)
+            for futures, table in zip(taken.values(), loaded, strict=True):
+                for future in futures:
+                    if not future.done():
+                        future.set_result(table)
 
-    def _take(self, tables_max: int) -> dict[TableLookup, list[_Answer]]:
+    def _take(self, tables_max: int) -> dict[TableLookup, list[_Future]]:
         """The tables that have waited longest, without those whose requests have ended."""
         self._about_to_take -= 1
-        taken: dict[TableLookup, list[_Answer]] = {}
+        taken: dict[TableLookup, list[_Future]] = {}
         while self._waiting and len(taken) < tables_max:
-            sought = next(iter(self._waiting))
-            answers = self._waiting.pop(sought)
-            if not all(answer.done() for answer in answers):
-                taken[sought] = answers
+            lookup = next(iter(self._waiting))
+            futures = self._waiting.pop(lookup)
+            if not all(future.done() for future in futures):
+                taken[lookup] = futures
         return taken
 
 
-def _fail(taken: dict[TableLookup, list[_Answer]], error: Exception) -> None:
+def _fail(taken: dict[TableLookup, list[_Future]], error: Exception) -> None:
     """Fails the futures and empties `taken`, which would otherwise form a reference cycle with the error's traceback."""
     while taken:
-        _, answers = taken.popitem()
-        while answers:
-            answer = answers.pop()
-            if not answer.done():
-                answer.set_exception(error)
+        _, futures = taken.popitem()
+        while futures:
+            future = futures.pop()
+            if not future.done():
+                future.set_exception(error)

@@ -65,7 +65,7 @@ def refuse_credential_properties(properties: Iterable[str], field: str) -> None:
     a client's configuration, would send its requests or tokens to another address or make it load a class.
     """
     for name in properties:
-        if carries_credential(name):
+        if is_credential_property(name):
             raise BadRequest(f"Invalid {field}: the property {name[:200]!r} may contain a credential or redirect clients, and is refused")
 
 
@@ -76,14 +76,14 @@ def check_registered_properties(properties: Mapping[str, str]) -> None:
     refuse_credential_properties(properties, "properties")
 
 
-def carries_credential(name: str) -> bool:
+def is_credential_property(name: str) -> bool:
     """Whether the property `name` is refused."""
     if _OF_COLUMNS.fullmatch(name):
         return False
-    return _PATTERNS.fullmatch(name.casefold()) is not None or _says_credential(name)
+    return _PATTERNS.fullmatch(name.casefold()) is not None or _contains_credential_word(name)
 
 
-def _says_credential(name: str) -> bool:
+def _contains_credential_word(name: str) -> bool:
     joined = "".join(_PIECES.findall(name)).casefold()
     if joined in _NAMES or (joined.endswith(_ENDINGS) and not joined.endswith(_NO_CREDENTIALS)):
         return True

@@ -26,15 +26,15 @@ _TABLE = b"icecore.secrets"
 
 
 class SecretUnreadable(ServiceUnavailable, status=503, type="ServiceUnavailableException"):
-    """A secret is gone, was written with a key the server does not have, or does not match what was written."""
+    """A secret does not exist, was encrypted with an unknown key, or was altered."""
 
 
 class SecretKeyError(ValueError):
-    """A text or file that should hold a key does not: the program must not start with it."""
+    """A text or file does not contain a valid key. The program must not start with it."""
 
 
 class SecretKey:
-    """A 256-bit key. `id` is a short fingerprint that says which key wrote a row, and nothing about the key."""
+    """A 256-bit key. `id` -- a short fingerprint of the key, stored with each secret. It reveals nothing about the key."""
 
     def __init__(self, key: bytes) -> None:
         if len(key) != KEY_BYTES:
@@ -45,7 +45,7 @@ class SecretKey:
 
     @classmethod
     def from_base64(cls, text: str) -> "SecretKey":
-        """The key of a setting or a key file: 32 bytes in base64, standard or URL-safe."""
+        """Reads the key of a setting or key file: 32 bytes in base64, standard or URL-safe."""
         try:
             key = base64.b64decode(text.strip().replace("-", "+").replace("_", "/"), validate=True)
         except ValueError:
@@ -54,11 +54,11 @@ class SecretKey:
 
     @classmethod
     def from_file(cls, path: Path) -> "SecretKey":
-        """The key in the file at `path`."""
+        """Reads the key from the file at `path`."""
         with path.open("rb") as file:
             data = file.read(KEY_FILE_BYTES_MAX + 1)
         if len(data) > KEY_FILE_BYTES_MAX or not data.isascii():
-            raise SecretKeyError("the file does not hold a key in base64")
+            raise SecretKeyError("the file does not contain a key in base64")
         return cls.from_base64(data.decode("ascii"))
 
     def __repr__(self) -> str:
@@ -68,16 +68,16 @@ class SecretKey:
         raise TypeError("a secret key is not serialised")
 
     def keyed_hash(self, data: bytes) -> bytes:
-        """HMAC-SHA256 of `data`: who does not have the key cannot try what was hashed."""
+        """HMAC-SHA256 of `data`. Without the key, guessed values cannot be tested against it."""
         return hmac.digest(self._hash_key, data, "sha256")
 
     def encrypt(self, data: bytes, bound_to: bytes) -> tuple[bytes, bytes]:
-        """Nonce and ciphertext of `data`; it opens only with the same `bound_to`."""
+        """Returns the nonce and ciphertext of `data`. It can only be decrypted with the same `bound_to`."""
         nonce = os.urandom(NONCE_BYTES)
         return nonce, self._cipher.encrypt(nonce, data, bound_to)
 
     def decrypt(self, nonce: bytes, ciphertext: bytes, bound_to: bytes) -> bytes:
-        """What `encrypt` was given; InvalidTag if anything differs."""
+        """Returns the data that was encrypted. Raises InvalidTag if the ciphertext, the key or `bound_to` differs."""
         return self._cipher.decrypt(nonce, ciphertext, bound_to)
 
 
@@ -89,9 +89,9 @@ class _Row(NamedTuple):
 
 
 class SecretStore:
-    """Secrets in `icecore.secrets`, each found only by its id together with its project.
+    """The secrets in `icecore.secrets`, by project and id.
 
-    Writes with `key`; reads rows of `older_keys` too.
+    Encrypts with `key`; decrypts with it and `older_keys`.
     """
 
     def __init__(self, key: SecretKey, older_keys: Sequence[SecretKey] = ()) -> None:
@@ -99,11 +99,11 @@ class SecretStore:
         self._keys = {known.id: known for known in (*older_keys, key)}
 
     def keyed_hash(self, data: bytes) -> bytes:
-        """32 bytes by which equal `data` that may hold secrets is known again, as long as the key that writes stays the same."""
+        """A 32-byte hash that identifies equal `data`, which may be secret. It changes with the encryption key."""
         return self._key.keyed_hash(data)
 
     async def put(self, connection: AsyncConnection[Any], project_id: UUID, data: bytes) -> UUID:
-        """Encrypt and insert `data` in the caller's transaction; the id is what events may hold."""
+        """Encrypts and inserts `data` in the caller's transaction. Returns the id, which events may contain."""
         secret_id = UUID(bytes=uuids.uuid7().bytes)
         nonce, ciphertext = self._key.encrypt(data, _bound_to(secret_id, 1, project_id))
         row = {"id": secret_id, "project_id": project_id, "version": 1, "key_id": self._key.id}
@@ -111,7 +111,9 @@ class SecretStore:
         return secret_id
 
     async def get(self, connection: AsyncConnection[Any], project_id: UUID, secret_id: UUID) -> bytes:
-        """The secret in the clear; SecretUnreadable if it is unknown to the project, destroyed, altered, or its key is not here."""
+        """The decrypted secret. Raises SecretUnreadable if the project does not have it, or it was destroyed, altered, or encrypted with an
+        unknown key.
+        """
         cursor = await connection.execute(_SQL["select_secret"], {"id": secret_id, "project_id": project_id})
         found = await cursor.fetchone()
         if found is None:
@@ -119,19 +121,19 @@ class SecretStore:
         return self._open(secret_id, project_id, _Row(*found))
 
     async def count_unreadable(self, connection: AsyncConnection[Any]) -> tuple[int, int]:
-        """How many secrets were written with a key that is not here, and how many there are."""
+        """The number of secrets that were encrypted with an unknown key, and the number of all secrets."""
         rows = await (await connection.execute(_SQL["count_by_key"])).fetchall()
         return sum(count for key_id, count in rows if key_id not in self._keys), sum(count for _, count in rows)
 
     async def destroy(self, connection: AsyncConnection[Any], project_id: UUID, secret_id: UUID) -> bool:
-        """Blank the secret for good; False if there was nothing left to blank."""
+        """Deletes the secret's content permanently; False if there was none."""
         cursor = await connection.execute(_SQL["destroy_secret"], {"id": secret_id, "project_id": project_id})
         return cursor.rowcount == 1
 
     async def destroy_unnamed(
         self, connection: AsyncConnection[Any], project_id: UUID, named: Collection[UUID], age_seconds_min: float
     ) -> int:
-        """Blank the project's secrets that are older and not among `named`, for good; answers how many."""
+        """Deletes the content of the project's secrets that are older than `seconds` and not among `named`. Returns their number."""
         row = {"project_id": project_id, "named": list(named), "age_seconds_min": age_seconds_min}
         return (await connection.execute(_SQL["destroy_unnamed"], row)).rowcount
 
@@ -140,7 +142,7 @@ class SecretStore:
             raise SecretUnreadable(f"Secret {secret_id} was destroyed")
         key = self._keys.get(row.key_id)
         if key is None:
-            raise SecretUnreadable(f"Secret {secret_id} was written with key {row.key_id}, which the server does not have")
+            raise SecretUnreadable(f"Secret {secret_id} was encrypted with key {row.key_id}, which the server does not have")
         try:
             return key.decrypt(row.nonce, row.ciphertext, _bound_to(secret_id, row.version, project_id))
         except InvalidTag:
@@ -148,5 +150,5 @@ class SecretStore:
 
 
 def _bound_to(secret_id: UUID, version: int, project_id: UUID) -> bytes:
-    """What a row's ciphertext is bound to: moved to another row, version or project it no longer opens."""
+    """The associated data of a ciphertext. It cannot be decrypted in another row, version or project."""
     return b"|".join((_TABLE, str(secret_id).encode(), str(version).encode(), str(project_id).encode()))

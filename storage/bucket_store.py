@@ -6,8 +6,9 @@ import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -18,15 +19,17 @@ from obstore.store import AzureStore, GCSStore, S3Store
 
 from ..domain.byte_pieces import Content, joined
 from ..domain.errors import BadRequest, CatalogError
-from .client_failures import is_missing_bucket, why_failed
+from .client_failures import failure_reason, is_missing_bucket
 from .cloud_profiles import AdlsProfile, GcsProfile, S3Profile
-from .credentials import StorageCredential
+from .credentials import AWS_SYSTEM_IDENTITY, AZURE_SYSTEM_IDENTITY, GCP_SYSTEM_IDENTITY, StorageCredential
 from .locations import StorageLocation, refuse_location
+from .renewed_credentials import AccessToken, NoCredentials, RenewedCredentials, TemporaryCredentials
 from .storage_profile import StorageProfile
-from .store_errors import METADATA_BYTES_MAX, file_exists, file_not_found, file_too_large, store_away
+from .store_errors import METADATA_BYTES_MAX, file_exists, file_not_found, file_too_large, store_unavailable
+from .system_identities import SystemIdentities
 
 if TYPE_CHECKING:
-    from obstore.store import AzureConfig, AzureCredential, ClientConfig, GCSConfig, RetryConfig, S3Config, S3Credential
+    from obstore.store import AzureConfig, AzureCredential, ClientConfig, GCSConfig, GCSCredential, RetryConfig, S3Config, S3Credential
 
 CONNECT_SECONDS_MAX = 3
 REQUEST_SECONDS_MAX = 30
@@ -36,7 +39,8 @@ DELETE_BATCH_OBJECTS = 1_000
 LIST_PAGE_OBJECTS = 1_000
 HASHED_ON_LOOP_BYTES_MAX = 256 * 1024
 READ_PIECE_BYTES = 1024 * 1024
-_NOWHERE = "http://127.0.0.1:0"
+GCS_ENDPOINT = "https://storage.googleapis.com"
+_REFUSED_PROXY = "http://127.0.0.1:0"
 """No socket can listen on port 0, so the kernel refuses every connection."""
 
 _CREDENTIAL_TYPES = {"s3": "s3", "gcs": "gcs", "adls": "az"}
@@ -53,20 +57,24 @@ _RETRY: RetryConfig = {
 class BucketStore:
     """`ObjectStore` over the bucket of a profile, and the buckets of its allowed locations."""
 
-    def __init__(self, profile: StorageProfile, open_bucket: Callable[[str], _BucketStore]) -> None:
+    def __init__(
+        self, profile: StorageProfile, open_bucket: Callable[[str], _BucketStore], renewed: RenewedCredentials[Any] | None = None
+    ) -> None:
+        """renewed -- the credentials that the buckets are opened with, if they expire."""
         self._profile = profile
         self._open_bucket = open_bucket
+        self._renewed = renewed
         self._buckets: dict[str, _BucketStore] = {}
 
     async def get(self, location: StorageLocation, *, bytes_max: int = METADATA_BYTES_MAX) -> bytes:
-        async with _errors(location):
-            answer = await obstore.get_async(self._bucket(location), _path(location))
-            if answer.meta["size"] > bytes_max:
+        async with self._request(location):
+            response = await obstore.get_async(self._bucket(location), _path(location))
+            if response.meta["size"] > bytes_max:
                 raise file_too_large(location, bytes_max)
             pieces: list[bytes] = []
             left = bytes_max
             # The size comes from the response's headers; a chunked body may be longer.
-            async for piece in answer.stream(min_chunk_size=READ_PIECE_BYTES):
+            async for piece in response.stream(min_chunk_size=READ_PIECE_BYTES):
                 left -= len(piece)
                 if left < 0:
                     raise file_too_large(location, bytes_max)
@@ -75,11 +83,11 @@ class BucketStore:
 
     async def put_new(self, location: StorageLocation, data: Content) -> None:
         data = joined(data)
-        async with _errors(location):
+        async with self._request(location):
             try:
                 put = await obstore.put_async(self._bucket(location), _path(location), data, mode="create", use_multipart=False)
             except FileNotFoundError:
-                raise store_away(location, "there is no such bucket") from None
+                raise store_unavailable(location, "there is no such bucket") from None
             if isinstance(self._profile, S3Profile):
                 await self._check_kept(location, data, put["e_tag"])
 
@@ -94,12 +102,12 @@ class BucketStore:
         try:
             kept = await obstore.head_async(self._bucket(location), _path(location))
         except FileNotFoundError:
-            raise store_away(location, "it does not have what it was given") from None
+            raise store_unavailable(location, "it does not have the object that was written") from None
         if kept["size"] != len(data):
-            raise store_away(location, "it does not have what it was given")
+            raise store_unavailable(location, "it does not have the object that was written")
 
     async def exists(self, location: StorageLocation) -> bool:
-        async with _errors(location):
+        async with self._request(location):
             try:
                 await obstore.head_async(self._bucket(location), _path(location))
             except FileNotFoundError:
@@ -108,13 +116,13 @@ class BucketStore:
 
     async def check_readable(self) -> None:
         base = self._profile.base
-        async with _errors(base):
+        async with self._request(base):
             async for _ in obstore.list(self._bucket(base), prefix="/".join(base.segments) or None, chunk_size=1):
                 break
 
     async def is_listed(self, location: StorageLocation) -> bool:
         path = _path(location)
-        async with _errors(location):
+        async with self._request(location):
             async for page in obstore.list(self._bucket(location), path.rpartition("/")[0] or None, chunk_size=LIST_PAGE_OBJECTS):
                 return any(entry["path"] == path for entry in page)
             return False
@@ -128,7 +136,7 @@ class BucketStore:
                 await self._delete(group[start : start + DELETE_BATCH_OBJECTS])
 
     async def _delete(self, batch: list[StorageLocation]) -> None:
-        async with _errors(batch[0]):
+        async with self._request(batch[0]):
             bucket = self._bucket(batch[0])
             try:
                 await obstore.delete_async(bucket, [_path(location) for location in batch])
@@ -137,31 +145,63 @@ class BucketStore:
                 for location in batch:
                     await _delete_one(bucket, location)
 
+    @asynccontextmanager
+    async def _request(self, location: StorageLocation) -> AsyncIterator[None]:
+        """A block of requests, with valid credentials. Raises the errors of the port for those of the client."""
+        if self._renewed is not None:
+            try:
+                await self._renewed.ready()
+            except NoCredentials as error:
+                raise store_unavailable(location, str(error)) from None
+        async with _errors(location):
+            yield
+
     def _bucket(self, location: StorageLocation) -> _BucketStore:
         """The bucket's client. Locations outside the warehouse are refused here again, even if they were checked before."""
         if location != self._profile.base and self._profile.root_of(location) is None:
-            raise refuse_location("location", "lies outside the warehouse", location.spelled)
+            raise refuse_location("location", "lies outside the warehouse", location.text)
         bucket = self._buckets.get(location.authority)
         if bucket is None:
             self._buckets[location.authority] = bucket = self._open_bucket(location.authority)
         return bucket
 
 
-def open_bucket_store(profile: StorageProfile, credential: StorageCredential | None) -> BucketStore:
-    """The store of a cloud profile, opened with `credential` only: the machine's identity is never used.
+def open_bucket_store(profile: StorageProfile, credential: StorageCredential | None, identities: SystemIdentities) -> BucketStore:
+    """The store of a cloud profile, opened with `credential` only. Only the system identities use those of the machine: `identities`.
 
     Without a credential, an S3 store is accessed anonymously; GCS and ADLS require one.
     """
     if credential is not None and credential.type != _CREDENTIAL_TYPES[profile.type]:
         raise BadRequest(f"Invalid storage-credential: type {credential.type} cannot be used with a {profile.type} profile")
     if isinstance(profile, S3Profile):
-        return BucketStore(profile, lambda bucket: _open_s3(profile, credential, bucket))
+        if credential is not None and credential.credential_type == AWS_SYSTEM_IDENTITY:
+            if identities.aws is None:
+                raise _disabled(credential)
+            keys = identities.aws.credentials(profile, credential.fields.get("external-id"))
+            return BucketStore(profile, lambda bucket: _open_s3(profile, partial(_renewed_keys, keys), bucket), keys)
+        # A provider, not two options: with options, a session token from the environment would be added.
+        provide = None if credential is None else partial(_access_key, credential)
+        return BucketStore(profile, lambda bucket: _open_s3(profile, provide, bucket))
     if credential is None:
         raise BadRequest(f"Invalid storage-credential: required for a {profile.type} profile")
     if isinstance(profile, GcsProfile):
+        if credential.credential_type == GCP_SYSTEM_IDENTITY:
+            if identities.gcp is None:
+                raise _disabled(credential)
+            token = identities.gcp.token
+            return BucketStore(profile, partial(_open_gcs_with_token, token), token)
         return BucketStore(profile, lambda bucket: _open_gcs(credential, bucket))
     assert isinstance(profile, AdlsProfile), "every cloud profile has its branch"
+    if credential.credential_type == AZURE_SYSTEM_IDENTITY:
+        if identities.azure is None:
+            raise _disabled(credential)
+        token = identities.azure.token
+        return BucketStore(profile, lambda authority: _open_adls(profile, credential, authority, token), token)
     return BucketStore(profile, lambda authority: _open_adls(profile, credential, authority))
+
+
+def _disabled(credential: StorageCredential) -> BadRequest:
+    return BadRequest(f"Invalid storage-credential: {credential.credential_type} is disabled")
 
 
 def _client(endpoint: str, *more_hosts: str) -> ClientConfig:
@@ -174,7 +214,7 @@ def _client(endpoint: str, *more_hosts: str) -> ClientConfig:
     host = urlsplit(endpoint).hostname or ""
     if not _goes_by_proxy(urlsplit(endpoint).scheme, host):
         # The client follows redirects, which no option disables. Requests to other hosts go to a proxy address that refuses connections.
-        config["proxy_url"], config["proxy_excludes"] = _NOWHERE, ",".join((host, *more_hosts))
+        config["proxy_url"], config["proxy_excludes"] = _REFUSED_PROXY, ",".join((host, *more_hosts))
     return config
 
 
@@ -184,7 +224,7 @@ def _goes_by_proxy(scheme: str, host: str) -> bool:
     return ("all" in proxies or scheme in proxies) and not proxy_bypass(host)
 
 
-def _open_s3(profile: S3Profile, credential: StorageCredential | None, bucket: str) -> S3Store:
+def _open_s3(profile: S3Profile, provide: Callable[[], S3Credential] | None, bucket: str) -> S3Store:
     host = profile.endpoint or f"https://s3.{profile.region}.amazonaws.com"
     virtual_host = not profile.path_style_access
     if virtual_host:
@@ -200,38 +240,62 @@ def _open_s3(profile: S3Profile, credential: StorageCredential | None, bucket: s
         "disable_bulk_delete": False,
         "request_payer": False,
         "s3_express": False,
-        "skip_signature": credential is None,
+        "skip_signature": provide is None,
         "unsigned_payload": False,
     }
     if profile.aws_kms_key_arn is not None:
         config["server_side_encryption"] = "aws:kms"
         config["sse_kms_key_id"] = profile.aws_kms_key_arn
     client = _client(host)
-    if credential is None:
+    if provide is None:
         return S3Store(bucket, config=config, client_options=client, retry_config=_RETRY)
-    fields = credential.fields
-
-    # A provider, not two options: with options, a session token from the environment would be added.
-    def provide() -> S3Credential:
-        return {
-            "access_key_id": fields["aws-access-key-id"],
-            "secret_access_key": fields["aws-secret-access-key"],
-            "token": None,
-            "expires_at": None,
-        }
-
     return S3Store(bucket, config=config, client_options=client, retry_config=_RETRY, credential_provider=provide)
+
+
+def _access_key(credential: StorageCredential) -> S3Credential:
+    fields = credential.fields
+    return {
+        "access_key_id": fields["aws-access-key-id"],
+        "secret_access_key": fields["aws-secret-access-key"],
+        "token": None,
+        "expires_at": None,
+    }
+
+
+def _renewed_keys(renewed: RenewedCredentials[TemporaryCredentials]) -> S3Credential:
+    """For a moment only, so that the client asks for every request: it does not know when they are renewed."""
+    held = renewed.held()
+    return {
+        "access_key_id": held.access_key_id,
+        "secret_access_key": held.secret_access_key,
+        "token": held.session_token,
+        "expires_at": datetime.now(UTC) + timedelta(seconds=1),
+    }
+
+
+def _renewed_token(renewed: RenewedCredentials[AccessToken]) -> GCSCredential:
+    """For a moment only, as the keys above."""
+    return {"token": renewed.held().token, "expires_at": datetime.now(UTC) + timedelta(seconds=1)}
+
+
+def _open_gcs_with_token(renewed: RenewedCredentials[AccessToken], bucket: str) -> GCSStore:
+    config: GCSConfig = {"base_url": GCS_ENDPOINT, "skip_signature": False}
+    provide = partial(_renewed_token, renewed)
+    return GCSStore(bucket, config=config, client_options=_client(GCS_ENDPOINT), retry_config=_RETRY, credential_provider=provide)
 
 
 def _open_gcs(credential: StorageCredential, bucket: str) -> GCSStore:
     key = credential.fields["key"]
     config: GCSConfig = {"service_account_key": orjson.dumps(key).decode(), "skip_signature": False}
     # A key may contain the URL of another server than Google's (`gcs_base_url`, for emulators).
-    client = _client(key.get("gcs_base_url") or "https://storage.googleapis.com", "googleapis.com", "accounts.google.com")
+    client = _client(key.get("gcs_base_url") or GCS_ENDPOINT, "googleapis.com", "accounts.google.com")
     return GCSStore(bucket, config=config, client_options=client, retry_config=_RETRY)
 
 
-def _open_adls(profile: AdlsProfile, credential: StorageCredential, authority: str) -> AzureStore:
+def _open_adls(
+    profile: AdlsProfile, credential: StorageCredential, authority: str, renewed: RenewedCredentials[AccessToken] | None = None
+) -> AzureStore:
+    """renewed -- the token of the server's own identity, if the credential uses it."""
     container, _, host = authority.partition("@")
     blob_host = host.replace(".dfs.", ".blob.", 1)
     config: AzureConfig = {
@@ -243,12 +307,14 @@ def _open_adls(profile: AdlsProfile, credential: StorageCredential, authority: s
         "use_fabric_endpoint": False,
     }
     fields, client = credential.fields, _client(f"https://{host}", blob_host, urlsplit(profile.authority_host).hostname or "")
-    if credential.credential_type == "shared-access-key":
+    if renewed is not None or credential.credential_type == "shared-access-key":
 
         def provide() -> AzureCredential:
-            return {"access_key": fields["key"], "expires_at": None}
+            return {"access_key": fields["key"], "expires_at": None} if renewed is None else {**_renewed_token(renewed)}
 
         return AzureStore(container, config=config, client_options=client, retry_config=_RETRY, credential_provider=provide)
+    # Otherwise a workload identity in the environment could be used instead.
+    config["credential_type"] = "client_secret"
     config["client_id"], config["client_secret"] = fields["client-id"], fields["client-secret"]
     config["tenant_id"], config["authority_host"] = fields["tenant-id"], profile.authority_host
     return AzureStore(container, config=config, client_options=client, retry_config=_RETRY)
@@ -256,7 +322,7 @@ def _open_adls(profile: AdlsProfile, credential: StorageCredential, authority: s
 
 def _path(location: StorageLocation) -> str:
     if not location.segments:
-        raise refuse_location("location", "names a bucket, not an object", location.spelled)
+        raise refuse_location("location", "names a bucket, not an object", location.text)
     return "/".join(location.segments)
 
 
@@ -280,12 +346,12 @@ async def _errors(location: StorageLocation) -> AsyncIterator[None]:
         raise
     except FileNotFoundError as error:
         if is_missing_bucket(error):
-            raise store_away(location, "there is no such bucket") from None
+            raise store_unavailable(location, "there is no such bucket") from None
         raise file_not_found(location) from None
     except (AlreadyExistsError, PreconditionError):
         raise file_exists(location) from None
     except (PermissionDeniedError, UnauthenticatedError):
-        raise store_away(location, "it refuses the warehouse's credential") from None
+        raise store_unavailable(location, "it rejects the warehouse's credential") from None
     except Exception as error:
         # Of any kind: what goes wrong inside the client comes as an exception that it does not document.
-        raise store_away(location, why_failed(error)) from None
+        raise store_unavailable(location, failure_reason(error)) from None

@@ -10,21 +10,21 @@ _REASONS = (
     ('"dns error"', "its host name could not be resolved"),
     ("InvalidCertificate", "its TLS certificate is not trusted"),
     ("InvalidContentType", "it does not speak TLS: is its endpoint http?"),
-    ("source: BareRedirect", "it redirects elsewhere: is the region right?"),
+    ("source: BareRedirect", "it redirects elsewhere: is the region correct?"),
     ("<Code>NoSuchBucket</Code>", "there is no such bucket"),
 )
 _KINDS = {
     "Connect": "no connection could be opened",
-    "Timeout": "it did not answer in time",
-    "Request": "the connection was closed before an answer",
+    "Timeout": "it did not respond in time",
+    "Request": "the connection was closed before a response",
     "Interrupted": "the connection broke",
 }
 
 
-def why_failed(error: Exception) -> str:
+def failure_reason(error: Exception) -> str:
     """One of the sentences here, or a status; never the client's own text, which has URLs, headers and the store's response."""
     if type(error).__name__ == "RustPanic":
-        return "its client cannot use the storage profile or credential: is the endpoint, the region or the key mistyped?"
+        return "its client cannot use the storage profile or credential: check the endpoint, the region and the key"
     if isinstance(error, TimeoutError):
         return _KINDS["Timeout"]
     text = str(error)
@@ -34,9 +34,9 @@ def why_failed(error: Exception) -> str:
         if mark in cause:
             return reason
     if (status := _STATUS.search(text)) is not None:
-        return f"it answered with status {status[1]}"
+        return f"it responded with status {status[1]}"
     kind = _KIND.search(cause)
-    return _KINDS.get(kind[1] if kind else "", "it gave an unexpected answer")
+    return _KINDS.get(kind[1] if kind else "", "its response was unexpected")
 
 
 def is_missing_bucket(error: FileNotFoundError) -> bool:

@@ -94,15 +94,19 @@ def _host(text: str) -> str:
     return str(address.ipv4_mapped or f"[{address}]")
 
 
-def _is_address(endpoint: str | None) -> bool:
-    """Whether the endpoint's host is an IP address, to which no bucket name can be prefixed."""
-    host = "" if endpoint is None else Endpoint.parse(endpoint).host
-    if host == "localhost" or host.startswith("["):
-        return True
+def is_ip_address(host: str) -> bool:
+    """Whether the host of an Endpoint is an IP address, to which no bucket name can be prefixed."""
     with suppress(ValueError):
-        ip_address(host)
+        ip_address(host.strip("[]"))
         return True
-    return False
+    # Clients read a name that ends in a number as an address, or refuse it.
+    return _NUMBERS.fullmatch(host.rpartition(".")[2]) is not None
+
+
+def _is_address(endpoint: str | None) -> bool:
+    """Whether the endpoint's host is an IP address or `localhost`."""
+    host = "" if endpoint is None else Endpoint.parse(endpoint).host
+    return host == "localhost" or (host != "" and is_ip_address(host))
 
 
 class CloudProfile(StorageProfile):

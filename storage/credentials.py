@@ -8,6 +8,11 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Discriminator, Field, 
 
 from .json_fields import JsonFields, Text, parsed
 
+AWS_SYSTEM_IDENTITY = "aws-system-identity"
+GCP_SYSTEM_IDENTITY = "gcp-system-identity"
+AZURE_SYSTEM_IDENTITY = "azure-system-identity"
+"""The credential types of the server's own identity in each cloud."""
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class StorageCredential:
@@ -55,6 +60,12 @@ class _S3AccessKey(JsonFields):
     external_id: Text | None = None
 
 
+class _S3SystemIdentity(JsonFields):
+    type: Literal["s3"]
+    credential_type: Literal["aws-system-identity"]
+    external_id: Text | None = None
+
+
 class _ServiceAccount(BaseModel):
     model_config = ConfigDict(extra="allow", hide_input_in_errors=True, strict=True)
 
@@ -68,6 +79,11 @@ class _GcsServiceAccountKey(JsonFields):
     type: Literal["gcs"]
     credential_type: Literal["service-account-key"]
     key: _ServiceAccount
+
+
+class _GcsSystemIdentity(JsonFields):
+    type: Literal["gcs"]
+    credential_type: Literal["gcp-system-identity"]
 
 
 class _AzSharedAccessKey(JsonFields):
@@ -84,16 +100,27 @@ class _AzClientCredentials(JsonFields):
     client_secret: Text
 
 
+class _AzSystemIdentity(JsonFields):
+    type: Literal["az"]
+    credential_type: Literal["azure-system-identity"]
+
+
 _KINDS: TypeAdapter[JsonFields] = TypeAdapter(
     Annotated[
         Annotated[_S3AccessKey, Tag("s3/access-key")]
+        | Annotated[_S3SystemIdentity, Tag("s3/aws-system-identity")]
         | Annotated[_GcsServiceAccountKey, Tag("gcs/service-account-key")]
+        | Annotated[_GcsSystemIdentity, Tag("gcs/gcp-system-identity")]
         | Annotated[_AzSharedAccessKey, Tag("az/shared-access-key")]
-        | Annotated[_AzClientCredentials, Tag("az/client-credentials")],
+        | Annotated[_AzClientCredentials, Tag("az/client-credentials")]
+        | Annotated[_AzSystemIdentity, Tag("az/azure-system-identity")],
         Discriminator(lambda json: f"{json.get('type')}/{json.get('credential-type')}"),
     ]
 )
-_RULE = "type and credential-type must be one of s3/access-key, gcs/service-account-key, az/shared-access-key, az/client-credentials"
+_RULE = (
+    "type and credential-type must be one of s3/access-key, s3/aws-system-identity, gcs/service-account-key, gcs/gcp-system-identity, "
+    "az/shared-access-key, az/client-credentials, az/azure-system-identity"
+)
 
 
 def parse_storage_credential(json: object) -> StorageCredential:

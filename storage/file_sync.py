@@ -35,24 +35,24 @@ class FileSync:
         self._lock = threading.Lock()
         self._synced: OrderedDict[tuple[int, int], int] = OrderedDict()
 
-    async def sync_aside(self, file: int, folder: int) -> None:
+    async def sync_in_thread(self, file: int, folder: int) -> None:
         """`sync` in a thread. It completes even if the caller is cancelled, because it closes the descriptors."""
-        await self.aside(self.sync, file, folder)
+        await self.in_thread(self.sync, file, folder)
 
-    async def aside(self, work: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
-        """As `sync_aside`, for other work that ends in a `sync`."""
+    async def in_thread(self, work: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
+        """As `sync_in_thread`, for other work that ends in a `sync`."""
         await shield(get_running_loop().run_in_executor(self._threads, partial(work, *args, **kwargs)))
 
     def sync(self, file: int, folder: int) -> None:
         """Syncs the file and its parent folders to disk, and closes both descriptors. Raises OSError if the disk fails."""
         try:
             os.fsync(file)
-            self._sync_way(folder)
+            self._sync_with_parents(folder)
         finally:
             os.close(file)
             os.close(folder)
 
-    def _sync_way(self, folder: int) -> None:
+    def _sync_with_parents(self, folder: int) -> None:
         _sync_folder(folder)
         walked = [os.dup(folder)]
         try:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from cachetools import LRUCache
 
-FOLDERS_KNOWN_MAX = 256
+FOLDERS_CACHED_MAX = 256
 
 
 class _Folder(NamedTuple):
@@ -21,7 +21,7 @@ class FolderCache(LRUCache[str, _Folder]):
     """
 
     def __init__(self) -> None:
-        super().__init__(FOLDERS_KNOWN_MAX)
+        super().__init__(FOLDERS_CACHED_MAX)
 
     def find(self, path: str) -> int | None:
         """The folder's descriptor, if the path still refers to it."""

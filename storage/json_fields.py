@@ -8,6 +8,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from ..domain.errors import BadRequest
+from ..domain.invalid_values import value_must
 
 FIELD_NAME_LENGTH_MAX = 200
 JSON_BYTES_MAX = 64 * 1024
@@ -55,13 +56,13 @@ def parsed(kinds: TypeAdapter[Value], json: object, what: str, rule: str) -> Val
         raise BadRequest(f"Invalid {what}: {rule}")
     field = ".".join(map(str, error["loc"][1:]))[:FIELD_NAME_LENGTH_MAX]
     unknown = error["type"] == "extra_forbidden"
-    said = f"no such field{_nearest(kinds, error['loc'])}" if unknown else error["msg"].removeprefix("Value error, ")
+    said = f"no such field{_nearest(kinds, error['loc'])}" if unknown else value_must(error)
     raise BadRequest(f"Invalid {what}: {field!r}: {said}")
 
 
-def _nearest(kinds: TypeAdapter[Value], place: tuple[int | str, ...]) -> str:
+def _nearest(kinds: TypeAdapter[Value], loc: tuple[int | str, ...]) -> str:
     """The known field that an unknown one resembles; nothing if none does, or if it is inside a nested object."""
-    kind, *within = place
+    kind, *within = loc
     if len(within) != 1:
         return ""
     known = _fields(kinds).get(str(kind).partition("/")[0], ())

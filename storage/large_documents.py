@@ -51,47 +51,47 @@ class LargeDocuments:
             yield share
         finally:
             if share.size:
-                self.give_back(share.size)
+                self.release(share.size)
                 self._trim()
 
-    def take(self, size: int) -> "asyncio.Future[None] | None":
+    def reserve(self, size: int) -> "asyncio.Future[None] | None":
         """Reserves `size` bytes and returns None; if there is no room, returns the future to pass to `wait`."""
         if not self._waiting and self._fits(size):
             self._held += size
             return None
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((size, turn))
-        return turn
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((size, waiter))
+        return waiter
 
-    async def wait(self, size: int, turn: "asyncio.Future[None]") -> None:
+    async def wait(self, size: int, waiter: "asyncio.Future[None]") -> None:
         """Returns once the bytes are reserved. Raises TooManyRequests after `wait_seconds_max`."""
         try:
             async with asyncio.timeout(self._wait_seconds_max):
-                await turn
+                await waiter
         except BaseException as error:
-            if (size, turn) in self._waiting:
-                self._waiting.remove((size, turn))
-                self._let_in()
-            elif not turn.cancelled() and turn.exception() is None:
-                self.give_back(size)
+            if (size, waiter) in self._waiting:
+                self._waiting.remove((size, waiter))
+                self._admit()
+            elif not waiter.cancelled() and waiter.exception() is None:
+                self.release(size)
             if isinstance(error, TimeoutError):
-                reason = f"Other requests for large tables or metadata files took longer than {self._wait_seconds_max:g} s"
+                reason = f"The request waited {self._wait_seconds_max:g} s for memory that other requests use; try again later"
                 raise TooManyRequests(reason) from None
             raise
 
     def _fits(self, size: int) -> bool:
         return self._held == 0 or self._held + size <= self.bytes_max
 
-    def give_back(self, size: int) -> None:
+    def release(self, size: int) -> None:
         self._held -= size
-        self._let_in()
+        self._admit()
 
-    def _let_in(self) -> None:
+    def _admit(self) -> None:
         while self._waiting and self._fits(self._waiting[0][0]):
-            size, turn = self._waiting.popleft()
-            if not turn.done():
+            size, waiter = self._waiting.popleft()
+            if not waiter.done():
                 self._held += size
-                turn.set_result(None)
+                waiter.set_result(None)
 
     def _trim(self) -> None:
         if self._trimming is not None:
@@ -108,28 +108,28 @@ class DocumentShare:
 
     def __init__(self, documents: LargeDocuments, may_wait: Callable[[], bool] = lambda: True) -> None:
         self._documents, self._may_wait = documents, may_wait
-        self._turn: asyncio.Future[None] | None = None
+        self._waiter: asyncio.Future[None] | None = None
         self.size = 0
 
-    async def take(self, size: int) -> None:
+    async def reserve(self, size: int) -> None:
         """Reserves once for all documents of the request: waiting twice could deadlock. Raises TooManyRequests, ShareWaitEnded."""
         if self.size:
             return
-        self._turn = self._documents.take(size)
-        if self._turn is not None:
+        self._waiter = self._documents.reserve(size)
+        if self._waiter is not None:
             if not self._may_wait():
                 self.end_wait()
             try:
-                await self._documents.wait(size, self._turn)
+                await self._documents.wait(size, self._waiter)
             finally:
-                self._turn = None
+                self._waiter = None
         self.size = size
 
     def end_wait(self) -> bool:
         """Ends the wait by raising ShareWaitEnded in the waiting task. Returns whether there was a wait."""
-        if self._turn is None or self._turn.done():
+        if self._waiter is None or self._waiter.done():
             return False
-        self._turn.set_exception(ShareWaitEnded())
+        self._waiter.set_exception(ShareWaitEnded())
         return True
 
     @property
@@ -137,14 +137,14 @@ class DocumentShare:
         """The limit on all documents."""
         return self._documents.bytes_max
 
-    async def take_all(self) -> None:
+    async def reserve_all(self) -> None:
         """Reserves the whole limit for a document of unknown structure. Call `keep` once its needs are known."""
-        await self.take(self.bytes_max)
+        await self.reserve(self.bytes_max)
 
     def keep(self, size: int) -> None:
         """Releases what exceeds `size`."""
         if size < self.size:
-            self._documents.give_back(self.size - size)
+            self._documents.release(self.size - size)
             self.size = size
 
 

@@ -19,7 +19,7 @@ from .file_sync import FileSync
 from .folder_cache import FolderCache
 from .locations import StorageLocation, refuse_location
 from .storage_profile import LocalProfile
-from .store_errors import METADATA_BYTES_MAX, file_exists, file_not_found, file_too_large, store_away
+from .store_errors import METADATA_BYTES_MAX, file_exists, file_not_found, file_too_large, store_unavailable
 
 INLINE_BYTES_MAX = 256 * 1024
 """Files up to this size are read and written on the event loop: switching to a thread takes longer than the page cache."""
@@ -47,7 +47,7 @@ class LocalStore:
     def __init__(self, profile: LocalProfile, *, fsync: bool = True) -> None:
         self._profile = profile
         self._fsync = fsync
-        self._known = FolderCache()
+        self._folders = FolderCache()
         self._putting = 0
 
     async def get(self, location: StorageLocation, *, bytes_max: int = METADATA_BYTES_MAX) -> bytes:
@@ -59,7 +59,7 @@ class LocalStore:
                     raise file_not_found(location)
                 if status.st_size > bytes_max:
                     raise file_too_large(location, bytes_max)
-                return await _near_or_far(status.st_size, lambda: _read(file, status.st_size))
+                return await _inline_or_in_thread(status.st_size, lambda: _read(file, status.st_size))
             finally:
                 os.close(file)
 
@@ -72,17 +72,17 @@ class LocalStore:
                 await self._put_small(location, data)
             except FileNotFoundError:
                 # Not an error of the client, and a retry creates the folder again.
-                raise store_away(location, "its folder was removed meanwhile") from None
+                raise store_unavailable(location, "its folder was removed during the request") from None
 
     async def _put_small(self, location: StorageLocation, data: Content) -> None:
         if self._fsync and self._putting >= PUTS_INLINE_MAX:
-            await _FILE_SYNC.aside(self._write_and_sync, location, data)
+            await _FILE_SYNC.in_thread(self._write_and_sync, location, data)
             return
         self._putting += 1
         try:
             file, folder = self._write(location, data, on_loop=True)
             if self._fsync:
-                await _FILE_SYNC.sync_aside(file, folder)
+                await _FILE_SYNC.sync_in_thread(file, folder)
             else:
                 _close(file, folder)
         finally:
@@ -126,7 +126,7 @@ class LocalStore:
             return location
         root = self._profile.root_of(location)
         if root is None:
-            raise refuse_location("location", "lies outside the warehouse", location.spelled)
+            raise refuse_location("location", "lies outside the warehouse", location.text)
         return root
 
     @contextmanager
@@ -136,7 +136,7 @@ class LocalStore:
         on_loop -- whether it runs on the event loop's thread; only that thread may use the folder cache.
         """
         whole = "/" + "/".join(location.segments[:-1])
-        known = self._known.find(whole) if on_loop else None
+        known = self._folders.find(whole) if on_loop else None
         if known is not None:
             yield known, location.segments[-1]
             return
@@ -144,7 +144,7 @@ class LocalStore:
         path = "/" + "/".join(root.segments)
         *folders, name = location.below(root) or ("",)
         if not name:
-            raise refuse_location("location", "names a folder, not a file", location.spelled)
+            raise refuse_location("location", "names a folder, not a file", location.text)
         if create:
             os.makedirs(path, exist_ok=True)  # noqa: PTH103 - descriptors and paths of the os module throughout
         folder = os.open(path, _FOLDER & ~os.O_NOFOLLOW)
@@ -155,7 +155,7 @@ class LocalStore:
                 folder = below
             yield folder, name
             if on_loop:
-                self._known.keep(whole, os.dup(folder))
+                self._folders.keep(whole, os.dup(folder))
         finally:
             os.close(folder)
 
@@ -194,7 +194,7 @@ class LocalStore:
         """Called when a file is missing. Raises ServiceUnavailable if the warehouse's folder is missing too, as with an unmounted disk."""
         root = "/" + "/".join(self._root(location).segments)
         if not os.path.isdir(root):  # noqa: PTH112 - see FolderCache
-            raise store_away(location, f"there is no folder {root}")
+            raise store_unavailable(location, f"there is no folder {root}")
 
     @contextmanager
     def _errors(self, location: StorageLocation) -> Iterator[None]:
@@ -217,10 +217,10 @@ def _refusal(error: OSError, location: StorageLocation) -> CatalogError:
     if isinstance(error, FileExistsError | IsADirectoryError):
         return file_exists(location)
     if error.errno == errno.ELOOP:
-        return refuse_location("location", "leads through a symbolic link", location.spelled)
+        return refuse_location("location", "leads through a symbolic link", location.text)
     if error.errno == errno.ENAMETOOLONG:
-        return BadRequest(f"Invalid location: a name in it is longer than the file system takes: {location.spelled!r}")
-    return store_away(location, os.strerror(error.errno or errno.EIO))
+        return BadRequest(f"Invalid location: a name in it is longer than the file system allows: {location.text!r}")
+    return store_unavailable(location, os.strerror(error.errno or errno.EIO))
 
 
 def _close(*descriptors: int) -> None:
@@ -228,7 +228,7 @@ def _close(*descriptors: int) -> None:
         os.close(descriptor)
 
 
-async def _near_or_far(size_bytes: int, work: Callable[[], _T]) -> _T:
+async def _inline_or_in_thread(size_bytes: int, work: Callable[[], _T]) -> _T:
     return work() if size_bytes <= INLINE_BYTES_MAX else await asyncio.to_thread(work)
 
 

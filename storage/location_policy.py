@@ -12,7 +12,7 @@ from .profiles import StorageProfile
 PATH_PROPERTIES = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
 """Properties that set where writers put files. The last two are older names of the first."""
 
-# Only characters that every rule permits, and no segment that is empty or begins with a dot.
+# Matches only characters that every rule permits, and no segment that is empty or begins with a dot.
 _PLAIN_BELOW = re.compile(r"(/[A-Za-z0-9_][A-Za-z0-9_.=+-]*)+")
 
 _FILE_FIELDS = {
@@ -36,7 +36,7 @@ def check_document_locations(
     known = before or {}
     folders = list(_check_folders(profile, known, after, imported))
     for what, text in _changed_files(known, after):
-        if _lies_plainly_in(folders, text):
+        if _is_plainly_below(folders, text):
             continue
         location = StorageLocation.parse_structure(text, what=what)
         folder = next((folder for folder in folders if folder.contains(location) and folder != location), None)
@@ -51,11 +51,11 @@ def referenced_files(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     return _changed_files({}, {**document, "metadata-log": ()})
 
 
-def _lies_plainly_in(folders: Iterable[StorageLocation], text: str) -> bool:
+def _is_plainly_below(folders: Iterable[StorageLocation], text: str) -> bool:
     """A fast check that accepts nearly every file that writers name. False: the full rules must be checked."""
     for folder in folders:
-        start = len(folder.spelled)
-        if text.startswith(folder.spelled) and len(text) - start <= LOCATION_BYTES_MAX and _PLAIN_BELOW.fullmatch(text, start):
+        start = len(folder.text)
+        if text.startswith(folder.text) and len(text) - start <= LOCATION_BYTES_MAX and _PLAIN_BELOW.fullmatch(text, start):
             return True
     return False
 

@@ -13,7 +13,7 @@ LOCATION_BYTES_MAX = 1_024
 LOCATION_LENGTH_MAX = 4 * LOCATION_BYTES_MAX
 """Code points of a whole location: the scheme, a base, a table's location below it, and a file below that."""
 
-_LOCATIONS_KNOWN_MAX = 1_024
+_LOCATIONS_CACHED_MAX = 1_024
 
 QUOTED_CHARACTERS_MAX = 200
 """Code points of a refused location that the error message repeats."""
@@ -62,14 +62,14 @@ class StorageLocation:
 
     scheme, authority -- as written; the authority is the bucket, `filesystem@host` for ADLS, empty for files.
     segments -- the text between slashes, taken literally: `%` is never decoded.
-    spelled -- the original text without a trailing slash. Documents keep it, so that clients see their own spelling.
+    text -- the original text without a trailing slash. Documents keep it, so that clients see their own spelling.
     key -- the canonical form, ending in `/`: a location is inside another exactly if its key begins with the other's key.
     """
 
     scheme: str
     authority: str
     segments: tuple[str, ...]
-    spelled: str
+    text: str
     key: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -102,10 +102,10 @@ class StorageLocation:
             # Before its characters are checked one by one: a body of 30 MB may be a single string.
             raise refuse_location(what, f"longer than {LOCATION_BYTES_MAX} bytes", text)
         # Cached: a table's own location is parsed at every commit.
-        return _taken_apart_before(text, what) if len(text) <= LOCATION_BYTES_MAX else cls._taken_apart(text, what)
+        return _parse_cached(text, what) if len(text) <= LOCATION_BYTES_MAX else cls._parse_text(text, what)
 
     @classmethod
-    def _taken_apart(cls, text: str, what: str) -> "StorageLocation":
+    def _parse_text(cls, text: str, what: str) -> "StorageLocation":
         _check_visible(text, what)
         match = _URI.fullmatch(text)
         scheme = match[1] if match else None
@@ -115,12 +115,12 @@ class StorageLocation:
         if not _AUTHORITIES[kind].fullmatch(authority):
             rule = "must not have a host: file:/… or file:///…" if kind == "file" else "must name a bucket or filesystem@host after //"
             raise refuse_location(what, rule, text)
-        spelled = text.removesuffix("/") if path != "/" else text[: -len(path)]
+        stripped = text.removesuffix("/") if path != "/" else text[: -len(path)]
         segments = tuple(path[1:].removesuffix("/").split("/")) if len(path) > 1 else ()
         for segment in segments:
             if segment in ("", ".", ".."):
                 raise refuse_location(what, "must have no '.', '..' or empty segment", text)
-        return cls(scheme, authority, segments, spelled)
+        return cls(scheme, authority, segments, stripped)
 
     def __str__(self) -> str:
         return "/".join((f"{self.scheme}:", "", self.authority, *self.segments))
@@ -137,7 +137,7 @@ class StorageLocation:
 
     def below(self, base: "StorageLocation") -> tuple[str, ...]:
         """The segments below `base`, which must contain this location."""
-        assert base.contains(self), "asked for the path below a base that does not contain the location"
+        assert base.contains(self), "the base does not contain the location"
         return self.segments[len(base.segments) :]
 
     def child(self, *segments: str) -> "StorageLocation":
@@ -146,8 +146,8 @@ class StorageLocation:
             if segment in ("", ".", "..") or "/" in segment:
                 raise refuse_location("location", "must not have a '.', '..' or empty segment, nor a '/' inside one", segment)
         # Only the root of a file system has a spelling that ends in a slash.
-        spelled = "/".join((self.spelled, *segments))
-        return StorageLocation(self.scheme, self.authority, self.segments + segments, spelled)
+        text = "/".join((self.text, *segments))
+        return StorageLocation(self.scheme, self.authority, self.segments + segments, text)
 
     def claim_key(self, storage_identity: str) -> str:
         """The key that the database compares, ending in `/`. A location inside another has a key that begins with the other's key.
@@ -157,7 +157,7 @@ class StorageLocation:
         return f"{storage_identity}|{self.key}"
 
 
-_taken_apart_before = lru_cache(_LOCATIONS_KNOWN_MAX)(StorageLocation._taken_apart)
+_parse_cached = lru_cache(_LOCATIONS_CACHED_MAX)(StorageLocation._parse_text)
 
 
 def check_characters(segments: tuple[str, ...], text: str, *, imported: bool, what: str) -> None:

@@ -1,13 +1,13 @@
 """The process that reads Avro manifests: `python -m icecore.storage.manifest_process`, started by storage/manifest_reader.py.
 
-Manifests come from clients and may contain anything: a few kilobytes that expand to gigabytes, or a wrong number of records. The worst
-they can do is to end this process: its memory and its time are limited, and it reports files that it cannot read within these limits.
+Manifests come from clients and may contain anything: a few kilobytes that expand to gigabytes, or a wrong number of records. The worst they
+can do is to end this process: its memory and its time are limited, and it reports files that it cannot read within these limits.
 
-A request is a line of JSON, `{"open": KIND, "bytes": N}` and N bytes of a file, `{"next": KIND}`, or `{"forget": true}` behind the last
-file of a table. An answer is its length (4 bytes, big endian) and JSON: `{"names": [...]}`, a page of the names of files in it, the empty
-one behind the last; or `{"error": TYPE}`. A name that is no name (too long) is null. A name that was answered once is left out from then
-on, as far back as NAMES_REMEMBERED_MAX; one that was read in a page that ended in an error was not answered. What is forgotten is answered
-by `{"as-new": BOOLEAN}`: whether the next table finds the process as this one did, with all of its memory.
+A request is a line of JSON, `{"open": KIND, "bytes": N}` and N bytes of a file, `{"next": KIND}`, or `{"forget": true}` after the last file
+of a table. A response is its length (4 bytes, big endian) and JSON: `{"names": [...]}`, a page of the names of files in it, an empty page
+after the last; or `{"error": TYPE}`. A name that is too long is null. A name that was returned once is left out later, as far back as
+NAMES_REMEMBERED_MAX; names of a page that ended in an error were not returned. The response to `forget` is `{"as-new": BOOLEAN}`: whether
+the process has all of its memory for the next table.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ from pyiceberg.avro.file import AvroFile
 from pyiceberg.io import InputFile, InputStream
 from pyiceberg.types import NestedField
 
-from .manifest_protocol import ANSWER_LENGTH, MANIFEST, MANIFEST_LIST
+from .manifest_protocol import MANIFEST, MANIFEST_LIST, RESPONSE_LENGTH
 
 MEMORY_BYTES_MAX = 512 * 1024 * 1024
 """Limit on address space for one table, in addition to what the process has at the table's start."""
@@ -117,9 +117,9 @@ def _out_of_time(*_: object) -> None:
     raise TimeoutError
 
 
-def _send(taken: BinaryIO, answer: bytes) -> None:
-    taken.write(struct.pack(ANSWER_LENGTH, len(answer)) + answer)
-    taken.flush()
+def _send(responses: BinaryIO, response: bytes) -> None:
+    responses.write(struct.pack(RESPONSE_LENGTH, len(response)) + response)
+    responses.flush()
 
 
 def main() -> None:
@@ -130,30 +130,30 @@ def main() -> None:
     signal.signal(signal.SIGXCPU, _out_of_time)
     opened: dict[str, Iterator[str]] = {}
     seen: dict[str, set[int]] = {kind: set() for kind in (MANIFEST_LIST, MANIFEST)}
-    given, taken = sys.stdin.buffer, sys.stdout.buffer
-    while line := given.readline():
+    requests, responses = sys.stdin.buffer, sys.stdout.buffer
+    while line := requests.readline():
         request = orjson.loads(line)
         if "forget" in request:
             opened.clear()
             for names in seen.values():
                 names.clear()
             gc.collect()
-            _send(taken, orjson.dumps({"as-new": begun is not None and _limit_memory() - begun <= GROWN_BYTES_MAX}))
+            _send(responses, orjson.dumps({"as-new": begun is not None and _limit_memory() - begun <= GROWN_BYTES_MAX}))
             continue
         kind = request.get("next")
         if kind is None:
             kind = request["open"]
-            data = given.read(request["bytes"])
+            data = requests.read(request["bytes"])
             opened[kind] = _manifests(data) if kind == MANIFEST_LIST else _files(data)
         page: dict[int, str | None] = {}
         try:
             _limit_time()
             page = _page(opened[kind], seen[kind])
-            answer = orjson.dumps({"names": [*page.values()]})
+            response = orjson.dumps({"names": [*page.values()]})
         except Exception as error:
             opened[kind], page = iter(()), {}
-            answer = orjson.dumps({"error": type(error).__name__})
-        _send(taken, answer)
+            response = orjson.dumps({"error": type(error).__name__})
+        _send(responses, response)
         _remember(page, seen[kind])
 
 

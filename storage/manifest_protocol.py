@@ -5,7 +5,7 @@ A separate module, so that the process does not import what only the client need
 
 from typing import Literal
 
-ANSWER_LENGTH = ">I"
+RESPONSE_LENGTH = ">I"
 
 Kind = Literal["manifest-list", "manifest"]
 MANIFEST_LIST: Kind = "manifest-list"

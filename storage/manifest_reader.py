@@ -11,12 +11,13 @@ import orjson
 import structlog
 
 from ..domain.errors import ServiceUnavailable
-from .manifest_protocol import ANSWER_LENGTH, Kind
+from .ambient_credentials import environment_without_credentials
+from .manifest_protocol import RESPONSE_LENGTH, Kind
 
 MANIFEST_BYTES_MAX = 32 * 1024 * 1024
 """Limit on a stored manifest or manifest list. Writers aim at 8 MB (commit.manifest.target-size-bytes)."""
-ANSWER_SECONDS_MAX = 120.0
-ANSWER_BYTES_MAX = 32 * 1024 * 1024
+RESPONSE_SECONDS_MAX = 120.0
+RESPONSE_BYTES_MAX = 32 * 1024 * 1024
 
 STDERR_BYTES_MAX = 4_096
 """How much of the end of the process's standard error is logged."""
@@ -67,36 +68,36 @@ class ManifestReader:
 
         Raises UnreadableManifest, and ServiceUnavailable if the process was killed or does not respond.
         """
-        names = await self._ask({"open": kind, "bytes": len(data)}, data)
+        names = await self._names({"open": kind, "bytes": len(data)}, data)
         while names:
             yield names
-            names = await self._ask({"next": kind})
+            names = await self._names({"next": kind})
 
     async def forget(self) -> bool:
         """Ends a table. Returns whether the process can be reused for the next one, with all of its memory."""
         if self._process is None:
             return True
         try:
-            return not self._failed and bool((await self._answer({"forget": True}))["as-new"])
+            return not self._failed and bool((await self._request({"forget": True}))["as-new"])
         except ServiceUnavailable:
             return False
 
-    async def _ask(self, request: dict[str, Any], data: bytes = b"") -> list[str | None]:
-        answer = await self._answer(request, data)
-        if "error" in answer:
+    async def _names(self, request: dict[str, Any], data: bytes = b"") -> list[str | None]:
+        response = await self._request(request, data)
+        if "error" in response:
             self._failed = True
-            raise UnreadableManifest(answer["error"])
-        names: list[str | None] = answer["names"]
+            raise UnreadableManifest(response["error"])
+        names: list[str | None] = response["names"]
         return names
 
-    async def _answer(self, request: dict[str, Any], data: bytes = b"") -> dict[str, Any]:
+    async def _request(self, request: dict[str, Any], data: bytes = b"") -> dict[str, Any]:
         try:
-            async with asyncio.timeout(ANSWER_SECONDS_MAX):
+            async with asyncio.timeout(RESPONSE_SECONDS_MAX):
                 return await self._exchange(orjson.dumps(request) + b"\n", data)
         # uvloop raises RuntimeError on a write to a process that has ended.
         except (TimeoutError, OSError, RuntimeError, EOFError):
             await self.end()
-            raise ServiceUnavailable("The process that reads manifests ended or did not answer") from None
+            raise ServiceUnavailable("The process that reads manifests ended or did not respond") from None
 
     async def _exchange(self, request: bytes, data: bytes) -> dict[str, Any]:
         if self._process is None:
@@ -104,22 +105,24 @@ class ManifestReader:
                 # -P: no module is imported from the working directory.
                 sys.executable, "-P", "-m", "icecore.storage.manifest_process",
                 stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+                # Manifests come from clients: no credential is where they are read.
+                env=environment_without_credentials(),
                 # Ctrl-C at a terminal reaches its whole group: this process ends when its standard input does.
                 start_new_session=True,
             )  # fmt: skip
             assert self._process.stderr is not None
             self._logging = asyncio.create_task(_log_errors(self._process.stderr))
-        given, taken = self._process.stdin, self._process.stdout
-        assert given is not None
-        assert taken is not None
-        given.write(request)
-        given.write(data)
-        await given.drain()
-        (length,) = struct.unpack(ANSWER_LENGTH, await taken.readexactly(struct.calcsize(ANSWER_LENGTH)))
-        if length > ANSWER_BYTES_MAX:
+        requests, responses = self._process.stdin, self._process.stdout
+        assert requests is not None
+        assert responses is not None
+        requests.write(request)
+        requests.write(data)
+        await requests.drain()
+        (length,) = struct.unpack(RESPONSE_LENGTH, await responses.readexactly(struct.calcsize(RESPONSE_LENGTH)))
+        if length > RESPONSE_BYTES_MAX:
             raise EOFError
-        answer: dict[str, Any] = orjson.loads(await taken.readexactly(length))
-        return answer
+        response: dict[str, Any] = orjson.loads(await responses.readexactly(length))
+        return response
 
     async def end(self) -> None:
         """Ends the process, if there is one."""

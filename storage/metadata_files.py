@@ -17,7 +17,7 @@ from .large_documents import DocumentShare
 from .locations import StorageLocation
 from .object_store import ObjectStore
 from .profiles import StorageProfile
-from .store_errors import METADATA_BYTES_MAX, file_too_large, store_away
+from .store_errors import METADATA_BYTES_MAX, file_too_large, store_unavailable
 
 WRITE_METADATA_PATH = "write.metadata.path"
 COMPRESSION_CODEC = "write.metadata.compression-codec"
@@ -92,7 +92,7 @@ async def write_metadata(store: ObjectStore, location: StorageLocation, document
         await store.put_new(location, document)
     except AlreadyExists:
         if not await _is_written(store, location, document):
-            raise store_away(location, "it contains a file with the new name, whose content could not be checked") from None
+            raise store_unavailable(location, "it contains a file with the new name, whose content could not be checked") from None
 
 
 async def _is_written(store: ObjectStore, location: StorageLocation, document: Content) -> bool:
@@ -121,7 +121,7 @@ async def read_metadata(store: ObjectStore, location: StorageLocation, share: Do
         data = await store.get(location, bytes_max=_SMALL_BYTES_MAX)
         return (await _read(location, data, _SMALL_BYTES_MAX, _SMALL_VALUES_MAX))[0]
     except (PayloadTooLarge, _TooManyValues):
-        await share.take_all()
+        await share.reserve_all()
     bytes_max = max(METADATA_BYTES_MAX, share.bytes_max)
     values_max = METADATA_VALUES_MAX * bytes_max // METADATA_BYTES_MAX
     data = await store.get(location, bytes_max=bytes_max)
@@ -185,4 +185,4 @@ def _unpack(location: StorageLocation, data: bytes, bytes_max: int, values_max: 
 
 
 def _unreadable(location: StorageLocation, reason: str) -> BadRequest:
-    return BadRequest(f"Cannot read the metadata file, {reason}: {location.spelled}")
+    return BadRequest(f"Cannot read the metadata file, {reason}: {location.text}")

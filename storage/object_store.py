@@ -1,5 +1,7 @@
 """The port to object stores, and the cache of open stores."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -13,7 +15,9 @@ from .local_store import LocalStore
 from .locations import StorageLocation
 from .profiles import LocalProfile, StorageProfile
 from .same_folder import shared_folders
-from .store_errors import METADATA_BYTES_MAX, store_away
+from .store_errors import METADATA_BYTES_MAX, store_unavailable
+from .system_credentials import SystemCredentials
+from .system_identities import SystemIdentities
 
 __all__ = ["METADATA_BYTES_MAX", "STORES_OPEN_MAX", "ObjectStore", "ObjectStores"]
 
@@ -50,23 +54,34 @@ class ObjectStore(Protocol):
 class ObjectStores:
     """Opens stores and caches them: a store keeps its connections open, so a warehouse has one store per process.
 
-    fsync -- whether local files are synced to disk before put_new returns.
+    fsync -- whether local files are synced to disk before put_new returns. system -- which stores may use the server's own identity;
+    if any may, the client library of its cloud must be installed.
     """
 
-    def __init__(self, stores_open_max: int = STORES_OPEN_MAX, *, fsync: bool = True) -> None:
+    def __init__(self, stores_open_max: int = STORES_OPEN_MAX, *, fsync: bool = True, system: SystemCredentials | None = None) -> None:
         self._opened: LRUCache[tuple[StorageProfile, StorageCredential | None], ObjectStore] = LRUCache(stores_open_max)
         self._fsync = fsync
+        self._system = system or SystemCredentials()
+        self._identities = SystemIdentities.permitted(self._system)
 
     async def open(self, profile: StorageProfile, credential: StorageCredential | None) -> ObjectStore:
-        """The store of `profile`. It uses `credential` only, never credentials from the environment."""
+        """The store of `profile`. It uses `credential` only. Raises ServiceUnavailable if the settings do not permit it."""
         key = (profile, credential)
         store = self._opened.get(key)
         if store is None and isinstance(profile, LocalProfile):
             await self._check_folders(profile)
             store = self._opened.get(key)
         if store is None:
-            self._opened[key] = store = open_store(profile, credential, fsync=self._fsync)
+            if (refusal := self._system.refusal(profile, credential)) is not None:
+                raise store_unavailable(profile.base, refusal)
+            self._opened[key] = store = open_store(profile, credential, fsync=self._fsync, identities=self._identities)
         return store
+
+    def open_new(self, profile: StorageProfile, credential: StorageCredential | None) -> ObjectStore:
+        """The store of a warehouse that does not exist yet; it is not cached. Raises BadRequest if it cannot be opened so."""
+        if (refusal := self._system.refusal(profile, credential)) is not None:
+            raise BadRequest(f"Invalid storage-credential: {refusal}")
+        return open_store(profile, credential, fsync=self._fsync, identities=self._identities)
 
     async def _check_folders(self, profile: LocalProfile) -> None:
         """Raises ServiceUnavailable if the folder overlaps that of an open store: a link may be created after both warehouses."""
@@ -75,18 +90,22 @@ class ObjectStores:
             try:
                 found = await shared_folders(profile, others)
             except TimeoutError:
-                raise store_away(profile.base, "the file system did not answer in time while folders of warehouses were compared") from None
+                raise store_unavailable(
+                    profile.base, "the file system did not respond in time while folders of warehouses were compared"
+                ) from None
             if found is not None:
                 _, mine, theirs = found
-                raise store_away(mine, f"its folder overlaps {theirs} of another warehouse through a symbolic link or a mount")
+                raise store_unavailable(mine, f"its folder overlaps {theirs} of another warehouse through a symbolic link or a mount")
             # Others may have been opened meanwhile.
             compared.update(others)
 
 
-def open_store(profile: StorageProfile, credential: StorageCredential | None, *, fsync: bool = True) -> ObjectStore:
-    """Opens a store that is not cached."""
+def open_store(
+    profile: StorageProfile, credential: StorageCredential | None, *, fsync: bool = True, identities: SystemIdentities | None = None
+) -> ObjectStore:
+    """Opens a store that is not cached. identities -- the server's own, for a credential that uses one of them."""
     if isinstance(profile, LocalProfile):
         if credential is not None:
             raise BadRequest("Invalid storage-credential: not allowed with a local profile")
         return LocalStore(profile, fsync=fsync)
-    return open_bucket_store(profile, credential)
+    return open_bucket_store(profile, credential, identities or SystemIdentities())

@@ -57,7 +57,7 @@ class PermittedProfiles:
         try:
             outside = await in_thread(lambda: _outside(profile, self.local_roots)) if self.local_roots else profile.base
         except TimeoutError:
-            raise ServiceUnavailable("Local folders could not be checked: the file system did not answer in time") from None
+            raise ServiceUnavailable("Local folders could not be checked: the file system did not respond in time") from None
         if outside is not None:
             raise Forbidden(
                 f"{outside} is not below a directory that is permitted for local warehouses: {_ASK_OPERATOR} "
@@ -69,8 +69,9 @@ def _outside(profile: LocalProfile, roots: tuple[Path, ...]) -> StorageLocation 
     """A folder of the profile that is below none of the roots, as spelled or after resolving links; None if there is none."""
     for folder in profile.roots:
         spelled = Path("/", *folder.segments)
-        real = Path(os.path.realpath(spelled))
-        if not any(root in spelled.parents and Path(os.path.realpath(root)) in real.parents for root in roots):
+        above = [root for root in roots if root in spelled.parents]
+        # A path outside the roots is not looked at: its file system may be mounted by that, or hang.
+        if not above or not any(Path(os.path.realpath(root)) in Path(os.path.realpath(spelled)).parents for root in above):
             return folder
     return None
 

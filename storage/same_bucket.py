@@ -4,10 +4,10 @@ from contextlib import suppress
 from ipaddress import ip_address
 
 from ..domain.errors import BadRequest
-from .cloud_profiles import AWS_IDENTITY, S3Profile
+from .cloud_profiles import AWS_IDENTITY, S3Profile, is_ip_address
 from .locations import StorageLocation
 
-_Place = tuple[str, int | None, tuple[str, ...]]
+_Address = tuple[str, int | None, tuple[str, ...]]
 """Host, port (None: the default of http or https), and path of a request."""
 
 
@@ -24,18 +24,24 @@ def refuse_bucket_in_endpoint(profile: S3Profile) -> None:
             raise BadRequest("Invalid storage-profile: endpoint must not contain the bucket; use the field bucket")
 
 
+def refuse_bucket_before_address(profile: S3Profile) -> None:
+    """Raises BadRequest if the bucket would be prefixed to an IP address: bucket 10.0 at 127.1 is the host 10.0.127.1, another server."""
+    if profile.server is not None and not profile.path_style_access and is_ip_address(profile.server.host):
+        raise BadRequest("Invalid storage-profile: path-style-access must be true: the host of the endpoint is an IP address")
+
+
 def shared_buckets(one: S3Profile, other: S3Profile) -> tuple[StorageLocation, StorageLocation] | None:
     """Locations of both profiles that overlap although their claims do not; None if there are none."""
     if one.storage_identity == other.storage_identity:
         return None
     for mine in one.roots:
         for theirs in other.roots:
-            if any(_overlap(here, there) for here in _places(one, mine) for there in _places(other, theirs)):
+            if any(_overlap(here, there) for here in _addresses(one, mine) for there in _addresses(other, theirs)):
                 return mine, theirs
     return None
 
 
-def _places(profile: S3Profile, root: StorageLocation) -> list[_Place]:
+def _addresses(profile: S3Profile, root: StorageLocation) -> list[_Address]:
     """The location in path style and in virtual-host style: a store may serve both, whichever the profile uses."""
     endpoint = profile.server
     if endpoint is None:
@@ -60,6 +66,6 @@ def _host(host: str) -> str:
     return host
 
 
-def _overlap(one: _Place, other: _Place) -> bool:
+def _overlap(one: _Address, other: _Address) -> bool:
     shorter = min(len(one[2]), len(other[2]))
     return one[:2] == other[:2] and one[2][:shorter] == other[2][:shorter]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from .locations import StorageLocation
+from .separate_thread import in_separate_thread
 from .storage_profile import LocalProfile
 
 COMPARING_SECONDS_MAX = 5.0
@@ -32,9 +33,9 @@ async def shared_folders(
 ) -> tuple[LocalProfile, StorageLocation, StorageLocation] | None:
     """Another profile, and folders of both that overlap although their paths do not; None if there are none.
 
-    Where one lies in the other just as their paths say, it is no matter here: what lies there is claimed by its path, whichever warehouse
-    it belongs to. What is mounted in a folder is part of it; links in it are not, because no store follows them. Raises TimeoutError
-    where the file system does not answer in COMPARING_SECONDS_MAX, to this comparison or to those it waits behind.
+    Overlaps that are visible from the paths are permitted, because files there are claimed by their paths. Mounts in a folder are part of
+    it. Links in it are not, because no store follows them. Raises TimeoutError if the file system does not respond in COMPARING_SECONDS_MAX
+    to this comparison or to those before it.
     """
     return await in_thread(lambda: _shared(profile, others)) if others else None
 
@@ -55,27 +56,27 @@ class _Folder:
         for length in range(len(self.on_device), 0, -1):
             yield self.on_device[:length], length == len(self.on_device)
 
-    def is_spelled_as_it_lies(self, other: "_Folder") -> bool:
+    def is_visible_in_paths(self, other: "_Folder") -> bool:
         """Whether the overlap is visible from the paths as spelled."""
         spelled = _difference(self.spelled, other.spelled)
-        lies = (_difference(self.real, other.real), _difference(self.on_device, other.on_device))
-        return spelled is not None and all(each in (None, spelled) for each in lies)
+        resolved = (_difference(self.real, other.real), _difference(self.on_device, other.on_device))
+        return spelled is not None and all(each in (None, spelled) for each in resolved)
 
 
 def _shared(profile: LocalProfile, others: Sequence[LocalProfile]) -> tuple[LocalProfile, StorageLocation, StorageLocation] | None:
     mounts = _Mounts()
     are: dict[object, list[_Folder]] = defaultdict(list)
-    lie_in: dict[object, list[_Folder]] = defaultdict(list)
+    containing: dict[object, list[_Folder]] = defaultdict(list)
     for mine in mounts.folders(profile):
         for identity, is_itself in mine.identities():
-            lie_in[identity].append(mine)
+            containing[identity].append(mine)
             if is_itself:
                 are[identity].append(mine)
     for other in others:
         for theirs in mounts.folders(other):
             for identity, is_itself in theirs.identities():
-                for mine in (lie_in if is_itself else are).get(identity, ()):
-                    if not mine.is_spelled_as_it_lies(theirs):
+                for mine in (containing if is_itself else are).get(identity, ()):
+                    if not mine.is_visible_in_paths(theirs):
                         return other, mine.root, theirs.root
     return None
 
@@ -137,33 +138,16 @@ def _identity(folder: Path) -> object:
 async def in_thread(compare: Callable[[], _T]) -> _T:
     """Runs `compare` in a thread. Raises TimeoutError if the file system does not respond in COMPARING_SECONDS_MAX.
 
-    Not in a thread of the pool, which would be lost to everybody else meanwhile.
+    Not in a thread of the pool, which other work could not use meanwhile.
     """
     async with asyncio.timeout(COMPARING_SECONDS_MAX):
         while not _COMPARING.acquire(blocking=False):  # noqa: ASYNC110 - threads release it
             await asyncio.sleep(_ROOM_LOOK_SECONDS)
-        return await _compared(compare)
+        return await in_separate_thread(partial(_compared, compare), "compare-folders")
 
 
-async def _compared(compare: Callable[[], _T]) -> _T:
-    loop = asyncio.get_running_loop()
-    compared: asyncio.Future[_T] = loop.create_future()
-
-    def give(set_outcome: Callable[[], None]) -> None:
-        if not compared.done():
-            set_outcome()
-
-    def run() -> None:
-        try:
-            found = compare()
-            outcome = partial(compared.set_result, found)
-        except Exception as error:
-            outcome = partial(compared.set_exception, error)
-        finally:
-            _COMPARING.release()
-        # The event loop may have been closed meanwhile.
-        with suppress(RuntimeError):
-            loop.call_soon_threadsafe(give, outcome)
-
-    threading.Thread(target=run, name="compare-folders", daemon=True).start()
-    return await compared
+def _compared(compare: Callable[[], _T]) -> _T:
+    try:
+        return compare()
+    finally:
+        _COMPARING.release()

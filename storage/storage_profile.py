@@ -21,7 +21,7 @@ def _allowed(value: object) -> StorageLocation:
     return StorageLocation.parse_base(value, what=_ALLOWED)
 
 
-_Location = Annotated[StorageLocation, PlainValidator(_allowed), PlainSerializer(lambda location: location.spelled)]
+_Location = Annotated[StorageLocation, PlainValidator(_allowed), PlainSerializer(lambda location: location.text)]
 
 
 class StorageProfile(JsonFields):
@@ -42,14 +42,14 @@ class StorageProfile(JsonFields):
     def _check_allowed(cls, allowed: tuple[StorageLocation, ...]) -> tuple[StorageLocation, ...]:
         for location in allowed:
             if not location.key.startswith(f"{cls.kind}:"):
-                raise refuse_location(_ALLOWED, f"must be on the profile's kind of store ({cls.kind})", location.spelled)
+                raise refuse_location(_ALLOWED, f"must be on the profile's kind of store ({cls.kind})", location.text)
             if cls.kind == "file" and not location.segments:
-                raise refuse_location(_ALLOWED, "must not be the root of the file system", location.spelled)
+                raise refuse_location(_ALLOWED, "must not be the root of the file system", location.text)
         return allowed
 
     @model_validator(mode="after")
     def _check_base(self) -> Self:
-        assert self.base.segments is not None, "made here, so that one that may not be is refused at once"
+        assert self.base.segments is not None, "evaluating `base` refuses an invalid base at once"
         return self
 
     @cached_property

@@ -36,14 +36,14 @@ async def check_store(store: ObjectStore, profile: StorageProfile, on_check: Cal
         await store.put_new(location, data)
 
     async def read() -> str | None:
-        return None if await store.get(location, bytes_max=_OBJECT_BYTES) == data else f"the store has other bytes: {location}"
+        return None if await store.get(location, bytes_max=_OBJECT_BYTES) == data else f"the store returned other bytes: {location}"
 
     async def list_folder() -> str | None:
-        return None if await store.is_listed(location) else f"the listing lacks what was written: {location}"
+        return None if await store.is_listed(location) else f"the listing does not contain the object: {location}"
 
     async def delete() -> str | None:
         await store.delete([location])
-        return f"the store still has what was deleted: {location}" if await store.exists(location) else None
+        return f"the store still has the deleted object: {location}" if await store.exists(location) else None
 
     deleted = False
     try:
@@ -73,7 +73,7 @@ async def _made(name: str, check: Callable[[], Awaitable[str | None]]) -> StoreC
         async with asyncio.timeout(CHECK_SECONDS_MAX):
             failure = await check()
     except TimeoutError:
-        failure = f"the store did not answer in {CHECK_SECONDS_MAX:g} seconds"
+        failure = f"the store did not respond in {CHECK_SECONDS_MAX:g} seconds"
     except CatalogError as refusal:
         failure = refusal.message
     return StoreCheck(name, time.monotonic() - began, failure)

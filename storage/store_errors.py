@@ -9,22 +9,22 @@ METADATA_BYTES_MAX = 32 * 1024 * 1024
 
 def file_not_found(location: StorageLocation) -> NotFound:
     """Has the message of the Java reference (RESTCatalogAdapter with a missing file), which clients and its test kit compare."""
-    return NotFound(f"Failed to open input stream for file: {location.spelled}")
+    return NotFound(f"Failed to open input stream for file: {location.text}")
 
 
 def file_exists(location: StorageLocation) -> AlreadyExists:
-    return AlreadyExists(f"File already exists: {location.spelled}")
+    return AlreadyExists(f"File already exists: {location.text}")
 
 
 def file_too_large(location: StorageLocation, bytes_max: int) -> PayloadTooLarge:
-    return PayloadTooLarge(f"File is larger than {bytes_max} bytes: {location.spelled}")
+    return PayloadTooLarge(f"File is larger than {bytes_max} bytes: {location.text}")
 
 
 RETRY_AFTER_SECONDS = 1
 """Files are written and read before the append, so that a request may be sent again."""
 
 
-def store_away(location: StorageLocation, reason: str) -> ServiceUnavailable:
+def store_unavailable(location: StorageLocation, reason: str) -> ServiceUnavailable:
     """`reason` must be our own text: a store's error text may contain headers and keys."""
-    message = f"The object store could not be used ({reason}): {location.spelled}"
+    message = f"The object store could not be used ({reason}): {location.text}"
     return ServiceUnavailable(message, retry_after_seconds=RETRY_AFTER_SECONDS)

@@ -1,4 +1,4 @@
-"""The fixture modules every test may use."""
+"""The modules with fixtures for all tests."""
 
 pytest_plugins = [
     "tests.fixtures.catalog",

@@ -1,4 +1,4 @@
-"""What the API needs of the log's events: the composition root passes one object with these methods."""
+"""The interface of the log's events to the API. The composition root passes one object with these methods."""
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
@@ -9,7 +9,7 @@ from uuid import UUID
 from ...domain.errors import BadRequest
 
 Dialect = Literal["icecore", "lakekeeper"]
-"""Whose names event types have."""
+"""Whether event types have Icecore's or Lakekeeper's names."""
 
 
 class PublishedEvent(Protocol):
@@ -24,10 +24,10 @@ class PublishedEvent(Protocol):
 
 
 class PublishedEvents(Protocol):
-    """What the log tells between one position and another.
+    """The events between two positions of the log.
 
-    position -- the last that was read: to go on from. at_end -- nothing stood behind it. recorded_at -- of the last event that was
-    read, None where there was none.
+    position -- the last position read, from which to continue. at_end -- whether it is the end of the log. recorded_at -- of the last event
+    read; None if there was none.
     """
 
     @property
@@ -41,10 +41,10 @@ class PublishedEvents(Protocol):
 
 
 class EventReader(Protocol):
-    """One run through the log, forwards: batches are small, pages as large as asked for within limits. ServiceUnavailable."""
+    """Reads the log forwards: batches are small, pages as large as requested within limits. Raises ServiceUnavailable."""
 
     async def batch(self, after: int, *, to: int | None = None) -> PublishedEvents: ...
-    async def page(self, after: int, *, to: int | None, events_max: int, make_room: Callable[[int], None]) -> PublishedEvents: ...
+    async def page(self, after: int, *, to: int | None, events_max: int, reserve_memory: Callable[[int], None]) -> PublishedEvents: ...
 
 
 class EventSource(Protocol):
@@ -65,17 +65,17 @@ class EventSource(Protocol):
         object_types: Sequence[str],
         exact_names: bool,
     ) -> EventReader: ...
-    async def whole(self, event_id: UUID, dialect: Dialect) -> bytes | None: ...
+    async def load_event(self, event_id: UUID, dialect: Dialect) -> bytes | None: ...
     async def head(self) -> int: ...
     async def recorded_at(self, position: int) -> datetime | None: ...
     async def position_before(self, at: datetime) -> int | None: ...
-    def following(self) -> AbstractContextManager[None]: ...
-    async def arrived(self, after: int, seconds: float) -> bool: ...
+    def subscription(self) -> AbstractContextManager[None]: ...
+    async def wait_for_event(self, after: int, seconds: float) -> bool: ...
     def stop(self) -> None: ...
 
 
 async def refuse_beyond_end(source: EventSource, position: int) -> None:
-    """BadRequest where the log has not reached `position`: nobody was given it, and what came since would be missed."""
+    """Raises BadRequest if the log has not reached `position`. The client has it from another log, and would miss events."""
     head = await source.head()
     if position > head:
         raise BadRequest(f"Position {position} is beyond the end of the log ({head}): it may belong to another log")

@@ -9,7 +9,7 @@ from aiohttp import ClientError, web
 
 from ...domain.errors import ServiceUnavailable
 from ..api_request import ApiRequest
-from ..byte_budget import UNCOUNTED_BYTES_MAX, BudgetUsedUp, HeldBytes, HeldContent
+from ..byte_budget import UNCOUNTED_BYTES_MAX, BudgetUsedUp, ContentReservation, Reservation
 from ..origins import ORIGIN_RULES
 from ..piece_payload import PIECE_BYTES, cut
 from ..request_ids import REQUEST_ID, set_response_headers
@@ -23,21 +23,21 @@ Read = TypeVar("Read")
 EVENT_STREAM = "text/event-stream"
 
 HEARTBEAT_SECONDS = 15.0
-"""A stream that has nothing to tell says so, before a proxy takes it for dead."""
+"""Interval of comments on a quiet stream, so that proxies do not close it."""
 WRITE_SECONDS_MAX = 30.0
-"""A client that takes not even one piece in this time is cut off; it comes back with Last-Event-ID."""
-CROWDED_WRITE_SECONDS_MAX = 4.0
-"""The same while others find no room for large events: 16 KiB a second, as of answers."""
+"""A client that does not read one piece in this time is disconnected. It reconnects with Last-Event-ID."""
+CONTENDED_WRITE_SECONDS_MAX = 4.0
+"""The same limit while other streams wait for memory for large events: 16 KiB per second, as for responses."""
 LARGE_EVENTS: web.AppKey[LargeEvents] = web.AppKey("large_events", LargeEvents)
-_LOOK_SECONDS = 1.0
+_POLL_SECONDS = 1.0
 _LAST_WRITE_SECONDS_MAX = 1.0
 _HEADERS = {"Content-Type": EVENT_STREAM, "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
 async def stream_events(call: ApiRequest, source: EventSource, reader: EventReader, after: int, to: int | None) -> web.StreamResponse:
-    """Everything after a position and not after `to`, until the client goes or the server stops. TooManyRequests."""
+    """Sends the events after a position and up to `to`, until the client disconnects or the server stops. Raises TooManyRequests."""
     request = call.request
-    with source.following():
+    with source.subscription():
         response = web.StreamResponse(headers=_HEADERS)
         set_response_headers(response, request[REQUEST_ID])
         call.app[ORIGIN_RULES].permit_reading(request, response)
@@ -49,10 +49,10 @@ async def stream_events(call: ApiRequest, source: EventSource, reader: EventRead
             await _send_events(stream, source, batches, after, to)
             await response.write_eof()
         except (ConnectionError, ClientError, TimeoutError):
-            # The client has gone, or takes nothing: there is nobody to tell of it.
+            # The client has disconnected or does not read, so no error can be sent.
             _cut(request)
         except Exception as error:
-            # An answer that has begun cannot become another one: the client comes back, and hears it then.
+            # A response that has begun cannot become an error response. The client reconnects and gets the error then.
             _log.error("event_stream_failed", request_id=request[REQUEST_ID], exc_info=error)
             _cut(request)
         finally:
@@ -70,17 +70,19 @@ async def _send_events(stream: "_Stream", source: EventSource, batches: "_Batche
     while position != to and not source.is_stopping:
         sent_to = await _send_batch(stream, batches, position, to)
         if sent_to is None:
-            await batches.pause(_LOOK_SECONDS)
+            await batches.pause(_POLL_SECONDS)
         elif sent_to == position:
-            await source.arrived(position, _LOOK_SECONDS)
+            await source.wait_for_event(position, _POLL_SECONDS)
         else:
             position = sent_to
-        # After each batch: a filter may let nothing through, and then nothing is written that would fail.
+        # Sent after each batch too: if a filter matches nothing, nothing else is written that would detect a disconnect.
         await stream.heartbeat(position)
 
 
 async def _send_batch(stream: "_Stream", batches: "_Batches", position: int, to: int | None) -> int | None:
-    """The position to go on from, `position` at the end of the log; None where nothing could be read. Nothing is kept of the batch."""
+    """Sends one batch and keeps none of it. Returns the position to continue from, which is `position` at the end of the log; None if
+    nothing could be read.
+    """
     batch = await stream.while_there(batches.read(position, to))
     if batch is None or batch.at_end:
         return None if batch is None else position
@@ -91,7 +93,9 @@ async def _send_batch(stream: "_Stream", batches: "_Batches", position: int, to:
 
 
 def _pieces(events: Iterable[PublishedEvent]) -> Iterator[bytes | bytearray]:
-    """The events as they are written, several in a piece, and large ones in several: what the client has not taken is copied on the way."""
+    """The events as bytes to write. Small events share a piece and large ones are divided, because what the client has not read is
+    copied.
+    """
     piece = bytearray()
     for event in events:
         piece += b"id: %d\nevent: %b\ndata: " % (event.position, event.type.encode())
@@ -110,34 +114,34 @@ def _pieces(events: Iterable[PublishedEvent]) -> Iterator[bytes | bytearray]:
 
 
 class _Batches:
-    """What one stream reads, one batch after the other; large events take room while they are written."""
+    """The batches of one stream, one after the other. Large events reserve memory while they are written."""
 
-    def __init__(self, reader: EventReader, room: LargeEvents) -> None:
-        self._reader, self._room = reader, room
-        self._held: list[HeldContent] = []
+    def __init__(self, reader: EventReader, budget: LargeEvents) -> None:
+        self._reader, self._budget = reader, budget
+        self._reservations: list[ContentReservation] = []
         self._expected_bytes = 0
         self._waits = False
 
     async def read(self, position: int, to: int | None) -> PublishedEvents | None:
-        """None where the log cannot be read for now, or there is no room: an answer that has begun can no longer say so."""
-        expected = HeldBytes(self._room)
+        """None if the log cannot be read now, or there is no memory: a response that has begun cannot report an error."""
+        expected = Reservation(self._budget)
         try:
             if self._expected_bytes:
-                # What found no room the last time is not read again in vain, and has its room once it is its turn.
-                self._room.check_turn(self)
-                expected.take(self._expected_bytes)
+                # A batch for which there was no memory is read again only when it is this stream's turn.
+                self._budget.check_turn(self)
+                expected.reserve(self._expected_bytes)
                 self._leave()
             batch = await self._reader.batch(position, to=to)
             large = [event.body for event in batch.events if len(event.body) > UNCOUNTED_BYTES_MAX]
-            if self._room.size_of(large) > self._expected_bytes:
+            if self._budget.size_of(large) > self._expected_bytes:
                 self._expected_bytes = sum(map(len, large))
-                self._room.check_turn(self)
+                self._budget.check_turn(self)
             expected.release()
-            # What just came is one object for all who follow.
-            self._held = self._room.hold_all(large)
+            # New events are one object for all streams that have caught up.
+            self._reservations = self._budget.reserve_contents(large)
         except BudgetUsedUp:
             self._waits = True
-            self._room.enter(self)
+            self._budget.enter(self)
             return None
         except ServiceUnavailable:
             return None
@@ -145,18 +149,18 @@ class _Batches:
         return batch
 
     async def pause(self, seconds: float) -> None:
-        """After a batch that could not be read."""
-        await (self._room.turn(self, seconds) if self._waits else asyncio.sleep(seconds))
+        """Waits after a batch that could not be read."""
+        await (self._budget.turn(self, seconds) if self._waits else asyncio.sleep(seconds))
 
     @property
     def keep_others_waiting(self) -> bool:
-        """Whether some wait for room while this stream has some, or stands in their way."""
-        return (bool(self._held) or self._waits) and self._room.is_waited_for
+        """Whether other streams wait for memory that this stream holds or is the next to get."""
+        return (bool(self._reservations) or self._waits) and self._budget.is_waited_for
 
     def written(self) -> None:
-        for held in self._held:
-            held.release()
-        self._held = []
+        for reservation in self._reservations:
+            reservation.release()
+        self._reservations = []
 
     def close(self) -> None:
         self.written()
@@ -165,11 +169,11 @@ class _Batches:
     def _leave(self) -> None:
         if self._waits:
             self._waits = False
-            self._room.leave(self)
+            self._budget.leave(self)
 
 
 class _Stream:
-    """One answer under way."""
+    """One response in progress."""
 
     def __init__(self, request: web.Request, response: web.StreamResponse, source: EventSource, batches: _Batches) -> None:
         self._batches = batches
@@ -179,15 +183,17 @@ class _Stream:
         self._written_at = 0.0
 
     async def write(self, piece: bytes | bytearray) -> None:
-        """Returns once the client has taken most of it. Raises ConnectionError where it has gone, TimeoutError where it takes nothing."""
+        """Returns once the client has read most of it. Raises ConnectionError if the client has disconnected, TimeoutError if it does not
+        read.
+        """
         loop = asyncio.get_running_loop()
         writing = asyncio.ensure_future(self._response.write(piece))
         began = loop.time()
         end = began + WRITE_SECONDS_MAX
         try:
-            while not (await asyncio.wait({writing}, timeout=_LOOK_SECONDS))[0]:
+            while not (await asyncio.wait({writing}, timeout=_POLL_SECONDS))[0]:
                 if self._batches.keep_others_waiting:
-                    end = min(end, began + CROWDED_WRITE_SECONDS_MAX)
+                    end = min(end, began + CONTENDED_WRITE_SECONDS_MAX)
                 if self._source.is_stopping:
                     end = min(end, loop.time() + _LAST_WRITE_SECONDS_MAX)
                 if loop.time() >= end:
@@ -195,20 +201,21 @@ class _Stream:
             writing.result()
         finally:
             writing.cancel()
-            # A cycle otherwise, of this frame, the task and its error: what the stream holds would stay until the next collection.
+            # Breaks a reference cycle of this frame, the task and its error, which would keep the stream's memory until a garbage
+            # collection.
             del writing
         self._written_at = loop.time()
 
     async def while_there(self, reading: Coroutine[Any, Any, Read]) -> Read:
-        """What is read; a client that has gone waits for no connection. Raises ConnectionError then."""
+        """The result of reading, unless the client disconnects while it waits for a connection. Then it raises ConnectionError."""
         task = asyncio.create_task(reading, name="event-stream-batch")
         try:
-            while not (await asyncio.wait({task}, timeout=_LOOK_SECONDS))[0]:
+            while not (await asyncio.wait({task}, timeout=_POLL_SECONDS))[0]:
                 self._check_there()
             return task.result()
         finally:
             task.cancel()
-            del task  # As in `write`.
+            del task  # A reference cycle as in `write`.
 
     def _check_there(self) -> None:
         transport = self._request.transport
@@ -216,7 +223,7 @@ class _Stream:
             raise ConnectionResetError
 
     async def heartbeat(self, position: int) -> None:
-        """A comment, if nothing was written for long. Raises ConnectionError where the client has gone."""
+        """Writes a comment if nothing was written for long. Raises ConnectionError if the client has disconnected."""
         self._check_there()
         if asyncio.get_running_loop().time() - self._written_at >= HEARTBEAT_SECONDS:
             await self.write(b": position %d\n\n" % position)

@@ -24,8 +24,8 @@ _NEVER_CACHED = {"Cache-Control": "no-store"}
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What a client asks for: the events after one position, and not after `to`.
+class EventsRequest:
+    """The request of a client: the events after one position, up to `to`.
 
     digest -- of the filter, which binds page tokens to it.
     """
@@ -37,28 +37,28 @@ class Asked:
 
 
 async def list_events(call: ApiRequest) -> web.StreamResponse:
-    """A page of events, or, to whom accepts an event stream, all of them and those to come."""
+    """A page of events, or, if the client accepts an event stream, a stream of all past and future events."""
     source = call.catalog.events
     if _accepts(call.request, EVENT_STREAM):
-        asked = await _asked(call, source, call.request.headers.get("Last-Event-ID"))
-        await refuse_beyond_end(source, asked.after)
-        return await stream_events(call, source, asked.reader, asked.after, asked.to)
-    asked = await _asked(call, source, None)
+        requested = await _parse_request(call, source, call.request.headers.get("Last-Event-ID"))
+        await refuse_beyond_end(source, requested.after)
+        return await stream_events(call, source, requested.reader, requested.after, requested.to)
+    requested = await _parse_request(call, source, None)
     size = call.query.get("page-size")
     limits = call.catalog.limits
     events_max = limits.page_size_default if not size else parse_size(size, limits, "page-size")
     wait_seconds = parse_wait(call.query, 0.0)
-    if asked.to is not None and wait_seconds == 0:
-        await refuse_beyond_end(source, asked.to)
+    if requested.to is not None and wait_seconds == 0:
+        await refuse_beyond_end(source, requested.to)
     async with asyncio.timeout(limits.read_seconds_max):
-        page = await asked.reader.page(asked.after, to=asked.to, events_max=events_max, make_room=call.make_room)
+        page = await requested.reader.page(requested.after, to=requested.to, events_max=events_max, reserve_memory=call.reserve_memory)
     if page.at_end and not page.events:
-        # Nobody was ever told a position that the log has not reached: it is another log's, and what came since would be missed.
+        # A position that the log has not reached is from another log, and the client would miss events.
         await refuse_beyond_end(source, page.position)
-        if wait_seconds > 0 and page.position != asked.to:
-            with source.following():
-                page = await _wait(call, source, asked, page, events_max, wait_seconds)
-    return await _answer(call, asked, page)
+        if wait_seconds > 0 and page.position != requested.to:
+            with source.subscription():
+                page = await _wait(call, source, requested, page, events_max, wait_seconds)
+    return await _page_response(call, requested, page)
 
 
 async def load_event(call: ApiRequest) -> web.StreamResponse:
@@ -67,7 +67,7 @@ async def load_event(call: ApiRequest) -> web.StreamResponse:
     if event_id is None:
         raise BadRequest("Invalid event id: must be a UUID of 36 characters")
     await call.authorize(SERVER)
-    body = await call.catalog.events.whole(event_id, parse_dialect(call.query))
+    body = await call.catalog.events.load_event(event_id, parse_dialect(call.query))
     if body is None:
         raise NotFound(f"Event does not exist: {event_id}")
     response = await call.json_bytes(body)
@@ -75,20 +75,20 @@ async def load_event(call: ApiRequest) -> web.StreamResponse:
     return response
 
 
-async def _asked(call: ApiRequest, source: EventSource, last_event_id: str | None) -> Asked:
+async def _parse_request(call: ApiRequest, source: EventSource, last_event_id: str | None) -> EventsRequest:
     query = call.query
     types, namespaces, dialect = parse_names(query, "types"), parse_names(query, "namespaces"), parse_dialect(query)
     warehouse_ids = await parse_warehouses(call)
-    # Without a filter it is the whole log.
+    # A request without a filter reads the whole log.
     await call.authorize(*(Resource("warehouse", each) for each in warehouse_ids) if warehouse_ids else (SERVER,))
     reader = source.reader(types=types, warehouse_ids=warehouse_ids, namespaces=namespaces, dialect=dialect)
     digest = listing_digest("events", dialect, *types, "", *namespaces, "", *sorted(map(str, warehouse_ids)), query.get("to", ""))
     to = parse_position(query["to"], "parameter 'to'") if query.get("to") else None
-    return Asked(reader, await _after(source, query, digest, last_event_id), to, digest)
+    return EventsRequest(reader, await _after(source, query, digest, last_event_id), to, digest)
 
 
 async def _after(source: EventSource, query: Mapping[str, str], digest: str, last_event_id: str | None) -> int:
-    """Where to go on: what a client remembers goes before what its address says."""
+    """The position to continue from. Last-Event-ID takes precedence over the query."""
     if last_event_id:
         return parse_position(last_event_id, "header 'Last-Event-ID'")
     token, after = query.get("page-token"), query.get("after")
@@ -102,32 +102,32 @@ async def _after(source: EventSource, query: Mapping[str, str], digest: str, las
 
 
 async def _wait(
-    call: ApiRequest, source: EventSource, asked: Asked, page: PublishedEvents, events_max: int, wait_seconds: float
+    call: ApiRequest, source: EventSource, requested: EventsRequest, page: PublishedEvents, events_max: int, wait_seconds: float
 ) -> PublishedEvents:
-    """The first page with an event in it, or an empty one when the time is over or the server stops."""
+    """Waits for the first page with an event. Returns an empty page at the end of the time or when the server stops."""
     loop = asyncio.get_running_loop()
     end = loop.time() + wait_seconds
-    while not page.events and page.position != asked.to and not source.is_stopping:
+    while not page.events and page.position != requested.to and not source.is_stopping:
         left = end - loop.time()
-        if left <= 0 or not await source.arrived(page.position, left):
+        if left <= 0 or not await source.wait_for_event(page.position, left):
             break
-        page = await asked.reader.page(page.position, to=asked.to, events_max=events_max, make_room=call.make_room)
+        page = await requested.reader.page(page.position, to=requested.to, events_max=events_max, reserve_memory=call.reserve_memory)
     return page
 
 
-async def _answer(call: ApiRequest, asked: Asked, page: PublishedEvents) -> web.StreamResponse:
+async def _page_response(call: ApiRequest, requested: EventsRequest, page: PublishedEvents) -> web.StreamResponse:
     events = b",".join(event.body for event in page.events)
     headers = {POSITION_HEADER: str(page.position), **_NEVER_CACHED}
     if _accepts(call.request, CLOUDEVENTS_BATCH):
         response = await call.json_bytes(b"[" + events + b"]", headers=headers)
         response.headers["Content-Type"] = CLOUDEVENTS_BATCH
         return response
-    token = None if page.at_end else page_token(asked.digest, str(page.position))
+    token = None if page.at_end else page_token(requested.digest, str(page.position))
     rest = orjson.dumps({"position": page.position, "next-page-token": token})
     return await call.json_bytes(b'{"events":[' + events + b"]," + rest[1:], headers=headers)
 
 
 def _accepts(request: web.Request, media_type: str) -> bool:
-    """Whether the client names this type; one that takes anything gets the answer everybody gets."""
+    """Whether the Accept header names this type. `*/*` does not count."""
     ranges = (each.partition(";") for each in ",".join(request.headers.getall("Accept", ())).lower().split(","))
     return any(kind.strip() == media_type and weight.replace(" ", "") not in ("q=0", "q=0.0") for kind, _, weight in ranges)

@@ -12,14 +12,14 @@ from ..path_parameters import warehouse_reference
 from .event_source import Dialect
 
 WAIT_SECONDS_MAX = 60.0
-"""Nobody's answer is held back longer, whatever `wait-seconds` says."""
+"""Limit on `wait-seconds`."""
 FILTER_VALUES_MAX = 100
 _POSITION_DIGITS_MAX = 18
 _DIALECTS = ("icecore", "lakekeeper")
 
 
 def parse_position(text: str, what: str) -> int:
-    """A position of the log, or 0: before the first; `what` opens the refusal."""
+    """A position of the log; 0 is before the first event. `what` begins the error message."""
     if not (text.isascii() and text.isdigit() and len(text) <= _POSITION_DIGITS_MAX):
         raise BadRequest(f"Invalid {what}: must be a position of the log, a whole number of at most {_POSITION_DIGITS_MAX} digits")
     return int(text)
@@ -44,7 +44,7 @@ def parse_dialect(query: Mapping[str, str]) -> Dialect:
 
 
 def parse_names(query: Mapping[str, str], name: str) -> tuple[str, ...]:
-    """A parameter that holds names with commas between."""
+    """A parameter with names separated by commas."""
     values = tuple(part for part in query.get(name, "").split(",") if part)
     if len(values) > FILTER_VALUES_MAX:
         raise BadRequest(f"Invalid parameter '{name}': has more than {FILTER_VALUES_MAX} values")
@@ -52,12 +52,12 @@ def parse_names(query: Mapping[str, str], name: str) -> tuple[str, ...]:
 
 
 async def parse_warehouses(call: ApiRequest) -> set[UUID]:
-    """The warehouses `warehouses` names, by their ids; NoSuchWarehouse."""
+    """The ids of the warehouses in the parameter `warehouses`. Raises NoSuchWarehouse."""
     return {(await warehouse_now(call, each, "warehouses")).id for each in parse_names(call.query, "warehouses")}
 
 
 async def warehouse_now(call: ApiRequest, reference: str, parameter: str) -> Warehouse:
-    """The warehouse of a name or id. NoSuchWarehouse; BadRequest for one in the past."""
+    """The warehouse with a name or id. Raises NoSuchWarehouse, and BadRequest for a past state."""
     warehouse = await resolve_warehouse(call.catalog.backends, call.context.project_id, warehouse_reference(reference))
     if warehouse.as_of is not None:
         raise BadRequest(f"Invalid parameter '{parameter}': a past state has no new events; name the warehouse without a position or time")

@@ -10,7 +10,7 @@ from ...access.authorization import SERVER
 from ...domain.errors import BadRequest
 from ...queries.snapshot_ancestry import SnapshotAncestry, load_snapshot_ancestry
 from ..api_request import SEPARATOR, ApiRequest
-from ..path_parameters import parse_queried_tabular, respell_levels
+from ..path_parameters import normalize_separator, parse_queried_tabular
 from .event_source import EventSource
 from .parameters import parse_position, parse_wait, warehouse_now
 
@@ -22,7 +22,7 @@ PARAMETERS = frozenset({*_TABLE_PARAMETERS, "position", "wait-seconds"})
 
 
 async def wait(call: ApiRequest) -> web.StreamResponse:
-    """Answers `reached`: true as soon as it is, false when the time is over or the server stops."""
+    """Responds with `reached`: true as soon as it is reached, false at the end of the time or when the server stops."""
     query, source = call.query, call.catalog.events
     seconds = parse_wait(query, WAIT_SECONDS_DEFAULT)
     named = [name for name in _TABLE_PARAMETERS if query.get(name)]
@@ -40,8 +40,8 @@ async def wait(call: ApiRequest) -> web.StreamResponse:
 async def _until_position(source: EventSource, position: int, seconds: float) -> dict[str, Any]:
     head = await source.head()
     if head < position and seconds > 0:
-        with source.following():
-            await source.arrived(position - 1, seconds)
+        with source.subscription():
+            await source.wait_for_event(position - 1, seconds)
         head = await source.head()
     return {"reached": head >= position, "position": head}
 
@@ -49,24 +49,24 @@ async def _until_position(source: EventSource, position: int, seconds: float) ->
 async def _until_snapshot(call: ApiRequest, source: EventSource, query: Mapping[str, str], seconds: float) -> dict[str, Any]:
     warehouse = await warehouse_now(call, query["warehouse"], "warehouse") if query.get("warehouse") else await call.warehouse()
     separator = call.app[SEPARATOR]
-    namespace = query["namespace"] if separator is None else respell_levels(query["namespace"], separator)
+    namespace = query["namespace"] if separator is None else normalize_separator(query["namespace"], separator)
     table = parse_queried_tabular(namespace, query["table"], "table name")
     snapshot_id = _snapshot_id(query["snapshot-id"])
-    standing = await load_snapshot_ancestry(call.catalog.queries, call.context, warehouse, table, snapshot_id)
-    if not standing.reached and seconds > 0:
-        with source.following():
+    ancestry = await load_snapshot_ancestry(call.catalog.queries, call.context, warehouse, table, snapshot_id)
+    if not ancestry.reached and seconds > 0:
+        with source.subscription():
             loop = asyncio.get_running_loop()
             end = loop.time() + seconds
-            while not standing.reached and not source.is_stopping:
+            while not ancestry.reached and not source.is_stopping:
                 left = end - loop.time()
-                if left <= 0 or not await source.arrived(standing.position, left):
+                if left <= 0 or not await source.wait_for_event(ancestry.position, left):
                     break
-                standing = await load_snapshot_ancestry(call.catalog.queries, call.context, warehouse, table, snapshot_id, standing)
-    return _answer(standing)
+                ancestry = await load_snapshot_ancestry(call.catalog.queries, call.context, warehouse, table, snapshot_id, ancestry)
+    return _ancestry_json(ancestry)
 
 
-def _answer(standing: SnapshotAncestry) -> dict[str, Any]:
-    return {"reached": standing.reached, "position": standing.position, "current-snapshot-id": standing.current_snapshot_id}
+def _ancestry_json(ancestry: SnapshotAncestry) -> dict[str, Any]:
+    return {"reached": ancestry.reached, "position": ancestry.position, "current-snapshot-id": ancestry.current_snapshot_id}
 
 
 def _snapshot_id(text: str) -> int:

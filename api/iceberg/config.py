@@ -11,7 +11,7 @@ from ..routing import ROUTES
 
 
 async def get_config(call: ApiRequest) -> web.Response:
-    """The prefix of a warehouse, pinned to a position where the client asked for a past; 404 for an unknown warehouse."""
+    """Returns the prefix of a warehouse, with a position if the client requested a past state. 404 for an unknown warehouse."""
     text = call.query.get("warehouse")
     warehouse = await resolve_warehouse(call.catalog.backends, call.context.project_id, warehouse_reference(text) if text else None)
     await call.authorize(Resource("warehouse", warehouse.id))

@@ -22,17 +22,17 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 async def query_events(call: ApiRequest) -> web.Response:
-    """A page of a warehouse's events, oldest first, and the token that goes on behind them, also at the end of the log."""
+    """A page of a warehouse's events, oldest first, and the token of the next page, also at the end of the log."""
     _, fields = await call.fields()
     warehouse, source = await call.warehouse(), call.catalog.events
     await call.authorize(Resource("warehouse", warehouse.id))
     reader = _reader(source, warehouse, fields)
     listing = listing_digest("queryEvents", warehouse.prefix)
     after = await _after(source, fields, listing)
-    page = await reader.page(after, to=warehouse.as_of, events_max=_page_size(call, fields), make_room=call.make_room)
+    page = await reader.page(after, to=warehouse.as_of, events_max=_page_size(call, fields), reserve_memory=call.reserve_memory)
     if page.at_end and not page.events:
         await refuse_beyond_end(source, page.position)
-    # Where nothing was read, everything up to `after` was.
+    # If nothing was read, the result is complete up to `after`.
     processed_at = page.recorded_at or await source.recorded_at(page.position) or _EPOCH
     rest = {
         "continuation-token": page_token(listing, str(page.position)),
@@ -56,7 +56,7 @@ def _reader(source: EventSource, warehouse: Warehouse, fields: BodyReader) -> Ev
 
 
 def _names(fields: BodyReader) -> Sequence[Sequence[str]]:
-    """Each a path of names, outermost first."""
+    """Names as lists of levels, outermost first."""
     paths = fields.text_lists("catalog-objects-by-name", FILTER_VALUES_MAX)
     if not all(paths):
         raise fields.invalid("catalog-objects-by-name", "must be a list of non-empty lists of names")
@@ -77,7 +77,7 @@ def _page_size(call: ApiRequest, fields: BodyReader) -> int:
 
 
 async def _after(source: EventSource, fields: BodyReader, listing: str) -> int:
-    """The position to go on from; `since-timestamp-ms` counts only where there is no token."""
+    """The position to continue from. `since-timestamp-ms` counts only without a token."""
     token = fields.text_or_none("continuation-token")
     since_ms = fields.integer_or_none("since-timestamp-ms")
     if since_ms is not None and not 0 <= since_ms <= _TIMESTAMP_MS_MAX:

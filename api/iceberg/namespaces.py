@@ -10,16 +10,16 @@ from ...commands.namespaces.update_namespace_properties import update_namespace_
 from ...domain.commands import CreateNamespace, DropNamespace, UpdateNamespaceProperties
 from ...domain.errors import NoSuchNamespace
 from ...domain.identifiers import NamespaceIdentifier, name_key
-from ...queries import list_namespaces as question
+from ...queries import list_namespaces as list_namespaces_query
 from ...queries import load_namespace
 from ..api_request import ApiRequest
 from ..paging import listing_digest, parse_page
 from ..path_parameters import parse_existing_namespace, parse_parent
-from .listings import answer_listing, bounded, listing_context
+from .listings import bounded, listing_context, respond_listing
 
 
 async def list_namespaces(call: ApiRequest) -> web.Response:
-    """The children of `parent`, or the top level; a parent that was encoded twice is found too."""
+    """Lists the namespaces in `parent`, or the top level. A parent that was encoded twice is found too."""
     warehouse = await call.warehouse()
     text = call.query.get("parent")
     readings: list[NamespaceIdentifier | None] = [*parse_parent(text)] if text else [None]
@@ -34,11 +34,11 @@ async def list_namespaces(call: ApiRequest) -> web.Response:
 async def _children(call: ApiRequest, warehouse: Warehouse, parent: NamespaceIdentifier | None) -> web.Response:
     levels = () if parent is None else parent.levels
     listing = listing_digest("namespaces", warehouse.prefix, *(name_key(level, exact=warehouse.exact_names) for level in levels))
-    # A level of its own for the name, behind those of the parent.
+    # The name is a level of its own after those of the parent.
     before = orjson.dumps(levels)[:-1] + (b"," if levels else b"")
     page = bounded(parse_page(call.query, listing, call.catalog.limits), before)
-    found = await question.list_namespaces(call.catalog.queries, listing_context(call), warehouse, parent, page)
-    return await answer_listing(call, "namespaces", found, listing, before, b"]")
+    found = await list_namespaces_query.list_namespaces(call.catalog.queries, listing_context(call), warehouse, parent, page)
+    return await respond_listing(call, "namespaces", found, listing, before, b"]")
 
 
 async def create_namespace(call: ApiRequest) -> web.Response:
@@ -49,8 +49,8 @@ async def create_namespace(call: ApiRequest) -> web.Response:
 
 async def load_namespace_metadata(call: ApiRequest) -> web.Response:
     namespace = parse_existing_namespace(call.segments["namespace"])
-    answer = await load_namespace.load_namespace(call.catalog.queries, call.context, await call.warehouse(), namespace)
-    return await call.json({"namespace": answer.levels, "properties": dict(answer.properties)})
+    result = await load_namespace.load_namespace(call.catalog.queries, call.context, await call.warehouse(), namespace)
+    return await call.json({"namespace": result.levels, "properties": dict(result.properties)})
 
 
 async def namespace_exists(call: ApiRequest) -> web.Response:

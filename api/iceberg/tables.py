@@ -13,8 +13,8 @@ from ...domain.errors import BadRequest
 from ...domain.identifiers import TabularIdentifier
 from ...domain.metadata.requirements import is_creation
 from ...queries import list_tabulars
-from ...queries import load_credentials as credentials_question
-from ...queries import load_table as question
+from ...queries import load_credentials as load_credentials_query
+from ...queries import load_table as load_table_query
 from ..api_request import ApiRequest
 from ..bodies import BodyReader
 from ..limits import ApiLimits
@@ -71,15 +71,15 @@ async def load_table(call: ApiRequest) -> web.Response:
     if snapshots not in _SNAPSHOTS_LOADED:
         raise BadRequest("Invalid parameter 'snapshots': must be all or refs")
     if_none_match = call.request.headers.get("If-None-Match")
-    answer = await question.load_table(call.catalog.queries, call.context, await call.warehouse(), table, snapshots, if_none_match)
-    headers = {"ETag": answer.etag}
-    if answer.body is None:
+    result = await load_table_query.load_table(call.catalog.queries, call.context, await call.warehouse(), table, snapshots, if_none_match)
+    headers = {"ETag": result.etag}
+    if result.body is None:
         return web.Response(status=304, headers=headers)
-    return await call.json_bytes(answer.body, headers=headers, keep_compressed=True)
+    return await call.json_bytes(result.body, headers=headers, keep_compressed=True)
 
 
 async def table_exists(call: ApiRequest) -> web.Response:
-    await question.table_exists(call.catalog.queries, call.context, await call.warehouse(), existing_table(call))
+    await load_table_query.table_exists(call.catalog.queries, call.context, await call.warehouse(), existing_table(call))
     return web.Response(status=204)
 
 
@@ -118,7 +118,7 @@ async def rename_table(call: ApiRequest) -> web.Response:
 
 
 async def load_credentials(call: ApiRequest) -> web.Response:
-    body = await credentials_question.load_credentials(call.catalog.queries, call.context, await call.warehouse(), existing_table(call))
+    body = await load_credentials_query.load_credentials(call.catalog.queries, call.context, await call.warehouse(), existing_table(call))
     response = await call.json_bytes(body)
     response.headers["Cache-Control"] = "private, no-store"
     return response

@@ -10,7 +10,7 @@ from ...commands.views.rename_view import rename_view as execute_rename_view
 from ...domain.commands import CommitView, CreateView, DropView, RegisterView, RenameView
 from ...domain.identifiers import TabularIdentifier
 from ...queries import list_tabulars
-from ...queries import load_view as question
+from ...queries import load_view as load_view_query
 from ..api_request import ApiRequest
 from ..path_parameters import parse_existing_namespace, parse_existing_tabular
 from .listings import list_identifiers
@@ -48,11 +48,13 @@ async def register_view(call: ApiRequest) -> web.Response:
 
 
 async def load_view(call: ApiRequest) -> web.Response:
-    return await call.json_bytes(await question.load_view(call.catalog.queries, call.context, await call.warehouse(), _existing_view(call)))
+    return await call.json_bytes(
+        await load_view_query.load_view(call.catalog.queries, call.context, await call.warehouse(), _existing_view(call))
+    )
 
 
 async def view_exists(call: ApiRequest) -> web.Response:
-    await question.view_exists(call.catalog.queries, call.context, await call.warehouse(), _existing_view(call))
+    await load_view_query.view_exists(call.catalog.queries, call.context, await call.warehouse(), _existing_view(call))
     return web.Response(status=204)
 
 

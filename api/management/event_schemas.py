@@ -8,7 +8,7 @@ from ..api_request import ApiRequest
 from ..path_parameters import decode_segment
 
 ADDRESS = "/management/v1/events/schemas"
-# Schemas change with the program alone.
+# Schemas change only with the program.
 _HEADERS = {"Cache-Control": "public, max-age=3600"}
 
 

@@ -3,6 +3,8 @@
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+import orjson
+import structlog
 from aiohttp import web
 
 from ...access.request_context import PROJECT_ID_DEFAULT
@@ -10,12 +12,14 @@ from ...commands.warehouses.create_warehouse import CreateWarehouse
 from ...commands.warehouses.create_warehouse import create_warehouse as execute_create_warehouse
 from ...domain.errors import BadRequest, NoSuchProject, NoSuchWarehouse, UnsupportedOperation
 from ...domain.identifiers import uuid_or_none
-from ...queries import load_warehouse as question
+from ...queries import load_warehouse as load_warehouse_query
 from ...queries.load_statistics import load_statistics
 from ..api_request import POSITION_HEADER, ApiRequest
 from ..bodies import BodyReader
 from ..paging import listing_digest, page_token, parse_page
 from ..path_parameters import check_parameters, decode_segment, parameter_values
+
+_log = structlog.get_logger("icecore.api")
 
 PROJECT_HEADER = "x-project-id"
 _STATUSES = ("active", "inactive")
@@ -33,7 +37,7 @@ _FORMAT_VERSION_DEFAULT = 2
 
 
 async def create_warehouse(call: ApiRequest) -> web.Response:
-    """201 with the warehouse; of its profile, what the operator permits."""
+    """201 with the warehouse. Its profile must be one that the operator permits."""
     _refuse_other_project(call.request.headers.get(PROJECT_HEADER))
     body, fields = await call.fields()
     fields.refuse_unknown(_FIELDS)
@@ -46,14 +50,16 @@ async def create_warehouse(call: ApiRequest) -> web.Response:
         exact_names=fields.boolean("exact-names"),
     )
     context = call.command_context(None, body, ())
-    answer = await execute_create_warehouse(call.catalog.commands, context, command, permitted=call.catalog.permitted_profiles)
-    assert answer.body is not None
-    headers = {POSITION_HEADER: str(answer.position)}
-    return await call.json_bytes(answer.body, status=answer.status, headers=headers, counted=answer.replayed)
+    result = await execute_create_warehouse(call.catalog.commands, context, command, permitted=call.catalog.permitted_profiles)
+    assert isinstance(result.body, bytes), "created at once, without approval"
+    if not result.replayed and (warnings := orjson.loads(result.body).get("warnings")):
+        _log.warning("storage_fields_unused", warehouse=command.name, warnings=warnings)
+    headers = {POSITION_HEADER: str(result.position)}
+    return await call.json_bytes(result.body, status=result.status, headers=headers, counted=result.replayed)
 
 
 async def list_warehouses(call: ApiRequest) -> web.Response:
-    """All of them, as they are all active; none where `warehouseStatus` asks for others alone."""
+    """All warehouses, because all are active; none if `warehouseStatus` requests only others."""
     raw_query = call.request.rel_url.raw_query_string
     check_parameters(raw_query, (_STATUS, _PROJECT), repeatable=(_STATUS,))
     _refuse_other_project(call.request.headers.get(PROJECT_HEADER))
@@ -62,24 +68,24 @@ async def list_warehouses(call: ApiRequest) -> web.Response:
     if not set(statuses) <= set(_STATUSES):
         raise BadRequest(f"Invalid parameter '{_STATUS}': must be one of {', '.join(_STATUSES)}")
     wanted = not statuses or "active" in statuses
-    found = await question.list_warehouses(call.catalog.queries, call.context) if wanted else []
+    found = await load_warehouse_query.list_warehouses(call.catalog.queries, call.context) if wanted else []
     return await call.json({"warehouses": found})
 
 
 async def get_warehouse(call: ApiRequest) -> web.Response:
-    return await call.json(await question.load_warehouse(call.catalog.queries, call.context, _warehouse_id(call)))
+    return await call.json(await load_warehouse_query.load_warehouse(call.catalog.queries, call.context, _warehouse_id(call)))
 
 
 async def get_warehouse_statistics(call: ApiRequest) -> web.Response:
-    """A page of hours, the newest first; those in which nothing counted are left out, as in Lakekeeper."""
+    """A page of hours, newest first. Hours without changes are left out, as in Lakekeeper."""
     warehouse_id = _warehouse_id(call)
     listing = listing_digest("statistics", str(warehouse_id))
-    asked = parse_page(call.query, listing, call.catalog.limits, STATISTICS_PARAMETERS)
-    before, size = None if asked.after is None else _hour(asked.after), asked.size or call.catalog.limits.page_size_default
+    requested = parse_page(call.query, listing, call.catalog.limits, STATISTICS_PARAMETERS)
+    before, size = None if requested.after is None else _hour(requested.after), requested.size or call.catalog.limits.page_size_default
     page = await load_statistics(call.catalog.queries, call.context, warehouse_id, before=before, size=size)
     stats = [
         {
-            # Until when they hold, as in Lakekeeper.
+            # The end of the hour, as in Lakekeeper.
             "timestamp": each.begins_at + _HOUR,
             "number-of-tables": each.counts.tables,
             "number-of-views": each.counts.views,
@@ -98,12 +104,12 @@ def _warehouse_id(call: ApiRequest) -> UUID:
     text = decode_segment(call.segments["warehouse_id"], "warehouse id")
     warehouse_id = uuid_or_none(text)
     if warehouse_id is None:
-        raise NoSuchWarehouse(f"Warehouse does not exist: {text[:64]} (its id is asked for; GET /management/v1/warehouse lists ids)")
+        raise NoSuchWarehouse(f"Warehouse does not exist: {text[:64]} (must be an id; GET /management/v1/warehouse lists ids)")
     return warehouse_id
 
 
 def _hour(text: str) -> datetime:
-    """Of a page's token, which anybody can make up."""
+    """The hour of a page token, which a client may have forged."""
     try:
         return datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError):
@@ -116,7 +122,7 @@ def _refuse_other_project(text: str | None) -> None:
 
 
 def _refuse_what_is_not_served(fields: BodyReader) -> None:
-    """What Lakekeeper has and this catalog does not is refused; what says no more than how things are here is taken."""
+    """Refuses features of Lakekeeper that this catalog does not have, and accepts fields that ask only for what it does anyway."""
     delete_profile = fields.object_or_none("delete-profile")
     if delete_profile is not None and delete_profile != {"type": "hard"}:
         raise UnsupportedOperation('Field \'delete-profile\' must be {"type": "hard"}: soft delete is not supported')

@@ -1,1 +1,1 @@
-"""The frozen references: what plain aiohttp and psycopg do with the same work. Never changed; a test holds their checksums."""
+"""The frozen references: the same work with plain aiohttp and psycopg. They never change; a test checks their checksums."""

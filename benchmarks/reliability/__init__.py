@@ -1,4 +1,4 @@
-"""Proof by breaking: real processes are killed, stopped and cut off under load, and checkers look for a broken promise.
+"""Fault injection: real processes are killed, stopped and disconnected under load, and checkers look for broken promises.
 
-`python -m benchmarks.reliability` runs the quick form with its negative controls, `--long` the form that counts.
+`python -m benchmarks.reliability` runs the quick form with its negative controls, `--long` the long form.
 """

@@ -1,7 +1,7 @@
 """`python -m benchmarks.reliability [--long] [--seed N] [--only-controls | --no-controls] [--history FILE] [--report FILE]`.
 
-Exit code 0 if all held. The long form runs until it counts: at least 30 kills while a commit was in flight and 5,000 acknowledged
-commits.
+The exit code is 0 if all checks are as expected. The long form runs until it counts: it needs at least 30 kills while a commit was in
+flight and 5,000 acknowledged commits.
 """
 
 import argparse
@@ -45,7 +45,7 @@ async def _proof(cluster: Cluster, seed: str, arguments: argparse.Namespace) -> 
 
 
 def _judged(control: Control, outcome: Report | Exception) -> dict[str, Any]:
-    """Its own check is red, and none that has nothing to do with it."""
+    """Whether a control turned its own check red, and no unrelated check."""
     if isinstance(outcome, Exception):
         print(f"control: {control.name}\n{''.join(traceback.format_exception(outcome))}", flush=True)
         return {"name": control.name, "as-it-must": False, "error": repr(outcome)}

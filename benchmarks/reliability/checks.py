@@ -1,6 +1,6 @@
-"""The checkers: each looks at what clients heard, at the log and at the files, and says what contradicts its promise.
+"""The checkers: each compares what clients observed, the log and the files, and returns contradictions to one promise.
 
-They read the log itself, row by row, and use nothing of the product to interpret it: what a check trusts it cannot check.
+They read the log row by row and use no code of the product to interpret it, so that they are independent of the code they check.
 """
 
 import itertools
@@ -17,12 +17,12 @@ from benchmarks.reliability.history import DELETE_OLD_FILES, Attempt, History, M
 from icecore.projections.verify import verify
 
 AWAY_SECONDS_MAX = 2.0
-# Clients, proxy, workers and Postgres share the machine's cores: an answer that left in time is heard a little later.
+# A tolerance in seconds: clients, proxy, workers and Postgres share the machine's cores, so answers are received late.
 _HEARD_SECONDS_MAX = 1.0
 HEAL_SECONDS_MAX = 3.0
-# The time a lost answer is asked for again, and the last try to connect.
+# How long a command with a lost answer is repeated, plus the last attempt to connect.
 _DOUBT_SECONDS_MAX = 12.0
-# Answers that only the log gives.
+# Statuses of answers that depend on the log.
 _ONCE_SENT = (200, 204, 409)
 _DIFFERENCES_SHOWN = 5
 _STOPPING_SECONDS = 10.0
@@ -30,7 +30,7 @@ _STOPPING_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class LoggedEvent:
-    """One event of a table: which change it carries, and the file it names."""
+    """One event of a table: the change it contains, and its metadata file."""
 
     position: int
     stream: str
@@ -40,19 +40,19 @@ class LoggedEvent:
     op: str | None
     metadata_location: str | None
     deletes_old_files: bool = False
-    """Said by the table's first event."""
+    """Set by the table's first event."""
 
 
 @dataclass(slots=True)
 class Evidence:
-    """What one run left behind."""
+    """The evidence of one run."""
 
     history: History
     dsn: str
     positions: list[int] = field(default_factory=list)
     events: list[LoggedEvent] = field(default_factory=list)
     files: dict[str, Any] = field(default_factory=dict)
-    """The documents of the metadata files that stand, by location."""
+    """The documents of the existing metadata files, by location."""
 
     @classmethod
     async def gathered(cls, history: History, dsn: str) -> "Evidence":
@@ -95,7 +95,7 @@ def _event(position: int, stream: str, version: int, command: str, topic: str, s
 
 
 def acknowledged(evidence: Evidence) -> list[str]:
-    """What was answered 2xx is in the log, on every table it was for."""
+    """Every change that was answered 2xx is in the log, for every table it concerned."""
     logged = evidence.by_op()
     return [
         f"{mutation.kind} {mutation.id} was acknowledged and is on {len(logged[mutation.id])} of {len(mutation.tables)} tables"
@@ -105,7 +105,9 @@ def acknowledged(evidence: Evidence) -> list[str]:
 
 
 def once(evidence: Evidence) -> list[str]:
-    """One effect per change, however often it was sent. A change without a key is sent again only where nothing was done."""
+    """Every change takes effect once, even if it was sent several times. A change without a key is repeated only after an answer that
+    nothing was done.
+    """
     broken = []
     for op, events in evidence.by_op().items():
         if len({event.stream for event in events}) < len(events):
@@ -114,7 +116,7 @@ def once(evidence: Evidence) -> list[str]:
 
 
 def linear(evidence: Evidence) -> list[str]:
-    """Positions and each stream's versions count 1..n in the log's order."""
+    """Positions and the versions of each stream are 1..n in the order of the log."""
     broken = [] if evidence.positions == [*range(1, len(evidence.positions) + 1)] else ["positions are not 1..n"]
     for stream, events in evidence.streams().items():
         versions = [event.version for event in events]
@@ -125,7 +127,7 @@ def linear(evidence: Evidence) -> list[str]:
 
 
 def predecessor(evidence: Evidence) -> list[str]:
-    """Each metadata file names the file of the event before it as its predecessor, and holds the change of its own event."""
+    """Each metadata file names the file of the previous event as its predecessor, and contains the change of its own event."""
     broken = []
     for stream, events in evidence.streams().items():
         named = [event for event in events if event.metadata_location is not None]
@@ -153,24 +155,24 @@ def refusals(evidence: Evidence) -> list[str]:
 
 
 def nothing_done(evidence: Evidence) -> list[str]:
-    """No change is in the log of which every answer said that nothing was done (503 with Retry-After, 429)."""
+    """No change is in the log if all its answers said that nothing was done (503 with Retry-After, 429)."""
     logged = evidence.by_op()
     return [
-        f"{mutation.kind} {mutation.id} was told that nothing was done, and is in the log"
+        f"{mutation.kind} {mutation.id} was refused as not done, and is in the log"
         for mutation in evidence.history.mutations
         if mutation.attempts and all(attempt.nothing_done for attempt in mutation.attempts) and logged[mutation.id]
     ]
 
 
 def answers(evidence: Evidence) -> list[str]:
-    """Failures are 503 with Retry-After or CommitStateUnknown without; an acknowledgement names its position in the log."""
+    """Failures are 503 with Retry-After, or CommitStateUnknown without it. Every acknowledgement has its position in the log."""
     logged = evidence.by_op()
     broken = []
     for mutation in evidence.history.mutations:
         for attempt in mutation.attempts:
             if attempt.status is None or attempt.status < 500 or attempt.nothing_done:
                 continue
-            # A create is not a commit: no client deletes files when one fails.
+            # A create is not a commit: clients do not delete files if it fails.
             may = {"CommitStateUnknownException"} | ({"InternalServerError"} if mutation.kind == "create" else set())
             if attempt.error_type not in may or attempt.retry_after:
                 broken.append(f"{mutation.kind} {mutation.id} was answered {attempt.status} {attempt.error_type}")
@@ -181,7 +183,7 @@ def answers(evidence: Evidence) -> list[str]:
 
 
 def atomic(evidence: Evidence) -> list[str]:
-    """Money moved between tables is on one of them in every reader's view; a transfer is one command on both tables."""
+    """Money that is transferred between tables is in exactly one of them for every reader. A transfer is one command on both tables."""
     total = evidence.history.bank_total
     broken = [
         f"as of position {read.position} the balances {read.balances} are not {total} together"
@@ -196,7 +198,7 @@ def atomic(evidence: Evidence) -> list[str]:
 
 
 def fresh(evidence: Evidence) -> list[str]:
-    """A load that was sent after an acknowledgement, to whichever worker, shows that version or a later one."""
+    """A load that was sent after an acknowledgement returns that version or a later one, from every worker."""
     return [
         f"load of {load.table} showed file {load.number} after {load.floor} had been acknowledged"
         for load in evidence.history.loads
@@ -205,7 +207,7 @@ def fresh(evidence: Evidence) -> list[str]:
 
 
 def files(evidence: Evidence) -> list[str]:
-    """No table ever pointed at a missing file: not when it was loaded, and no event's file is missing in the end."""
+    """No table refers to a missing file, neither when it is loaded nor at the end of the run."""
     broken = [f"load of {load.table} pointed at a missing file" for load in evidence.history.loads if load.file_missing]
     broken += [
         f"position {event.position} names a missing file"
@@ -217,7 +219,7 @@ def files(evidence: Evidence) -> list[str]:
 
 
 def kept(evidence: Evidence) -> list[str]:
-    """A table that deletes its old metadata files has the current one, and those that one names."""
+    """A table that deletes its old metadata files has the current one and those that the current one names."""
     broken = []
     for stream, events in evidence.streams().items():
         location = events[-1].metadata_location
@@ -232,9 +234,9 @@ def kept(evidence: Evidence) -> list[str]:
 
 
 def away(evidence: Evidence) -> list[str]:
-    """While Postgres is away whoever asks hears 503 in time, and all is well again soon after it is back.
+    """While Postgres is unreachable, every request gets 503 in time, and requests succeed soon after it is back.
 
-    A commit that had been sent before that was noticed is in doubt: it is asked for again before its client hears anything.
+    The outcome of a commit that was sent before the outage was noticed is unknown. It is repeated before its client gets an answer.
     """
     commits = [attempt for mutation in evidence.history.mutations for attempt in mutation.attempts]
     attempts = [(attempt, True) for attempt in commits] + [(load.attempt, False) for load in evidence.history.loads]
@@ -256,12 +258,12 @@ def away(evidence: Evidence) -> list[str]:
 
 
 def healing_seconds(attempts: list[Attempt], back: float) -> float:
-    """From the end of an outage to the first good answer."""
+    """The time from the end of an outage to the first successful answer."""
     return min((attempt.ended - back for attempt in attempts if attempt.ended > back and attempt.status in (200, 204)), default=1e9)
 
 
 def graceful(evidence: Evidence) -> list[str]:
-    """A worker that is asked to stop answers what it was sent before."""
+    """A worker that is stopped gracefully answers the requests that it has received."""
     history = evidence.history
     attempts = [attempt for mutation in history.mutations for attempt in mutation.attempts if attempt.cut_off]
     return [
@@ -274,7 +276,7 @@ def graceful(evidence: Evidence) -> list[str]:
 
 
 async def models(evidence: Evidence) -> list[str]:
-    """The read models, claims and hashes are what the log says (`icecore verify`)."""
+    """The read models, claims and hashes agree with the log (`icecore verify`)."""
     report = await verify(evidence.dsn)
     return [str(difference) for difference in report.differences[:_DIFFERENCES_SHOWN]]
 
@@ -297,13 +299,13 @@ CHECKS: dict[str, Callable[[Evidence], list[str]]] = {
 
 
 async def findings(evidence: Evidence) -> dict[str, list[str]]:
-    """What each check found, in their order; nothing is good."""
+    """The contradictions that each check found; empty lists are good."""
     found = {name: check(evidence) for name, check in CHECKS.items()}
     found["models"] = await models(evidence)
     return found
 
 
 def unacknowledged_but_logged(mutations: list[Mutation], evidence: Evidence) -> int:
-    """Changes that came to effect although no client ever heard so: what doubt is about."""
+    """Changes that took effect although no client got an acknowledgement."""
     logged = evidence.by_op()
     return sum(mutation.outcome != "ok" and bool(logged[mutation.id]) for mutation in mutations)

@@ -1,4 +1,4 @@
-"""Requests as a careful client sends them: one Idempotency-Key per change, again after a lost answer, given up on now and then."""
+"""Requests of a careful client: one Idempotency-Key per change, repeated after a lost answer, and sometimes abandoned."""
 
 import asyncio
 import random
@@ -26,7 +26,7 @@ _SCHEMA = {"type": "struct", "fields": [{"id": 1, "name": "id", "type": "long", 
 
 
 class Client:
-    """One client; all clients of a run share the session, the history and what they know of each table."""
+    """One client. All clients of a run share the session, the history and their knowledge of each table."""
 
     def __init__(self, number: int, url: str, session: aiohttp.ClientSession, history: History, floors: dict[str, int], seed: str) -> None:
         self.number = number
@@ -38,7 +38,7 @@ class Client:
         self.stopping = False
 
     async def load(self, table: str, at: int | None = None) -> Json | None:
-        """The LoadTableResult; None where there was no answer. A load of now is recorded."""
+        """The LoadTableResult; None without an answer. Loads of the current state are recorded."""
         load = Load(self.number, table, self._floors.get(table, -1), Attempt(time.monotonic()))
         root = self._root if at is None else f"{self._root}{quote(f'@{at}')}"
         body = await self._send("GET", f"{root}/namespaces/{NAMESPACE}/tables/{table}", None, load.attempt, {})
@@ -58,7 +58,7 @@ class Client:
         return await self._mutate("create", (table,), f"/namespaces/{NAMESPACE}/tables", body)
 
     async def commit(self, kind: str, table: str, updates: list[Json], requirements: list[Json], *, copies: int = 1) -> Mutation:
-        """More than one copy is sent at once, under one key."""
+        """Commits to a table. `copies` -- the number of requests with the same key that are sent at once."""
 
         def body(op: str) -> Json:
             return {"requirements": requirements, "updates": [*updates, _named(op)]}
@@ -66,7 +66,7 @@ class Client:
         return await self._mutate(kind, (table,), f"/namespaces/{NAMESPACE}/tables/{table}", body, copies)
 
     async def transact(self, kind: str, changes: dict[str, tuple[list[Json], list[Json]]]) -> Mutation:
-        """Updates and requirements by table, all or none."""
+        """Updates and requirements by table, committed together."""
 
         def body(op: str) -> Json:
             return {
@@ -102,12 +102,12 @@ class Client:
                 mutation.outcome = "fail"
                 return mutation
             if not await self._again(mutation, attempts[-1]):
-                # Nothing was done only if that was said of every request.
+                # Nothing was done only if every request was answered so.
                 mutation.outcome = "fail" if all(each.nothing_done for each in mutation.attempts) else "info"
                 return mutation
 
     async def _again(self, mutation: Mutation, attempt: Attempt) -> bool:
-        """Whether the client sends the same once more: without a key, only where nothing was done."""
+        """Whether the client repeats the request. Without a key, only if nothing was done."""
         if len(mutation.attempts) >= ATTEMPTS_MAX or self.stopping or not (mutation.keyed or attempt.nothing_done):
             return False
         if attempt.nothing_done and self.dice.random() < _GIVEN_UP_SHARE:
@@ -125,10 +125,10 @@ class Client:
     async def _send(
         self, method: str, url: str, data: bytes | None, attempt: Attempt, headers: dict[str, str], mutation: Mutation | None = None
     ) -> bytes | None:
-        """One request; what became of it is written into `attempt`."""
+        """Sends one request and records the outcome in `attempt`."""
         abandoned = mutation is not None and self.dice.random() < _ABANDONED_SHARE
         patience = self.dice.uniform(0.001, 0.03) if abandoned else _REQUEST_SECONDS_MAX
-        # A new connection now and then: it goes to whichever worker takes it.
+        # Sometimes opens a new connection, which any worker may accept.
         if self.dice.random() < 0.2:
             headers = headers | {"Connection": "close"}
         try:
@@ -151,7 +151,7 @@ class Client:
 
 
 def file_number(metadata_location: str) -> int:
-    """The version number a metadata file's name begins with."""
+    """The version number at the beginning of a metadata file's name."""
     return int(metadata_location.rpartition("/")[2].partition("-")[0])
 
 

@@ -1,4 +1,4 @@
-"""A private Postgres that may be crashed, frozen and filled up, reached through a line that may be cut."""
+"""A private Postgres that can be crashed, frozen and filled up, behind a proxy whose connections can be cut."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ from psycopg.conninfo import make_conninfo
 from icecore.api.accepting import stop_accepting
 from icecore.embedded_postgres.account import Account
 from icecore.embedded_postgres.binaries import usable_binaries
-from icecore.embedded_postgres.place import ClusterPlace, cluster_place, server_account
+from icecore.embedded_postgres.cluster_directories import ClusterDirectories, cluster_directories, server_account
 from tests.servers.processes import free_port
 
 CONNECTIONS_MAX = 200
@@ -35,10 +35,10 @@ log_min_messages = panic
 
 
 class Cluster:
-    """One Postgres on a port of loopback; everything that durability rests on keeps its default."""
+    """One Postgres on a port of loopback. Settings for durability have their defaults."""
 
-    def __init__(self, place: ClusterPlace, account: Account, binaries: Path) -> None:
-        self._place = place
+    def __init__(self, directories: ClusterDirectories, account: Account, binaries: Path) -> None:
+        self._directories = directories
         self._account = account
         self._binaries = binaries
         self.port = free_port()
@@ -46,12 +46,12 @@ class Cluster:
     @classmethod
     async def made(cls, directory: Path) -> "Cluster":
         account = server_account(directory)
-        place = cluster_place(directory, account)
-        cluster = cls(place, account, usable_binaries(place.data, account, None))
-        await cluster._run("initdb", "-D", str(place.data), "-U", "postgres", "--auth=trust", "--encoding=UTF8", "--no-locale")
-        with (place.data / "postgresql.conf").open("a") as configuration:
+        directories = cluster_directories(directory, account)
+        cluster = cls(directories, account, usable_binaries(directories.data, account, None))
+        await cluster._run("initdb", "-D", str(directories.data), "-U", "postgres", "--auth=trust", "--encoding=UTF8", "--no-locale")
+        with (directories.data / "postgresql.conf").open("a") as configuration:
             configuration.write(_CONFIGURATION)
-        place.make_socket_directory(account)
+        directories.make_socket_directory(account)
         await cluster.start()
         return cluster
 
@@ -59,16 +59,16 @@ class Cluster:
         return make_conninfo("", host="127.0.0.1", port=port or self.port, user="postgres", dbname=database, sslmode="disable")
 
     async def start(self) -> None:
-        options = f"-c unix_socket_directories='{self._place.socket}' -c port={self.port}"
-        log = str(self._place.data / "start.log")
-        await self._run("pg_ctl", "start", "-D", str(self._place.data), "-w", "-t", str(_START_SECONDS_MAX), "-l", log, "-o", options)
+        options = f"-c unix_socket_directories='{self._directories.socket}' -c port={self.port}"
+        log = str(self._directories.data / "start.log")
+        await self._run("pg_ctl", "start", "-D", str(self._directories.data), "-w", "-t", str(_START_SECONDS_MAX), "-l", log, "-o", options)
 
     async def crash(self) -> None:
-        """As after a power cut, as far as a process can: no checkpoint, no goodbye."""
-        await self._run("pg_ctl", "stop", "-D", str(self._place.data), "-m", "immediate", "-w")
+        """Kills the server without a checkpoint, similar to a power failure."""
+        await self._run("pg_ctl", "stop", "-D", str(self._directories.data), "-m", "immediate", "-w")
 
     def freeze(self) -> None:
-        """Stops every process of the server where it is; connections stay open, and nobody answers."""
+        """Stops every process of the server (SIGSTOP). Connections stay open without answers."""
         for process_id in self._process_ids():
             with suppress(ProcessLookupError):
                 os.kill(process_id, signal.SIGSTOP)
@@ -79,7 +79,7 @@ class Cluster:
                 os.kill(process_id, signal.SIGCONT)
 
     async def fill_up(self) -> list[psycopg.AsyncConnection[tuple[object, ...]]]:
-        """Ends what others have and takes every connection there is; the caller closes them."""
+        """Ends the other sessions and takes every available connection. The caller closes them."""
         taken: list[psycopg.AsyncConnection[tuple[object, ...]]] = []
         with suppress(psycopg.OperationalError):
             while True:
@@ -101,13 +101,13 @@ class Cluster:
             raise RuntimeError(f"{program} ended with {done.returncode}: {done.stdout} {done.stderr}")
 
     def _process_ids(self) -> list[int]:
-        """The server first, so that it starts no other meanwhile."""
-        server = int((self._place.data / "postmaster.pid").read_text().split()[0])
+        """The server first, so that it starts no other process meanwhile."""
+        server = int((self._directories.data / "postmaster.pid").read_text().split()[0])
         return [server, *children(server)]
 
 
 def _open_directory() -> Path:
-    """One that every account may pass through: Postgres does not run as root."""
+    """A folder that every account may enter, because Postgres does not run as root."""
     directory = Path(tempfile.mkdtemp(prefix="icecore-reliability-"))
     directory.chmod(0o755)
     return directory
@@ -115,7 +115,7 @@ def _open_directory() -> Path:
 
 @asynccontextmanager
 async def private_cluster() -> AsyncIterator[Cluster]:
-    """A fresh cluster for the length of the block."""
+    """A new cluster for the length of the block."""
     directory = _open_directory()
     cluster = await Cluster.made(directory)
     try:
@@ -127,7 +127,9 @@ async def private_cluster() -> AsyncIterator[Cluster]:
 
 
 class Line:
-    """A relay between Icecore and Postgres whose connections can be cut: now, or after the next request, so that its answer is lost."""
+    """A proxy between Icecore and Postgres whose connections can be cut: immediately, or after the next request, so that its answer is
+    lost.
+    """
 
     def __init__(self, upstream_port: int) -> None:
         self._upstream_port = upstream_port
@@ -150,13 +152,13 @@ class Line:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def cut(self, dice: random.Random, share: float) -> None:
-        """Cuts a share of the connections at once."""
+        """Cuts a share of the connections immediately."""
         for client in [*self._open]:
             if dice.random() < share:
                 self._abort(client)
 
     def lose_answers(self, dice: random.Random, share: float) -> None:
-        """On a share of the connections the next answer of Postgres is thrown away and the connection cut."""
+        """On a share of the connections, discards the next answer of Postgres and cuts the connection."""
         self._losing |= {client for client in self._open if dice.random() < share}
 
     def _abort(self, client: asyncio.StreamWriter) -> None:
@@ -178,7 +180,7 @@ class Line:
         self._open[writer] = upstream_writer
         back = asyncio.create_task(self._answers(upstream_reader, writer))
         try:
-            # A write to a transport that was aborted is a RuntimeError.
+            # Writing to an aborted transport raises RuntimeError.
             with suppress(OSError, RuntimeError):
                 while request := await reader.read(_RELAY_BYTES):
                     upstream_writer.write(request)
@@ -205,7 +207,7 @@ class Line:
 
 
 def children(process_id: int) -> list[int]:
-    """The processes a process has started and that still are."""
+    """The child processes of a process that still run."""
     found: list[int] = []
     for listing in Path(f"/proc/{process_id}/task").glob("*/children"):
         with suppress(OSError):

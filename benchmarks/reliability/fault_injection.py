@@ -15,10 +15,12 @@ VARIABLE = "ICECORE_TEST_SABOTAGE"
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """One way to break the product.
+    """A way to break the product.
 
-    workers -- as few as show it: a server starts the faster. breaks_postgres -- its run needs a Postgres to itself.
-    check -- the check that must turn red. follows -- those that cannot stay green then, because the same harm shows there too.
+    workers -- as few as the control needs, because fewer start faster.
+    breaks_postgres -- its run needs a separate Postgres.
+    check -- the check that must turn red.
+    follows -- checks that turn red too, because they detect the same fault.
     """
 
     name: str
@@ -26,14 +28,14 @@ class Control:
     follows: frozenset[str] = frozenset()
     in_worker: Callable[[], None] | None = None
     in_database: tuple[tuple[str, str], ...] = ()
-    """Pieces of icecore.append and what stands in their place."""
+    """Parts of icecore.append and their replacements."""
     statements: tuple[str, ...] = ()
     workers: int = 1
     breaks_postgres: bool = False
 
 
 async def sabotage_database(control: Control, dsn: str) -> None:
-    """Builds a control into one database."""
+    """Applies a control to one database."""
     async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
         for statement in control.statements:
             await connection.execute(statement.encode())
@@ -49,7 +51,7 @@ async def sabotage_database(control: Control, dsn: str) -> None:
 
 
 def inject_fault() -> None:
-    """Builds the control that the environment names into this process."""
+    """Applies the control that the environment names to this process."""
     control = CONTROLS[os.environ[VARIABLE]]
     if control.in_worker is not None:
         control.in_worker()
@@ -76,13 +78,13 @@ def _answer_before_commit() -> None:
 
 
 def _tables_one_by_one() -> None:
-    from icecore.commands.execution.answer import Answer
+    from icecore.commands.execution.command_response import CommandResponse
     from icecore.commands.tables.commit_table import commit_table
 
-    async def one_by_one(write: Any, context: Any, warehouse: Any, command: Any) -> Answer:
+    async def one_by_one(write: Any, context: Any, warehouse: Any, command: Any) -> CommandResponse:
         for change in command.changes:
             answer = await commit_table(write, replace(context, idempotency_key=None), warehouse, change)
-        return Answer(204, None, answer.position)
+        return CommandResponse(204, None, answer.position)
 
     edge: Any = importlib.import_module("icecore.api.iceberg.transactions")
     edge.execute_commit_transaction = one_by_one
@@ -158,15 +160,15 @@ def _old_files_after_any_answer() -> None:
     from icecore.commands.execution.executor import CommandExecutor
     from icecore.storage.locations import StorageLocation
 
-    answered = CommandExecutor._answered
+    answered = CommandExecutor._response
 
-    async def answered_and_deleted(self: CommandExecutor, context: Any, warehouse: Any, settled: Any) -> Any:
-        old = settled.decision.submission.old_files
+    async def answered_and_deleted(self: CommandExecutor, context: Any, warehouse: Any, outcome: Any) -> Any:
+        old = outcome.decision.submission.old_files
         files = [StorageLocation.parse_structure(file.location, what="metadata-file") for file in old]
         await (await self.store(warehouse)).delete(files)
-        return await answered(self, context, warehouse, settled)
+        return await answered(self, context, warehouse, outcome)
 
-    CommandExecutor._answered = answered_and_deleted  # type: ignore[method-assign]
+    CommandExecutor._response = answered_and_deleted  # type: ignore[method-assign]
 
 
 def _no_time_limit() -> None:
@@ -189,14 +191,14 @@ CONTROLS = {
                 "alter table icecore.table_parts drop constraint table_parts_pkey",
             ),
         ),
-        # Answers: sent again, a property is there already, and the answer names a position at which nothing was done.
+        # `answers` follows: when a change is repeated, the property exists already, and the answer has a position of another change.
         Control(
             "idempotency row dropped",
             "once",
             frozenset({"models", "refusals", "answers"}),
             in_database=(("      if i is not null then\n        v_key :=", "      if false then\n        v_key :="),),
         ),
-        # Refusals: sent again before the first came to the log, a change finds itself in the way.
+        # `refusals` follows: a change that is repeated before the first copy is in the log conflicts with that copy.
         Control(
             "answered before the commit",
             "acknowledged",
@@ -208,14 +210,14 @@ CONTROLS = {
             "tables committed one by one", "atomic", frozenset({"once", "refusals", "acknowledged", "nothing done"}), _tables_one_by_one
         ),
         Control("cache without the barrier", "fresh", frozenset(), _cache_without_barrier),
-        Control("a lost answer told as a conflict", "refusals", frozenset({"nothing done"}), _lost_answer_is_a_conflict),
+        Control("a lost response reported as a conflict", "refusals", frozenset({"nothing done"}), _lost_answer_is_a_conflict),
         Control(
-            "a lost answer told as nothing done",
+            "a lost response reported as nothing done",
             "nothing done",
             frozenset({"files", "kept", "once", "answers", "refusals"}),
             _lost_answer_is_nothing_done,
         ),
-        Control("a lost answer told as a fault", "answers", frozenset(), _lost_answer_is_a_fault),
+        Control("a lost response reported as a fault", "answers", frozenset(), _lost_answer_is_a_fault),
         Control("predecessor left out of the file", "predecessor", frozenset(), _predecessor_forgotten),
         Control(
             "rows that are not what the event says",

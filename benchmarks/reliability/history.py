@@ -1,4 +1,4 @@
-"""What clients did and heard, with times: one record per operation, and the same as invoke/ok/fail/info lines."""
+"""What clients sent and received, with times: one record per operation, and the same as invoke/ok/fail/info lines."""
 
 import time
 from dataclasses import asdict, dataclass, field
@@ -14,7 +14,7 @@ Outcome = Literal["ok", "fail", "info"]
 
 @dataclass(slots=True)
 class Attempt:
-    """One request; times in seconds of the monotonic clock. No status: the answer never came."""
+    """One request; times in seconds of the monotonic clock. No status: there was no answer."""
 
     sent: float
     ended: float = 0.0
@@ -24,26 +24,27 @@ class Attempt:
 
     @property
     def nothing_done(self) -> bool:
-        """The server said that it surely did nothing, and that the same may be sent again."""
+        """The server answered that nothing was done and that the request can be repeated."""
         return self.status == 429 or (self.status == 503 and self.retry_after)
 
     @property
     def cut_off(self) -> bool:
-        """The connection ended before the answer, and it was not the client who ended it."""
+        """The connection ended before the answer, and not by the client."""
         return self.status is None and self.error_type not in ("abandoned", "TimeoutError")
 
     @property
     def refused(self) -> bool:
-        """The server said no, for good."""
+        """The server refused the request permanently."""
         return self.status is not None and 400 <= self.status < 500 and self.status != 429
 
 
 @dataclass(slots=True)
 class Mutation:
-    """One logical change under one id, which the log's events carry as the property `op`; sent until its outcome is known or given up.
+    """One logical change with one id, which the log's events contain as the property `op`. It is repeated until its outcome is known or it
+    is abandoned.
 
-    outcome -- ok: answered 2xx; fail: the server said that it did nothing; info: nobody knows.
-    numbers -- of the metadata files that were answered, by table.
+    outcome -- ok: answered 2xx; fail: the server answered that nothing was done; info: unknown.
+    numbers -- of the metadata files in the answers, by table.
     """
 
     id: str
@@ -59,7 +60,7 @@ class Mutation:
 
 @dataclass(slots=True)
 class Load:
-    """One load of a table. floor -- the newest file number anybody had been answered for it when the load was sent."""
+    """One load of a table. floor -- the newest file number in any answer when the load was sent."""
 
     client: int
     table: str
@@ -71,7 +72,7 @@ class Load:
 
 @dataclass(slots=True)
 class BankRead:
-    """The balances of all accounts, each read as of the same position."""
+    """The balances of all accounts, read as of the same position."""
 
     position: int
     balances: tuple[int, ...]
@@ -79,7 +80,7 @@ class BankRead:
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """A time in which Postgres could not be used. silent -- nobody was answered at all. back -- when it took connections again."""
+    """A time in which Postgres was unavailable. silent -- it did not answer at all. back -- when it accepted connections again."""
 
     kind: str
     began: float
@@ -90,7 +91,7 @@ class Outage:
 
 @dataclass(slots=True)
 class History:
-    """All of one run."""
+    """The history of one run."""
 
     mutations: list[Mutation] = field(default_factory=list)
     loads: list[Load] = field(default_factory=list)
@@ -110,12 +111,12 @@ class History:
         return sum(mutation.outcome == "ok" for mutation in self.mutations)
 
     def kills_in_flight(self) -> int:
-        """Kills of a worker that cut off at least one commit which had been sent and not answered."""
+        """Kills of a worker that interrupted at least one commit in flight."""
         cut = [attempt for mutation in self.mutations for attempt in mutation.attempts if attempt.cut_off]
         return sum(any(attempt.sent < kill <= attempt.ended < kill + 0.5 for attempt in cut) for kill in self.kills)
 
     def save(self, path: Path) -> None:
-        """invoke, ok, fail and info lines in the order of their times (seconds since the run began)."""
+        """Writes invoke, ok, fail and info lines in the order of their times (seconds since the run began)."""
         lines: list[tuple[float, dict[str, object]]] = []
         for mutation in self.mutations:
             name = {"process": mutation.client, "f": mutation.kind, "op": mutation.id, "tables": mutation.tables, "keyed": mutation.keyed}

@@ -1,7 +1,6 @@
-"""`icecore serve` as it is, but for two things: a worker that died is replaced at once, and a negative control may be built in.
+"""`icecore serve` with two differences: a dead worker is replaced at once, and a negative control may be applied.
 
-The supervisor waits longer and longer before it replaces a worker that dies again and again, which killing every second would soon turn
-into waiting.
+The supervisor waits longer before each restart of a worker that dies repeatedly, so that frequent kills would soon result only in waiting.
 """
 
 import os
@@ -16,7 +15,7 @@ _ROOT = Path(__file__).parents[2]
 
 
 def _worker_with_control() -> str:
-    """A program that the supervisor starts in Python's place: a serving process with its sabotage, and whatever else as it is."""
+    """A program that the supervisor starts instead of Python: a serving process with its control, and other processes unchanged."""
     program = Path(os.environ["ICECORE_TEST_SCRATCH"]) / "worker"
     program.write_text(
         f'#!/bin/sh\n[ "$3" = icecore.serving_process ] || exec "{sys.executable}" "$@"\n'
@@ -31,6 +30,6 @@ if __name__ == "__main__":
     icecore.child_process.HEALTHY_SECONDS = 0.0
     if os.environ.get(VARIABLE):
         sys.executable = _worker_with_control()
-        # One worker alone is this process.
+        # A single worker is this process.
         inject_fault()
     main()

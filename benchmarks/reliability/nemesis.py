@@ -1,4 +1,4 @@
-"""The faults: what is broken, when, and for how long, by dice with a seed."""
+"""The faults: what is broken, when and for how long, by a random generator with a seed."""
 
 import asyncio
 import random
@@ -19,7 +19,7 @@ _LAST_ONE_SHARE = 0.25
 
 
 class Nemesis:
-    """Breaks one server, its line and its Postgres; writes down what it did."""
+    """Breaks one server, its proxy and its Postgres, and records it."""
 
     def __init__(self, server: Server, cluster: Cluster, line: Line, history: History, seed: str) -> None:
         self._server = server
@@ -29,7 +29,7 @@ class Nemesis:
         self._dice = random.Random(f"{seed}-nemesis")
 
     async def storm(self, seconds: float) -> None:
-        """kill -9 of workers every 1-3 s, a crash of Postgres every 8-12 s, cut connections and lost answers between."""
+        """kill -9 of workers every 1-3 s, a crash of Postgres every 8-12 s, and cut connections and lost answers between."""
         async with asyncio.TaskGroup() as group:
             until = time.monotonic() + seconds
             for fault, pause_min, pause_max in (
@@ -41,20 +41,20 @@ class Nemesis:
                 group.create_task(self._repeat(fault, pause_min, pause_max, until))
 
     async def outages(self) -> None:
-        """Postgres frozen, stopped, filled up: one after the other, with time to recover between."""
+        """Freezes, stops and fills up Postgres, one after the other, with time to recover between."""
         for outage in (self.freeze_postgres, self.stop_postgres, self.fill_postgres):
             await asyncio.sleep(_BETWEEN_OUTAGES_SECONDS)
-            # With nobody to take them, requests wait in the socket whatever becomes of Postgres.
+            # Without a worker, requests would wait in the socket whatever the state of Postgres.
             await self._until_serving(len(self._server.workers()))
             await outage()
         await asyncio.sleep(_BETWEEN_OUTAGES_SECONDS)
 
     def counts(self, kills_in_flight_min: int, acknowledged_min: int) -> bool:
-        """Whether enough has been broken and survived."""
+        """Whether enough faults have happened for the run to count."""
         return self._history.kills_in_flight() >= kills_in_flight_min and self._history.acknowledged >= acknowledged_min
 
     async def kill_worker(self) -> None:
-        """Mostly while another one serves: with nobody left there is nothing in flight to break."""
+        """Kills a worker, mostly while another one serves; otherwise no commits are in flight."""
         workers = self._server.serving_workers()
         if len(workers) > 1 or (workers and self._dice.random() < _LAST_ONE_SHARE):
             self._history.kills.append(time.monotonic())
@@ -62,7 +62,7 @@ class Nemesis:
             self._history.count("worker killed")
 
     async def stop_worker(self, *, rudely: bool = False) -> None:
-        """rudely -- kill -9 under the name of a graceful stop: the control of its check."""
+        """Stops a worker gracefully. rudely -- with kill -9 instead: the negative control of its check."""
         workers = await self._until_serving(1)
         if not workers:
             return
@@ -74,7 +74,7 @@ class Nemesis:
         self._history.count("worker asked to stop")
 
     async def _until_serving(self, workers_min: int) -> list[int]:
-        """The workers that serve, once there are so many, or after a while."""
+        """The serving workers, once there are enough of them, or after a timeout."""
         until = time.monotonic() + _SERVING_SECONDS_MAX
         workers = self._server.serving_workers()
         while len(workers) < workers_min and time.monotonic() < until:

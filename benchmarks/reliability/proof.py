@@ -1,4 +1,4 @@
-"""Which faults make a quick, a long and a control run, and whether a run counts."""
+"""The faults of a quick, a long and a control run, and whether a run counts."""
 
 import asyncio
 import time
@@ -12,7 +12,7 @@ from benchmarks.reliability.nemesis import Nemesis
 from benchmarks.reliability.run import FAULTS, Report, prepare_template, run, scratch_directory
 
 QUICK_STORM_SECONDS = 25.0
-# A control that depends on the moment of a fault may miss it in a short run; the next one is longer.
+# A short run may miss a control that depends on the moment of a fault; the next run is longer.
 CONTROL_SECONDS = (4.0, 8.0, 16.0)
 CONTROLS_TOGETHER = 3
 _GRACEFUL_STOPS = 3
@@ -24,7 +24,7 @@ ACKNOWLEDGED_MIN = 5_000
 
 @asynccontextmanager
 async def private_place() -> AsyncIterator[Cluster]:
-    """A private Postgres with the template every run starts from."""
+    """A private Postgres with the template for every run."""
     async with private_cluster() as cluster:
         with scratch_directory() as warehouse:
             await prepare_template(cluster, warehouse)
@@ -43,7 +43,7 @@ async def quick_proof(cluster: Cluster, seed: str) -> Report:
 
 
 async def long_proof(cluster: Cluster, seed: str, minutes: float) -> Report:
-    """The same again and again, for at least that many minutes and until it counts."""
+    """All faults repeatedly, for at least that many minutes and until the run counts."""
 
     async def plan(nemesis: Nemesis) -> None:
         until = time.monotonic() + minutes * 60
@@ -56,7 +56,7 @@ async def long_proof(cluster: Cluster, seed: str, minutes: float) -> Report:
 
 
 async def run_control(cluster: Cluster, seed: str, control: Control) -> Report:
-    """Runs of the product broken in one way, each longer, until its check is red; the last one's report."""
+    """Runs with the product broken in one way, each longer, until its check is red. Returns the last report."""
     plan = _CONTROL_PLANS.get(control.name, _nothing_but_load)
     for seconds in CONTROL_SECONDS:
         report = await run(cluster, f"control: {control.name}", seed, partial(plan, seconds), control=control)
@@ -68,7 +68,7 @@ async def run_control(cluster: Cluster, seed: str, control: Control) -> Report:
 async def run_controls(
     cluster: Cluster, seed: str, names: Sequence[str], *, together: int = CONTROLS_TOGETHER
 ) -> AsyncIterator[tuple[Control, Report | Exception]]:
-    """Each control's report, or what kept it from running, as they end; some side by side, since each has a database of its own."""
+    """Each control's report or error, in the order of completion. Some run concurrently, because each has its own database."""
     room = asyncio.Semaphore(together)
 
     async def one(control: Control) -> tuple[Control, Report | Exception]:
@@ -87,7 +87,7 @@ async def run_controls(
 
 
 async def _restarts(nemesis: Nemesis) -> None:
-    """Workers asked to stop under load, as a rolling restart does."""
+    """Graceful stops of workers under load, as in a rolling restart."""
     for _ in range(_GRACEFUL_STOPS):
         await nemesis.stop_worker()
         await asyncio.sleep(_GRACEFUL_PAUSE_SECONDS)
@@ -126,9 +126,9 @@ async def _frozen(seconds: float, nemesis: Nemesis) -> None:
 
 _CONTROL_PLANS: dict[str, Callable[[float, Nemesis], Awaitable[None]]] = {
     "answered before the commit": _kills,
-    "a lost answer told as a conflict": _lost_answers,
-    "a lost answer told as nothing done": _lost_answers,
-    "a lost answer told as a fault": _lost_answers,
+    "a lost response reported as a conflict": _lost_answers,
+    "a lost response reported as nothing done": _lost_answers,
+    "a lost response reported as a fault": _lost_answers,
     "workers killed under the name of a stop": _rude_stops,
     "no limit on silence": _frozen,
 }

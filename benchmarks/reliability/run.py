@@ -1,4 +1,4 @@
-"""One run: a fresh database and server, clients and faults, then the checks; and the report of several."""
+"""One run: a new database and server, clients and faults, then the checks; and the report of several runs."""
 
 import asyncio
 import secrets
@@ -40,7 +40,7 @@ Plan = Callable[[Nemesis], Awaitable[None]]
 
 @dataclass(slots=True)
 class Report:
-    """What a run came to."""
+    """The result of a run."""
 
     name: str
     seed: str
@@ -57,7 +57,7 @@ class Report:
         return {name for name, violations in self.found.items() if violations}
 
     def to_json(self) -> dict[str, Any]:
-        """For programs."""
+        """The report as JSON."""
         return {
             "name": self.name,
             "seed": self.seed,
@@ -68,7 +68,7 @@ class Report:
         }
 
     def lines(self) -> list[str]:
-        """For people: seed, faults, counts, verdict."""
+        """The report as text: seed, faults, counts, verdict."""
         history = self.history
         mutations = history.mutations
         outcomes = {outcome: sum(m.outcome == outcome for m in mutations) for outcome in ("ok", "fail", "info")}
@@ -92,7 +92,7 @@ class Report:
 
 @contextmanager
 def scratch_directory() -> Iterator[Path]:
-    """A fresh folder that is gone afterwards."""
+    """A new folder that is deleted afterwards."""
     directory = Path(tempfile.mkdtemp(prefix="icecore-reliability-"))
     try:
         yield directory
@@ -101,7 +101,7 @@ def scratch_directory() -> Iterator[Path]:
 
 
 async def prepare_template(cluster: Cluster, warehouse_directory: Path) -> None:
-    """A migrated database with the warehouse the clients use."""
+    """A migrated database with the warehouse of the clients."""
     await cluster.create_database(_TEMPLATE)
     dsn = cluster.dsn(_TEMPLATE)
     await apply_migrations(dsn)
@@ -112,7 +112,7 @@ async def prepare_template(cluster: Cluster, warehouse_directory: Path) -> None:
 
 
 async def run(cluster: Cluster, name: str, seed: str, plan: Plan, *, control: Control | None = None, faults: str = "") -> Report:
-    """Clients and faults against a server of its own, then the checks."""
+    """Runs clients and faults against a new server, then the checks."""
     database = f"r{secrets.token_hex(6)}"
     await cluster.copy_database(database, _TEMPLATE)
     line, history, started = Line(cluster.port), History(), time.monotonic()

@@ -1,4 +1,4 @@
-"""`icecore serve --workers 2` as real processes: started, its workers killed or stopped one by one, ended."""
+"""`icecore serve --workers 2` as real processes: starts it, kills or stops its workers one by one, and ends it."""
 
 import asyncio
 import base64
@@ -15,13 +15,13 @@ from tests.servers.processes import free_port
 
 _START_SECONDS_MAX = 60
 _STOP_SECONDS_MAX = 40
-# A worker that is still starting has 12.
+# Open descriptors of a serving worker. A worker that is still starting has 12.
 _DESCRIPTORS_SERVING_MIN = 16
 SECRET_KEY = base64.b64encode(bytes(32)).decode()
 
 
 class Server:
-    """The supervisor and its workers; `log` takes what they say."""
+    """The supervisor and its workers; their output goes to `log`."""
 
     def __init__(self, process: asyncio.subprocess.Process, url: str, log: Path) -> None:
         self._process = process
@@ -30,11 +30,11 @@ class Server:
         self._asked: set[int] = set()
 
     def workers(self) -> list[int]:
-        """The serving processes; what does the work beside requests is not one of them."""
+        """The serving processes, without the process of background jobs."""
         return sorted(child for child in children(self._process.pid) if _serves(child))
 
     def serving_workers(self) -> list[int]:
-        """Those that are past their start: by then they hold connections to clients and to Postgres."""
+        """The workers that have started: they have connections to clients and to Postgres."""
         return [worker for worker in self.workers() if worker not in self._asked and _descriptors(worker) >= _DESCRIPTORS_SERVING_MIN]
 
     def kill(self, worker: int) -> None:
@@ -42,13 +42,13 @@ class Server:
             os.kill(worker, signal.SIGKILL)
 
     def ask_to_stop(self, worker: int) -> None:
-        # A second signal would end it at once, as it should.
+        # A second signal would end it at once.
         self._asked.add(worker)
         with suppress(ProcessLookupError):
             os.kill(worker, signal.SIGTERM)
 
     def faults(self) -> dict[str, int]:
-        """How often each fault point did what."""
+        """The number of actions of each fault point."""
         counts: dict[str, int] = {}
         for point, action in re.findall(r"^fault_point (\S+) (\S+) ", self._log.read_text(errors="replace"), re.MULTILINE):
             counts[f"{point}:{action}"] = counts.get(f"{point}:{action}", 0) + 1
@@ -59,11 +59,11 @@ class Server:
         return [float(at) for at in re.findall(r"^fault_point \S+ kill .* at=(\S+)$", self._log.read_text(errors="replace"), re.MULTILINE)]
 
     def workers_that_committed(self) -> set[str]:
-        """The numbers of the workers that wrote a line about a commit."""
+        """The numbers of the workers that logged a commit."""
         return set(re.findall(r'"operation":"updateTable".*"worker":(\d+)', self._log.read_text(errors="replace")))
 
     async def stop(self) -> int:
-        """Asks it to end, as an operator does; its exit code."""
+        """Stops it as an operator does; returns its exit code."""
         if self._process.returncode is None:
             self._process.terminate()
             try:
@@ -102,7 +102,7 @@ async def serving(dsn: str, scratch: Path, workers: int, environment: Mapping[st
 
 
 def _serves(process_id: int) -> bool:
-    """Until it becomes a program of its own, a child has its parent's."""
+    """Whether the child has executed its own program. Until then, it has its parent's command line."""
     with suppress(OSError):
         command = Path(f"/proc/{process_id}/cmdline").read_bytes().split(b"\0")
         return not {b"icecore.serving_process", b"benchmarks.reliability.worker"}.isdisjoint(command)

@@ -1,4 +1,6 @@
-"""What 32 clients do: properties, appends with a requirement, transfers between accounts, new tables, copies, loads, bank reads."""
+"""The operations of 32 clients: properties, appends with a requirement, transfers between accounts, new tables, copies, loads, bank
+reads.
+"""
 
 import asyncio
 import time
@@ -21,7 +23,7 @@ _SETUP_SECONDS_MAX = 30
 
 
 class Workload:
-    """The clients of one run, on one server."""
+    """The clients of one run on one server."""
 
     def __init__(self, url: str, seed: str, history: History) -> None:
         self._url = url
@@ -32,7 +34,7 @@ class Workload:
         self._clients: list[Client] = []
 
     async def run(self, session: aiohttp.ClientSession, finished: asyncio.Event) -> None:
-        """Until `finished`; changes on their way then are seen to their end."""
+        """Runs until `finished`, and waits for the changes in flight."""
         self._clients = [Client(n, self._url, session, self._history, self._floors, self._seed) for n in range(CLIENTS)]
         readers = [Client(CLIENTS + n, self._url, session, self._history, self._floors, self._seed) for n in range(2)]
         tasks = [asyncio.create_task(self._write(client, finished)) for client in self._clients]
@@ -46,12 +48,12 @@ class Workload:
         await asyncio.gather(*tasks)
 
     async def set_up(self, session: aiohttp.ClientSession) -> None:
-        """The namespace, the tables, and money on the accounts."""
+        """Creates the namespace and the tables, and deposits money on the accounts."""
         async with asyncio.timeout(_SETUP_SECONDS_MAX):
             url = f"{self._url}/catalog/v1/{WAREHOUSE}/namespaces"
             created = False
             while not created:
-                # The fault points are at work already. A conflict: it is there, by an attempt that got no good answer.
+                # Fault points are active already. A conflict means that an earlier attempt without an answer has created it.
                 with suppress(aiohttp.ClientError):
                     async with session.post(url, json={"namespace": [NAMESPACE]}) as response:
                         created = response.status in (200, 409)
@@ -60,7 +62,7 @@ class Workload:
                 created = False
                 while not created:
                     attempt = await client.create(table)
-                    # A conflict: it is there, by an attempt whose answer was given up.
+                    # A conflict means that an abandoned attempt has created it.
                     created = attempt.outcome == "ok" or attempt.attempts[-1].status == 409
             for account in ACCOUNTS:
                 self._set_up_position = await _deposit(client, account)
@@ -97,7 +99,7 @@ class Workload:
         await client.commit("append", table, *_snapshot(client, loaded, 0))
 
     async def _copies(self, client: Client) -> Mutation:
-        """A new table that deletes its old metadata files, and a change of it in copies at once."""
+        """Creates a table that deletes its old metadata files, and sends several copies of one change at once."""
         table = f"d{client.dice.getrandbits(64):016x}"
         mutation = await client.create(table, **DELETES_OLD_FILES)
         if mutation.outcome == "ok":
@@ -118,7 +120,7 @@ class Workload:
         self._position = max(self._position, mutation.position or 0)
 
     async def _read_bank(self, client: Client, finished: asyncio.Event) -> None:
-        """All accounts as of one position, which may lie in the middle of a transfer."""
+        """All accounts as of one position, which may be inside a transfer."""
         while not finished.is_set():
             position = self._position - client.dice.randint(0, 3)
             if position >= self._set_up_position:
@@ -130,7 +132,7 @@ class Workload:
 
 
 async def _deposit(client: Client, account: str) -> int:
-    """The position at which the account's money came, once it can be seen: a control may answer before it commits."""
+    """The position of the deposit, once it can be read: a control may answer before it commits."""
     position = 0
     while True:
         loaded = await client.load(account)
@@ -143,13 +145,13 @@ async def _deposit(client: Client, account: str) -> int:
 
 
 def balance(loaded: Json) -> int:
-    """What an account's current snapshot says; nothing before its first."""
+    """The balance in an account's current snapshot; 0 before the first."""
     metadata = loaded["metadata"]
     return sum(int(s["summary"]["balance"]) for s in metadata["snapshots"] if s["snapshot-id"] == metadata["current-snapshot-id"])
 
 
 def _snapshot(client: Client, loaded: Json, new_balance: int) -> tuple[list[Json], list[Json]]:
-    """Updates that put a snapshot on main and let old ones go, and the requirement that main is as it was seen."""
+    """The updates that set main to a new snapshot and expire old ones, and the requirement that main has not changed."""
     metadata = loaded["metadata"]
     seen: int | None = metadata.get("current-snapshot-id")
     seen = None if seen == -1 else seen

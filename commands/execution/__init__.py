@@ -1,1 +1,1 @@
-"""Executes commands: resolves names, decides in the stream's queue, appends in batches, and answers."""
+"""Executes commands: resolves names, decides in the stream's queue, appends in batches, and builds the response."""

@@ -43,7 +43,7 @@ class Appender:
         submission = decision.submission
         if submission.changes:
             for stream_id, event_id in (await self.ask_hooks(warehouse, submission)).items():
-                submission.rest_on_event(stream_id, event_id)
+                submission.depend_on_event(stream_id, event_id)
         if submission.context.approves is not None:
             decision.record = await self._proposals.add_approval(warehouse, submission)
 
@@ -92,7 +92,7 @@ class Appender:
         return CommandOutcome(decision, result)
 
     async def discard(self, warehouse: Warehouse, decision: Decision) -> None:
-        """Deletes files, a credential and staged parts that no event refers to. What cannot be deleted remains, unused."""
+        """Deletes files, a credential and preloaded parts that no event refers to. What cannot be deleted remains, unused."""
         files = [file.location for file in decision.files]
         if files:
             try:
@@ -109,7 +109,7 @@ class Appender:
                     await self._secrets.destroy(connection, project_id, decision.secret_ref)
             except CatalogError as error:
                 _log.warning("credential_not_deleted", secret_ref=str(decision.secret_ref), error=error.message)
-        for table_id, _ in decision.submission.staged:
+        for table_id, _ in decision.submission.preloaded:
             try:
                 await remove_preloaded_parts(self._backends.connection, table_id)
             except CatalogError as error:

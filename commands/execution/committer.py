@@ -19,7 +19,7 @@ from ...database.outage_log import OutageLog
 from ...domain.client_errors import client_error_text
 from ...domain.errors import CommitStateUnknown, InternalError, ServiceUnavailable, TooManyRequests
 from . import fault_points
-from .deciding import decided
+from .deciding import in_thread_if
 from .submission import AppendResult, IdempotencyRecord, Submission
 
 _SQL = named_sql("icecore.commands.execution", "committer.sql")
@@ -51,7 +51,7 @@ class _Waiting:
     """A batch of a stream or a single command. Its submissions are appended by one call, in this order."""
 
     submissions: Sequence[Submission]
-    answer: "asyncio.Future[list[AppendResult]]"
+    results: "asyncio.Future[list[AppendResult]]"
     in_doubt: bool = False
 
 
@@ -83,11 +83,11 @@ class Committer:
         self._queued = 0
         self._refused_writes: tuple[float, str] | None = None
         self.metrics = CommitterMetrics()
-        self._asleep: list[asyncio.Future[None]] = []
+        self._idle_workers: list[asyncio.Future[None]] = []
         self._gathering = False
         self._tasks: list[asyncio.Task[None]] = []
         self._watch = ConnectionWatchdog(dsn, self._refuse_waiting)
-        self._outage = OutageLog("icecore.committer", "append_in_doubt", "append_recovered")
+        self._outage = OutageLog("icecore.committer", "append_connection_lost", "append_recovered")
         self.on_unreachable: Callable[[], None] = lambda: None
         """Called when Postgres is unreachable, so that others can refuse waiting commands that were never sent."""
 
@@ -101,7 +101,7 @@ class Committer:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._watch.close()
         while self._waiting:
-            _refuse([self._waiting.popleft()], ServiceUnavailable("The catalog is shutting down", retry_after_seconds=1))
+            _refuse([self._waiting.popleft()], ServiceUnavailable("The server is stopping", retry_after_seconds=1))
 
     @property
     def writes_refused(self) -> str | None:
@@ -123,30 +123,30 @@ class Committer:
         """Appends commands that depend on each other by one call, in this order. Each has its own outcome."""
         assert 0 < len(submissions) <= APPEND_COMMANDS_MAX
         if self._queued + len(submissions) > QUEUE_COMMANDS_MAX:
-            raise TooManyRequests(f"{QUEUE_COMMANDS_MAX} commands are waiting already")
+            raise TooManyRequests(f"{QUEUE_COMMANDS_MAX} commands are already waiting")
         self._waiting.append(_Waiting(submissions, asyncio.get_running_loop().create_future()))
         self._queued += len(submissions)
         self._wake()
         # A disconnect does not cancel the command, which may share a call with others.
         # The future is not a local variable: its error would refer to this frame and this frame to the future, a reference cycle that
         # would keep the submissions in memory.
-        return await self._waiting[-1].answer
+        return await self._waiting[-1].results
 
     def _next_call(self) -> list[_Waiting]:
         """The next batches, as many as fit into one call."""
         call: list[_Waiting] = []
-        room = APPEND_COMMANDS_MAX
-        while self._waiting and len(self._waiting[0].submissions) <= room:
+        remaining = APPEND_COMMANDS_MAX
+        while self._waiting and len(self._waiting[0].submissions) <= remaining:
             call.append(self._waiting.popleft())
-            room -= len(call[-1].submissions)
-        self._queued -= APPEND_COMMANDS_MAX - room
+            remaining -= len(call[-1].submissions)
+        self._queued -= APPEND_COMMANDS_MAX - remaining
         return call
 
     async def _work(self) -> None:
         connection: Connection | None = None
         try:
             while True:
-                await self._turn()
+                await self._wait_for_work()
                 gathered = asyncio.get_running_loop().call_later(GATHER_SECONDS_MAX, self._gathered)
                 try:
                     if call := self._next_call():
@@ -160,20 +160,20 @@ class Committer:
             if connection is not None:
                 await connection.close()
 
-    async def _turn(self) -> None:
+    async def _wait_for_work(self) -> None:
         """Waits for work: until a command is waiting and no other connection takes it."""
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._asleep.append(turn)
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._idle_workers.append(waiter)
         self._wake()
-        await turn
+        await waiter
 
     def _wake(self) -> None:
         """Wakes one connection if there is work: the one that worked last, whose backend has warm caches."""
-        while self._waiting and self._asleep and not self._gathering:
-            turn = self._asleep.pop()
-            if not turn.done():
+        while self._waiting and self._idle_workers and not self._gathering:
+            waiter = self._idle_workers.pop()
+            if not waiter.done():
                 self._gathering = True
-                turn.set_result(None)
+                waiter.set_result(None)
 
     def _gathered(self) -> None:
         self._gathering = False
@@ -194,10 +194,10 @@ class Committer:
                     return connection
                 except (psycopg.OperationalError, psycopg.errors.ReadOnlySqlTransaction, TimeoutError) as error:
                     if isinstance(error, psycopg.errors.QueryCanceled) and not use.behind_stuck_lock and not is_patient:
-                        # The session is alive, so the call is only slow.
+                        # The session works, so the call is only slow.
                         is_patient = True
                         continue
-                    refusal = _why_no_writes(error)
+                    refusal = _write_refusal(error)
                     if refusal is not None:
                         self._refused_writes = (time.monotonic(), refusal)
                     if connection is None or connection.closed or connection.broken:
@@ -208,39 +208,41 @@ class Committer:
                             waiting.in_doubt |= sent
                     if not any(waiting.in_doubt for waiting in call):
                         # Not sent, or Postgres reported that it rolled the call back.
-                        reason = refusal or ("cannot be reached" if connection is None else "is busy")
-                        _refuse(call, ServiceUnavailable(f"The log {reason}", retry_after_seconds=1))
+                        reason = refusal or ("Postgres cannot be reached" if connection is None else "Postgres is busy")
+                        _refuse(call, ServiceUnavailable(reason, retry_after_seconds=1))
                         if isinstance(error, psycopg.errors.ReadOnlySqlTransaction) and connection is not None:
                             # The next connection may reach the new primary.
                             await connection.close()
                         if use.behind_stuck_lock:
-                            self._outage.failed("lock", began="append_lock_stuck", stream_batches=len(call))
-                            self._refuse_waiting("is busy")
+                            self._outage.failed("lock", began="append_lock_blocked", stream_batches=len(call))
+                            self._refuse_waiting("Postgres is busy")
                         return connection
                     if time.monotonic() - began > (DOUBT_BEHIND_LOCK_SECONDS_MAX if use.behind_stuck_lock else DOUBT_SECONDS_MAX):
-                        _refuse(call, CommitStateUnknown("The connection to the log was lost before it answered"))
+                        _refuse(call, CommitStateUnknown("The connection to Postgres was lost before its response arrived"))
                         return connection
                     await asyncio.sleep(_PAUSE_SECONDS)
         except asyncio.CancelledError:
             if sent or any(waiting.in_doubt for waiting in call):
-                _refuse(call, CommitStateUnknown("The catalog stopped before the log answered"))
+                _refuse(call, CommitStateUnknown("The server stopped before the response of Postgres arrived"))
             else:
-                _refuse(call, ServiceUnavailable("The catalog is shutting down", retry_after_seconds=1))
+                _refuse(call, ServiceUnavailable("The server is stopping", retry_after_seconds=1))
             if connection is not None:
                 await connection.close()
             raise
         except Exception as error:
-            # The error does not tell which command failed, so they are sent one by one.
+            # The error does not contain which command failed, so they are sent one by one.
             _log.warning("append_call_failed", error=client_error_text(error), stream_batches=len(call))
             if len(call) == 1 and len(call[0].submissions) == 1:
                 refused = isinstance(error, psycopg.Error) and not call[0].in_doubt
-                _refuse(call, InternalError("The log refused the command") if refused else CommitStateUnknown("The append was interrupted"))
+                _refuse(
+                    call, InternalError("Postgres rejected the command") if refused else CommitStateUnknown("The append was interrupted")
+                )
                 return connection
             for waiting in call:
-                connection = await self._settle_singly(connection, waiting)
+                connection = await self._append_singly(connection, waiting)
             return connection
 
-    async def _settle_singly(self, connection: Connection | None, waiting: _Waiting) -> Connection | None:
+    async def _append_singly(self, connection: Connection | None, waiting: _Waiting) -> Connection | None:
         """Appends a batch command by command, up to the first without an outcome. Commands after a failed one find another head."""
         results: list[AppendResult] = []
         for submission in waiting.submissions:
@@ -248,18 +250,18 @@ class Committer:
             try:
                 connection = await self._finish(connection, [single])
             except asyncio.CancelledError:
-                _refuse([waiting], CommitStateUnknown("The catalog stopped before the log answered"))
+                _refuse([waiting], CommitStateUnknown("The server stopped before the response of Postgres arrived"))
                 raise
-            error = single.answer.exception()
+            error = single.results.exception()
             if isinstance(error, ServiceUnavailable) and results:
-                error = CommitStateUnknown("The connection to the log was lost before it answered all commands of a batch")
+                error = CommitStateUnknown("The connection to Postgres was lost before the results of all commands of a batch arrived")
             if error is not None and not isinstance(error, InternalError):
                 # The commands after it must not be appended: if it was refused, the metadata files of the whole batch are deleted.
                 _refuse([waiting], error)
                 return connection
-            results += single.answer.result() if error is None else [AppendResult("error", 0, str(error))]
-        if not waiting.answer.done():
-            waiting.answer.set_result(results)
+            results += single.results.result() if error is None else [AppendResult("error", 0, str(error))]
+        if not waiting.results.done():
+            waiting.results.set_result(results)
         return connection
 
     async def _reconnect(self, ended: Connection | None) -> Connection:
@@ -272,12 +274,12 @@ class Committer:
             self._refuse_waiting()
             raise
 
-    def _refuse_waiting(self, reason: str = "cannot be reached") -> None:
+    def _refuse_waiting(self, reason: str = "Postgres cannot be reached") -> None:
         """Refuses commands that were never sent, because Postgres is unreachable or refuses writes."""
         waiting = [*self._waiting]
         self._waiting.clear()
         self._queued = 0
-        _refuse(waiting, ServiceUnavailable(f"The log {reason}", retry_after_seconds=1))
+        _refuse(waiting, ServiceUnavailable(reason, retry_after_seconds=1))
         self.on_unreachable()
 
     async def _connect(self) -> Connection:
@@ -305,11 +307,11 @@ class Committer:
             if fault_points.SWITCHED_ON:
                 await fault_points.reach("commit.after_append")
             for waiting in call:
-                answers = [next(results) for _ in waiting.submissions]
+                responses = [next(results) for _ in waiting.submissions]
                 if waiting.in_doubt:
-                    answers = [await self._barred(connection, *pair) for pair in zip(waiting.submissions, answers, strict=True)]
-                if not waiting.answer.done():
-                    waiting.answer.set_result(answers)
+                    responses = [await self._barred(connection, *pair) for pair in zip(waiting.submissions, responses, strict=True)]
+                if not waiting.results.done():
+                    waiting.results.set_result(responses)
         finally:
             self._watch.end(connection)
 
@@ -327,11 +329,11 @@ class Committer:
 
 async def _send(connection: Connection, submissions: list[Submission], metrics: CommitterMetrics) -> list[AppendResult]:
     many = sum(submission.streams for submission in submissions) > STREAMS_INLINE_MAX
-    commands, blobs = await decided(many, _encoded, submissions)
+    commands, blobs = await in_thread_if(many, _encoded, submissions)
     # In binary, since text would be escaped byte by byte here and in Postgres. An empty list would have no type.
     cursor = await connection.execute(_SQL["append"], {"batch": commands, "blobs": blobs or [b""]}, binary=True)
     rows = await cursor.fetchall()
-    assert len(rows) == len(submissions), "append answers every command"
+    assert len(rows) == len(submissions), "append returns a row for every command"
     metrics.locked_seconds += rows[-1][-1] / 1_000_000
     return [_result(row[:-1]) for row in rows]
 
@@ -341,17 +343,17 @@ def _encoded(submissions: list[Submission]) -> tuple[str, list[bytes]]:
     return orjson.dumps([submission.to_json(blobs) for submission in submissions]).decode(), blobs
 
 
-def _why_no_writes(error: Exception) -> str | None:
+def _write_refusal(error: Exception) -> str | None:
     """Why Postgres refuses every write, or None if the error has another cause."""
     if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
-        return "takes no writes: Postgres is read-only"
+        return "Postgres accepts no writes: it is read-only"
     code = error.sqlstate if isinstance(error, psycopg.Error) else None
     if code == "55000":
-        return "takes no writes: its transactions are not read committed"
+        return "Postgres accepts no writes: its transactions are not read committed"
     if code == "53100":
-        return "takes no writes: Postgres has no space left"
+        return "Postgres accepts no writes: it has no space left"
     if code is not None and code.startswith(("53", "58030")):
-        return "takes no writes: Postgres has run out of a resource"
+        return "Postgres accepts no writes: it has run out of a resource"
     return None
 
 
@@ -365,7 +367,7 @@ def _result(row: tuple[Any, ...]) -> AppendResult:
 
 def _refuse(call: list[_Waiting], error: BaseException) -> None:
     for waiting in call:
-        if not waiting.answer.done():
-            waiting.answer.set_exception(error)
-            # Marks the exception as retrieved: after a disconnect, no task awaits the answer.
-            waiting.answer.exception()
+        if not waiting.results.done():
+            waiting.results.set_exception(error)
+            # Marks the exception as retrieved: after a disconnect, no task awaits the result.
+            waiting.results.exception()

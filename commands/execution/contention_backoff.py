@@ -15,20 +15,20 @@ from collections.abc import Callable
 
 HOLD_SECONDS_MAX = 5.0
 HELD_MAX = 1_024
-# A crowd is this many refusals within this time.
-CROWD_REFUSALS = 3
-CROWD_SECONDS = 0.5
+# Refusals are delayed from this many within this time.
+CONTENTION_REFUSALS = 3
+CONTENTION_SECONDS = 0.5
 # How long a refused client may take to retry before the next refusal is sent: a multiple of the time between commits, within bounds.
 BACKOFF_INTERVALS = 2.0
 BACKOFF_SECONDS_MIN = 0.02
 BACKOFF_SECONDS_MAX = 0.5
 
-# How long a client that keeps winning, or another process, may go on before the next refusal is sent.
+# How long a client that keeps winning, or another process, may continue before the next refusal is sent.
 QUANTUM_SECONDS_MAX = 0.05
 # The time in which every waiting client should get a turn while a client keeps winning.
 ROUND_SECONDS = 0.8
 # If winners do not commit again, one success in this many is followed by a wait, to find out whether they now do.
-_LOOK_AGAIN_AFTER = 8
+_WINNER_CHECK_INTERVAL = 8
 
 _NEWEST_WEIGHT = 0.2
 
@@ -38,7 +38,7 @@ class ContentionBackoff:
 
     def __init__(self) -> None:
         self._held: deque[tuple[Callable[[], None], float]] = deque()
-        self._recent: deque[float] = deque(maxlen=CROWD_REFUSALS)
+        self._recent: deque[float] = deque(maxlen=CONTENTION_REFUSALS)
         self._turn_ends = 0.0
         self._interval = BACKOFF_SECONDS_MIN
         self._succeeded_at = 0.0
@@ -48,24 +48,24 @@ class ContentionBackoff:
         self._winners_return = False
         self._waits_for_winner = False
         # How many refusals were sent last, if no client has retried since.
-        self._called = 0
+        self._sent = 0
 
     @property
     def held(self) -> int:
         """Number of delayed refusals."""
         return len(self._held)
 
-    def refuse(self, give: Callable[[], None]) -> None:
-        """Calls `give`, which sends a refusal, now or when it is its turn."""
+    def refuse(self, send: Callable[[], None]) -> None:
+        """Calls `send`, which sends a refusal, now or when it is its turn."""
         now = time.monotonic()
         self._recent.append(now)
-        crowd = len(self._recent) == CROWD_REFUSALS and now - self._recent[0] < CROWD_SECONDS
-        if not crowd or len(self._held) >= HELD_MAX or (not self._held and now >= self._turn_ends):
-            give()
+        contended = len(self._recent) == CONTENTION_REFUSALS and now - self._recent[0] < CONTENTION_SECONDS
+        if not contended or len(self._held) >= HELD_MAX or (not self._held and now >= self._turn_ends):
+            send()
             self._begin_turn(now)
             return
-        self._held.append((give, now + HOLD_SECONDS_MAX))
-        self._called = 0
+        self._held.append((send, now + HOLD_SECONDS_MAX))
+        self._sent = 0
         self._schedule(now)
 
     def commit_succeeded(self) -> None:
@@ -74,10 +74,10 @@ class ContentionBackoff:
         self._interval += _NEWEST_WEIGHT * (min(now - self._succeeded_at, BACKOFF_SECONDS_MAX) - self._interval)
         self._succeeded_at = now
         self._successes += 1
-        self._called = 0
+        self._sent = 0
         self._winners_return = self._winners_return or self._waits_for_winner
-        looks = self._winners_return or self._successes % _LOOK_AGAIN_AFTER == 0
-        self._waits_for_winner = bool(self._held) and looks and now < self._quantum_ends
+        checks = self._winners_return or self._successes % _WINNER_CHECK_INTERVAL == 0
+        self._waits_for_winner = bool(self._held) and checks and now < self._quantum_ends
         if self._waits_for_winner:
             self._begin_turn(now)
             self._schedule(now)
@@ -88,7 +88,7 @@ class ContentionBackoff:
         """Records that another process committed first. No refusal is sent while that process may go on."""
         now = time.monotonic()
         self._waits_for_winner = False
-        self._called = 0
+        self._sent = 0
         self._turn_ends = now + QUANTUM_SECONDS_MAX
         self._schedule(now)
 
@@ -96,10 +96,10 @@ class ContentionBackoff:
         self._turn_ends = now + min(max(BACKOFF_INTERVALS * self._interval, BACKOFF_SECONDS_MIN), BACKOFF_SECONDS_MAX)
 
     def _next(self, now: float) -> None:
-        self._called = min(2 * self._called or 1, len(self._held))
-        for _ in range(self._called):
-            give, _ = self._held.popleft()
-            give()
+        self._sent = min(2 * self._sent or 1, len(self._held))
+        for _ in range(self._sent):
+            send, _ = self._held.popleft()
+            send()
             self._quantum_ends = now + min(QUANTUM_SECONDS_MAX, ROUND_SECONDS / (1 + len(self._held)))
         self._begin_turn(now)
         self._schedule(now)

@@ -44,6 +44,6 @@ def document_bytes(state: object) -> int:
     return 0
 
 
-async def decided(large: bool, decide: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+async def in_thread_if(large: bool, decide: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Calls `decide`; if `large`, in a thread, so that the event loop is not blocked."""
     return await asyncio.to_thread(decide, *args, **kwargs) if large else decide(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""Runs commands: answers repeated Idempotency-Keys, decides again after conflicts, and returns the answer."""
+"""Runs commands: repeats the responses of Idempotency-Keys, decides again after conflicts, and returns the response."""
 
 import asyncio
 import time
@@ -19,13 +19,13 @@ from ...storage.object_store import ObjectStore
 from ..proposals import proposals
 from ..proposals.proposals import Proposals
 from ..tables.metrics_reports import MetricsReports
-from ..tabulars.metadata_files import place_taken
+from ..tabulars.metadata_files import location_taken
 from . import idempotency
-from .answer import Answer
 from .appender import Appender
+from .command_response import CommandResponse
 from .committer import Committer
 from .handler import CommandHandler, CommandOutcome, CreatedTable, StreamCommandHandler
-from .idempotency import Remembered
+from .idempotency import StoredResponse
 from .preloaded_parts import PreloadedPartsLost
 from .replays import Replays
 from .resolver import Resolver, StaleName
@@ -42,7 +42,8 @@ class CommandExecutor:
     """Executes the commands of one process.
 
     skip_storage_validation -- stores of new warehouses are not checked.
-    creating_warehouse -- a lock: one warehouse is created at a time.
+    creating_warehouse -- a lock: one warehouse is created at a time. checking_stores -- limits the checks of new warehouses, by
+    `storage_identity` of their profiles.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class CommandExecutor:
         committer.on_unreachable = self.queues.refuse_waiting
         self.skip_storage_validation = skip_storage_validation
         self.creating_warehouse = asyncio.Lock()
+        self.checking_stores: dict[str, asyncio.Semaphore] = {}
         self._decide_seconds_max = decide_seconds_max
 
     def connection(self) -> AbstractAsyncContextManager[Connection]:
@@ -82,8 +84,8 @@ class CommandExecutor:
         """Raises Forbidden unless the principal may do this to all resources."""
         await self._authorizer.authorize(context, resources)
 
-    async def execute(self, handler: Handler) -> Answer:
-        """Returns the answer once the command is in the log. Raises its refusal, which is stored under its Idempotency-Key."""
+    async def execute(self, handler: Handler) -> CommandResponse:
+        """Returns the response once the command is in the log. Raises its refusal, which is stored under its Idempotency-Key."""
         try:
             return await self._execute(handler)
         except CatalogError as refusal:
@@ -91,7 +93,7 @@ class CommandExecutor:
             refusal.__traceback__ = None
             raise
 
-    async def _execute(self, handler: Handler) -> Answer:
+    async def _execute(self, handler: Handler) -> CommandResponse:
         context, warehouse = handler.context, handler.warehouse
         if warehouse.as_of is not None:
             raise UnsupportedOperation(
@@ -99,27 +101,27 @@ class CommandExecutor:
             )
         if context.idempotency_key is not None:
             async with self.connection() as connection:
-                remembered = await idempotency.find(connection, context)
-            # Without holding a connection: reading the answer may wait for requests that need one.
-            if remembered is not None:
-                # Not authorized again: the same principal received this answer before.
-                if remembered.replicated:
+                stored = await idempotency.find(connection, context)
+            # Without holding a connection: reading the response may wait for requests that need one.
+            if stored is not None:
+                # Not authorized again: the same principal received this response before.
+                if stored.replicated:
                     # Append finds the key, and returns once the standbys have it.
-                    await self.committer.submit(Submission(context, record=remembered.record))
-                return await self._again(context, warehouse, remembered)
+                    await self.committer.submit(Submission(context, record=stored.record))
+                return await self._repeat(context, warehouse, stored)
         deadline = time.monotonic() + self._decide_seconds_max
         while True:
             try:
-                settled = await self._attempt(handler, deadline)
+                outcome = await self._attempt(handler, deadline)
             except (StaleName, PreloadedPartsLost):
-                settled = None
-            except PendingApproval as held:
-                return await self._held(handler, held)
+                outcome = None
+            except PendingApproval as pending:
+                return await self._raise_pending(handler, pending)
             except CatalogError as refusal:
                 return await self._refused(context, warehouse, refusal)
-            answer = None if settled is None else await self._answered(context, warehouse, settled)
-            if answer is not None:
-                return answer
+            response = None if outcome is None else await self._response(context, warehouse, outcome)
+            if response is not None:
+                return response
             if time.monotonic() > deadline:
                 raise CommitFailed("Other requests kept changing the same object; try again")
 
@@ -132,79 +134,79 @@ class CommandExecutor:
         resolved = await handler.resolve()
         await self.authorize(handler.context, resolved.resources)
         await handler.prepare()
-        async with self.queues.held(resolved.streams):
+        async with self.queues.locked(resolved.streams):
             decision = await handler.decide()
             began = time.monotonic()
-            settled = await self.appender.append(handler.warehouse, decision)
-        if decision.created is not None and settled.result is not None and settled.result.outcome == "appended":
+            outcome = await self.appender.append(handler.warehouse, decision)
+        if decision.created is not None and outcome.result is not None and outcome.result.outcome == "appended":
             self._remember(handler.warehouse, decision.created, began)
-        return settled
+        return outcome
 
     def _remember(self, warehouse: Warehouse, created: CreatedTable, began: float) -> None:
         stream = self.resolver.remember(warehouse, created.identifier, created.claim)
         self.queues.begin(stream, created.state, created.document_bytes, began)
 
-    async def _answered(self, context: RequestContext, warehouse: Warehouse, settled: CommandOutcome) -> Answer | None:
-        """The answer, or None if another command came first."""
-        decision, result = settled.decision, settled.result
+    async def _response(self, context: RequestContext, warehouse: Warehouse, outcome: CommandOutcome) -> CommandResponse | None:
+        """The response, or None if another command came first."""
+        decision, result = outcome.decision, outcome.result
         if result is None:
-            return decision.answer.at(await self._head(context))
+            return decision.response.at(await self._head(context))
         match result.outcome:
             case "appended" | "recorded" if context.approves is not None:
-                return Answer(decision.record.status, decision.record.body, result.position)
+                return CommandResponse(decision.record.status, decision.record.body, result.position)
             case "appended" | "recorded":
-                return decision.answer.at(result.position)
+                return decision.response.at(result.position)
             case "replayed" | "key_reused":
                 await self.appender.discard(warehouse, decision)
                 return await self._replayed(context, warehouse, result)
         await self.appender.discard(warehouse, decision)
         match result.outcome:
             case "location":
-                return await self._refused(context, warehouse, place_taken(result.detail or ""))
+                return await self._refused(context, warehouse, location_taken(result.detail or ""))
             case "parent" if result.detail == str(warehouse.id):
                 # Warehouses are never dropped, so the database was restored to an earlier point.
                 self.backends.warehouses.clear()
                 raise NoSuchWarehouse(f"Warehouse does not exist: {warehouse.name}")
             case "error":
-                raise InternalError("The log refused the command")
+                raise InternalError("Postgres rejected the command")
         return None
 
-    async def _refused(self, context: RequestContext, warehouse: Warehouse, refusal: CatalogError) -> Answer:
+    async def _refused(self, context: RequestContext, warehouse: Warehouse, refusal: CatalogError) -> CommandResponse:
         """Raises the refusal, after storing it under the Idempotency-Key if there is one."""
         if context.approves is not None and refusal.deterministic:
-            refusal = await self.proposals.why_closed(context, warehouse, refusal)
+            refusal = await self.proposals.closed_or_refusal(context, warehouse, refusal)
         if context.idempotency_key is None or not refusal.deterministic:
             raise refusal
-        result = await self.committer.submit(Submission(context, record=proposals.remembered(refusal)))
+        result = await self.committer.submit(Submission(context, record=proposals.refusal_record(refusal)))
         if result.outcome in ("replayed", "key_reused"):
             return await self._replayed(context, warehouse, result)
         raise refusal
 
-    async def _held(self, handler: Handler, held: PendingApproval) -> Answer:
+    async def _raise_pending(self, handler: Handler, pending: PendingApproval) -> CommandResponse:
         """Raises the refusal that names the proposal, after the proposal is in the log and the refusal is stored under the key."""
         context, warehouse = handler.context, handler.warehouse
-        refusal, result = await self.proposals.hold(context, warehouse, handler.command, held)
+        refusal, result = await self.proposals.hold(context, warehouse, handler.command, pending)
         if result is None:
             return await self._refused(context, warehouse, refusal)
         if result.outcome in ("replayed", "key_reused"):
             return await self._replayed(context, warehouse, result)
         raise refusal
 
-    async def _replayed(self, context: RequestContext, warehouse: Warehouse, result: AppendResult) -> Answer:
+    async def _replayed(self, context: RequestContext, warehouse: Warehouse, result: AppendResult) -> CommandResponse:
         if result.outcome == "key_reused":
             raise idempotency.key_reused()
         assert result.record is not None
         assert result.detail is not None
-        return await self._again(context, warehouse, Remembered(result.record, result.position, result.detail, replicated=False))
+        return await self._repeat(context, warehouse, StoredResponse(result.record, result.position, result.detail, replicated=False))
 
-    async def _again(self, context: RequestContext, warehouse: Warehouse, remembered: Remembered) -> Answer:
-        record = remembered.record
+    async def _repeat(self, context: RequestContext, warehouse: Warehouse, stored: StoredResponse) -> CommandResponse:
+        record = stored.record
         if record.status >= 400:
-            raise proposals.recorded_hold(record)
-        return await self._replays.answer(context, warehouse, remembered)
+            raise proposals.stored_refusal(record)
+        return await self._replays.response(context, warehouse, stored)
 
     async def _head(self, context: RequestContext) -> int:
-        """The position in the answer to a command that changes nothing. Everything up to it is on the synchronous standbys."""
+        """The position in the response to a command that changes nothing. Everything up to it is on the synchronous standbys."""
         async with self.connection() as connection:
             position, replicated = await log_head_and_standbys(connection)
         if not replicated:

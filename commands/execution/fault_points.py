@@ -6,7 +6,7 @@ is a list of `point:action@probability`. Actions: `kill` (SIGKILL to this proces
 
     commit.after_metadata_put   the metadata files of a command are written, nothing is appended yet
     commit.before_append        a batch is about to be sent to Postgres
-    commit.after_append         Postgres has committed the batch, no client has the answer yet
+    commit.after_append         Postgres has committed the batch, no client has the response yet
 
 Callers check `if fault_points.SWITCHED_ON` first, so that an ordinary process only pays for a lookup of a name.
 ICECORE_TEST_FAULT_SEED (an integer) makes the random choices of a process repeatable.

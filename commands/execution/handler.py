@@ -16,7 +16,7 @@ from ...domain.names import ResolvedName
 from ...domain.streams import State
 from ...domain.table import TableState
 from ...storage.locations import StorageLocation
-from .answer import Answer
+from .command_response import CommandResponse
 from .resolver import ResolvedStream
 from .submission import AppendResult, IdempotencyRecord, Submission
 
@@ -45,9 +45,9 @@ class CreatedTable:
 class Decision:
     """The decision on one command, before it is appended.
 
-    submission -- what to append. Without events nothing changes: it is answered at once, or recorded if it has an Idempotency-Key.
+    submission -- what to append. Without events nothing changes: it is only recorded, if there is an Idempotency-Key.
     record -- what is stored for the Idempotency-Key.
-    answer -- the answer, without its position.
+    response -- without its position.
     files -- metadata files, written before the append and deleted if it certainly did not happen.
     after -- the state of the stream after it, for the next command; None if it does not write exactly one stream.
     created -- the table it creates.
@@ -57,7 +57,7 @@ class Decision:
 
     submission: Submission
     record: IdempotencyRecord
-    answer: Answer
+    response: CommandResponse
     files: list[MetadataFile] = field(default_factory=list)
     after: State | None = None
     created: CreatedTable | None = None

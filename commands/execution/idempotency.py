@@ -1,4 +1,4 @@
-"""Idempotency-Key: finds the earlier request of a key and repeats its answer (REST spec, "Idempotency-Key")."""
+"""Idempotency-Key: finds the earlier request of a key and repeats its response (REST spec, "Idempotency-Key")."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -9,14 +9,14 @@ from ...database.connections import Connection
 from ...database.named_sql import named_sql
 from ...domain.errors import UnprocessableEntity
 from ...projections import results, tables, views
-from .answer import Answer
+from .command_response import CommandResponse
 from .submission import IdempotencyRecord
 
 _SQL = named_sql("icecore.commands.execution", "committer.sql")
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class StoredResponse:
     """The stored result of the first request with a key.
 
     replicated -- commits wait for standbys. Whether this one did is unknown, because its session may have ended before.
@@ -28,7 +28,7 @@ class Remembered:
     replicated: bool
 
 
-async def find(connection: Connection, context: RequestContext) -> Remembered | None:
+async def find(connection: Connection, context: RequestContext) -> StoredResponse | None:
     """The first request with the context's key, if there is one. Raises UnprocessableEntity if it was a different request."""
     cursor = await connection.execute(
         _SQL["find_key"], {"project_id": context.project_id, "actor": context.principal.id, "key": context.idempotency_key}, binary=True
@@ -39,30 +39,30 @@ async def find(connection: Connection, context: RequestContext) -> Remembered | 
     status, object_id, version, body, position, operation, request_hash, replicated = row
     if request_hash != context.request_hash:
         raise key_reused()
-    return Remembered(IdempotencyRecord(status, object_id, version, body), position, operation, replicated)
+    return StoredResponse(IdempotencyRecord(status, object_id, version, body), position, operation, replicated)
 
 
 def key_reused() -> UnprocessableEntity:
-    return UnprocessableEntity("Idempotency-Key was used before with another request")
+    return UnprocessableEntity("Idempotency-Key was already used for a different request")
 
 
-async def answer_again(connection: Connection, warehouse: Warehouse, remembered: Remembered) -> Answer:
-    """The first answer, byte for byte, built from the row of the object's version at that time."""
-    record = remembered.record
+async def repeated_response(connection: Connection, warehouse: Warehouse, stored: StoredResponse) -> CommandResponse:
+    """The first response, byte for byte, built from the row of the object's version at that time."""
+    record = stored.record
     if record.object_id is None or record.version is None or record.body is not None:
-        return Answer(record.status, record.body, remembered.position)
-    if remembered.operation in _OF_VIEWS:
+        return CommandResponse(record.status, record.body, stored.position)
+    if stored.operation in _OF_VIEWS:
         view = await views.load_version(connection, record.object_id, record.version)
         assert view is not None, "rows outlive keys"
-        return Answer(record.status, results.load_view_result(view, warehouse.profile.client_config()), remembered.position)
+        return CommandResponse(record.status, results.load_view_result(view, warehouse.profile.client_config()), stored.position)
     table = await tables.load_version(connection, record.object_id, record.version)
     assert table is not None, "rows outlive keys"
-    if remembered.operation in _WITH_CONFIG:
+    if stored.operation in _WITH_CONFIG:
         body = results.load_table_result(table, warehouse.profile.client_config())
     else:
         body = results.commit_table_response(table)
-    etag = None if remembered.operation in _WITHOUT_ETAG else results.table_etag(table.event_id)
-    return Answer(record.status, body, remembered.position, etag)
+    etag = None if stored.operation in _WITHOUT_ETAG else results.table_etag(table.event_id)
+    return CommandResponse(record.status, body, stored.position, etag)
 
 
 _OF_VIEWS = frozenset({"createView", "registerView", "replaceView"})

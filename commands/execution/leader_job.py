@@ -5,6 +5,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import dataclass
 
 import psycopg
 import structlog
@@ -23,7 +24,16 @@ FENCE_SECONDS_MAX = 10.0
 
 
 class LeadershipLost(ServiceUnavailable, status=503, type="ServiceUnavailableException"):
-    """Another process may lead by now, and rely on what this one had no time to say: nothing may be deleted any more."""
+    """Another process may lead by now and may assume that this one deletes nothing any more."""
+
+
+@dataclass(slots=True)
+class JobMetrics:
+    """Counters for the metrics: runs that succeeded and failed, and items done."""
+
+    succeeded: int = 0
+    failed: int = 0
+    items: int = 0
 
 
 class LeaderJob(ABC):
@@ -34,6 +44,7 @@ class LeaderJob(ABC):
 
     def __init__(self, executor: CommandExecutor) -> None:
         self._executor = executor
+        self.metrics = JobMetrics()
         self._task: asyncio.Task[None] | None = None
         self._outage = OutageLog("icecore.jobs", "job_retrying", "job_recovered", job=self.NAME)
 
@@ -73,11 +84,14 @@ class LeaderJob(ABC):
     async def _run(self) -> None:
         while True:
             try:
-                await self.run_once()
+                self.metrics.items += await self.run_once()
+                self.metrics.succeeded += 1
                 self._outage.succeeded()
             except CatalogError as error:
+                self.metrics.failed += 1
                 self._outage.failed(error=error.message)
             except Exception as error:
                 # An unexpected exception in one round must not end the job.
+                self.metrics.failed += 1
                 self._outage.failed(type(error), began="job_failed", exc_info=error)
             await asyncio.sleep(POLL_SECONDS)

@@ -5,12 +5,12 @@ from uuid import UUID
 from cachetools import LRUCache
 
 from ...domain.claims import NameClaim
-from ...domain.held_bytes import held_bytes
+from ...domain.memory_bytes import memory_bytes
 
 NAMES_CACHED_BYTES_MAX = 8 * 1024 * 1024
 """About 10,000 ordinary names, or 200 of the longest."""
 
-Called = tuple[str, UUID, tuple[str, ...], str]
+TabularKey = tuple[str, UUID, tuple[str, ...], str]
 """The key of a table or view: kind, warehouse, and the name keys of its namespace's levels and of its name."""
 
 
@@ -19,16 +19,16 @@ class NameCache:
 
     def __init__(self) -> None:
         # The value includes the key, so that the key's size is counted.
-        self._known: LRUCache[Called, tuple[Called, NameClaim]] = LRUCache(NAMES_CACHED_BYTES_MAX, getsizeof=held_bytes)
+        self._cache: LRUCache[TabularKey, tuple[TabularKey, NameClaim]] = LRUCache(NAMES_CACHED_BYTES_MAX, getsizeof=memory_bytes)
 
-    def get(self, called: Called) -> NameClaim | None:
-        known = self._known.get(called)
-        return None if known is None else known[1]
+    def get(self, key: TabularKey) -> NameClaim | None:
+        cached = self._cache.get(key)
+        return None if cached is None else cached[1]
 
-    def put(self, called: Called, claim: NameClaim) -> None:
-        self._known[called] = (called, claim)
+    def put(self, key: TabularKey, claim: NameClaim) -> None:
+        self._cache[key] = (key, claim)
 
-    def forget(self, called: Called, claim: NameClaim) -> None:
+    def forget(self, key: TabularKey, claim: NameClaim) -> None:
         """Removes the entry if it still refers to this claim."""
-        if self.get(called) == claim:
-            del self._known[called]
+        if self.get(key) == claim:
+            del self._cache[key]

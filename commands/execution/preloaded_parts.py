@@ -21,7 +21,7 @@ Connections = Callable[[], AbstractAsyncContextManager[Connection]]
 
 
 class PreloadedPartsLost(Exception):
-    """Staged parts are missing before the append: lost in a crash of Postgres, abandoned, or part of a removed generation."""
+    """Preloaded parts are missing before the append: lost in a crash of Postgres, abandoned, or part of a removed generation."""
 
 
 async def preload_parts(connections: Connections, submission: Submission, table_id: UUID) -> None:
@@ -35,7 +35,7 @@ async def preload_parts(connections: Connections, submission: Submission, table_
     if len(parts) <= PARTS_APPENDED_MAX:
         return
     # By identity, because comparing the ids takes a few milliseconds.
-    assert all(part.table_id is table_id for part in parts), "nobody reads the parts of a table without a head"
+    assert all(part.table_id is table_id for part in parts), "the table has no head yet, so its parts are not read"
     async with connections() as connection:
         generation = await preloaded_parts.register(connection, table_id)
     for start in range(0, len(parts), _PARTS_PER_STATEMENT):
@@ -50,7 +50,7 @@ async def preload_parts(connections: Connections, submission: Submission, table_
 
 
 async def _complete(connections: Connections, table_id: UUID, generation: int, parts: int) -> None:
-    """Makes the staged parts durable and records their number. Raises PreloadedPartsLost if some are missing."""
+    """Makes the preloaded parts durable and records their number. Raises PreloadedPartsLost if some are missing."""
     async with connections() as connection:
         are_complete = await preloaded_parts.complete(connection, table_id, generation, parts)
     if not are_complete:
@@ -59,17 +59,17 @@ async def _complete(connections: Connections, table_id: UUID, generation: int, p
 
 
 async def remove_preloaded_parts(connections: Connections, table_id: UUID) -> None:
-    """Removes staged parts, if they still exist. No append can adopt them any more."""
+    """Removes preloaded parts, if they still exist. No append can adopt them any more."""
     async with connections() as connection:
-        generation = await preloaded_parts.give_up(connection, table_id)
+        generation = await preloaded_parts.abandon(connection, table_id)
     if generation is not None:
         await _remove(connections, table_id, generation)
 
 
 async def remove_left_over(connections: Connections, seconds: float) -> int:
-    """Removes parts that were staged longer than `seconds` ago, or whose removal was not finished. Returns the number of tables."""
+    """Removes parts that were registered longer than `seconds` ago, or whose removal was not finished. Returns the number of tables."""
     async with connections() as connection:
-        left = await preloaded_parts.give_up_old(connection, seconds)
+        left = await preloaded_parts.abandon_old(connection, seconds)
     for table_id, generation in left:
         await _remove(connections, table_id, generation)
     return len(left)

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from typing import Generic
 
 from ...domain.errors import CatalogError, ServiceUnavailable
-from .deciding import decided, is_large_request, is_large_state
+from .deciding import in_thread_if, is_large_request, is_large_state
 from .handler import CommandOutcome, Decision, S, StreamCommandHandler
 from .resolver import ResolvedStream, StaleName
 
 
 class SharedBytes:
-    """The size of a document's bytes that are shared by the answers to all commits decided on it."""
+    """The size of a document's bytes that are shared by the responses to all commits decided on it."""
 
     __slots__ = ("_size",)
 
@@ -25,24 +25,24 @@ class SharedBytes:
 
 @dataclass(slots=True, eq=False)
 class Job(Generic[S]):
-    """One command in a queue, until its answer is set."""
+    """One command in a queue, until its result is set."""
 
     stream: ResolvedStream[S]
     handler: StreamCommandHandler[S]
     deadline: float
-    answer: "asyncio.Future[CommandOutcome]"
+    outcome: "asyncio.Future[CommandOutcome]"
     arrived: float = field(default_factory=time.monotonic)
-    taken: bool = False
+    begun: bool = False
 
     async def decide(self, state: S, generation: int, document: SharedBytes, *, large: bool) -> Decision:
-        """Reserves memory for an answer with the document, and decides. Raises the command's refusal, or StaleName.
+        """Reserves memory for a response with the document, and decides. Raises the command's refusal, or StaleName.
 
         large -- whether the state's document is large.
         """
         context = self.handler.context
-        if context.make_room is not None:
-            context.make_room(len(document), document)
-        return await decided(large or is_large_request(context) or is_large_state(state), self._decide, state, generation)
+        if context.reserve_memory is not None:
+            context.reserve_memory(len(document), document)
+        return await in_thread_if(large or is_large_request(context) or is_large_state(state), self._decide, state, generation)
 
     def _decide(self, state: S, generation: int) -> Decision:
         self.stream.check(state)
@@ -70,9 +70,9 @@ class Barrier:
             self.reached.set()
 
 
-def log_unreachable() -> ServiceUnavailable:
+def postgres_unreachable() -> ServiceUnavailable:
     """The error for a command that was not begun because Postgres is unreachable."""
-    return ServiceUnavailable("The log cannot be reached", retry_after_seconds=1)
+    return ServiceUnavailable("Postgres cannot be reached", retry_after_seconds=1)
 
 
 def fail(job: "Job[S]", error: BaseException) -> None:
@@ -82,7 +82,7 @@ def fail(job: "Job[S]", error: BaseException) -> None:
     """
     if isinstance(error, CatalogError | StaleName):
         error.__traceback__ = None
-    if not job.answer.done():
-        job.answer.set_exception(error)
-        # Marks the exception as retrieved: after a disconnect, no task awaits the answer.
-        job.answer.exception()
+    if not job.outcome.done():
+        job.outcome.set_exception(error)
+        # Marks the exception as retrieved: after a disconnect, no task awaits the result.
+        job.outcome.exception()

@@ -1,4 +1,4 @@
-"""Repeated answers of Idempotency-Keys, read within the limit on large documents, once for concurrent requests."""
+"""Repeated responses of Idempotency-Keys, read within the limit on large documents, once for concurrent requests."""
 
 import asyncio
 from dataclasses import replace
@@ -10,11 +10,11 @@ from ...access.warehouse import Warehouse
 from ...projections.document_bytes import document_bytes
 from ...storage.large_documents import LARGE_BYTES_MIN
 from . import idempotency
-from .answer import Answer
-from .idempotency import Remembered
+from .command_response import CommandResponse
+from .idempotency import StoredResponse
 
 _Replayed = tuple[UUID, int, str, int]
-"""The object, its version, the operation and the status, which determine the bytes of an answer."""
+"""The object, its version, the operation and the status, which determine the bytes of a response."""
 
 
 class Replays:
@@ -22,40 +22,40 @@ class Replays:
 
     def __init__(self, backends: Backends) -> None:
         self._backends = backends
-        self._reading: dict[_Replayed, asyncio.Task[Answer]] = {}
+        self._reading: dict[_Replayed, asyncio.Task[CommandResponse]] = {}
 
-    async def answer(self, context: RequestContext, warehouse: Warehouse, remembered: Remembered) -> Answer:
-        """The first answer again. Raises TooManyRequests (also through `context.make_room`) if there is no memory for it."""
-        record = remembered.record
+    async def response(self, context: RequestContext, warehouse: Warehouse, stored: StoredResponse) -> CommandResponse:
+        """The first response again. Raises TooManyRequests (also through `context.reserve_memory`) if there is no memory for it."""
+        record = stored.record
         if record.object_id is None or record.version is None or record.body is not None:
-            return Answer(record.status, record.body, remembered.position, replayed=True)
-        key = (record.object_id, record.version, remembered.operation, record.status)
+            return CommandResponse(record.status, record.body, stored.position, replayed=True)
+        key = (record.object_id, record.version, stored.operation, record.status)
         reading = self._reading.get(key)
         if reading is None:
-            reading = self._reading[key] = asyncio.create_task(self._read(context, warehouse, remembered), name="replay")
+            reading = self._reading[key] = asyncio.create_task(self._read(context, warehouse, stored), name="replay")
             reading.add_done_callback(lambda done: self._finish(key, done))
-        # If one client disconnects, the others still get the answer.
-        return replace(await asyncio.shield(reading), position=remembered.position)
+        # If one client disconnects, the others still get the response.
+        return replace(await asyncio.shield(reading), position=stored.position)
 
-    def _finish(self, key: _Replayed, done: asyncio.Task[Answer]) -> None:
+    def _finish(self, key: _Replayed, done: asyncio.Task[CommandResponse]) -> None:
         del self._reading[key]
         if not done.cancelled():
             # Marks the exception as retrieved, even if no request waits any more.
             done.exception()
 
-    async def _read(self, context: RequestContext, warehouse: Warehouse, remembered: Remembered) -> Answer:
-        record = remembered.record
+    async def _read(self, context: RequestContext, warehouse: Warehouse, stored: StoredResponse) -> CommandResponse:
+        record = stored.record
         async with self._backends.connection() as connection:
             assert record.object_id is not None
             assert record.version is not None
             size = await document_bytes(connection, record.object_id, record.version)
             if size < LARGE_BYTES_MIN:
-                if context.make_room is not None:
-                    context.make_room(size)
-                return replace(await idempotency.answer_again(connection, warehouse, remembered), replayed=True)
-        if context.make_room is not None:
-            context.make_room(size)
+                if context.reserve_memory is not None:
+                    context.reserve_memory(size)
+                return replace(await idempotency.repeated_response(connection, warehouse, stored), replayed=True)
+        if context.reserve_memory is not None:
+            context.reserve_memory(size)
         async with self._backends.large_documents.share() as share:
-            await share.take(size)
+            await share.reserve(size)
             async with self._backends.connection_once() as connection:
-                return replace(await idempotency.answer_again(connection, warehouse, remembered), replayed=True)
+                return replace(await idempotency.repeated_response(connection, warehouse, stored), replayed=True)

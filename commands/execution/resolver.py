@@ -21,7 +21,7 @@ from ...log.changes import read_last_event_id
 from ...projections import names, namespaces, tables, views
 from ...projections.bounded_reads import LargeDocument
 from ...storage.large_documents import LARGE_BYTES_MIN, DocumentShare
-from .name_cache import Called, NameCache
+from .name_cache import NameCache, TabularKey
 
 S_co = TypeVar("S_co", bound=State, covariant=True)
 
@@ -71,8 +71,8 @@ class ResolvedStream(Generic[S_co]):
 
     def check(self, state: State) -> None:
         """Raises StaleName if the name no longer refers to this state's object."""
-        held = claims_of(state)
-        if not held or (self.claim is not None and self.claim not in held):
+        claims = claims_of(state)
+        if not claims or (self.claim is not None and self.claim not in claims):
             self._forget()
             raise StaleName
 
@@ -88,25 +88,25 @@ class Resolver:
         self._backends = backends
         self._names = NameCache()
 
-    async def table(self, warehouse: Warehouse, table: TabularIdentifier, *, anew: bool = False) -> ResolvedStream[TableState]:
+    async def table(self, warehouse: Warehouse, table: TabularIdentifier, *, uncached: bool = False) -> ResolvedStream[TableState]:
         """Raises NoSuchTable if the name refers to no table.
 
-        anew -- do not use the cache: for a command that may be refused by the id alone, before reading the state would reveal that the
+        uncached -- do not use the cache: for a command that may be refused by the id alone, before reading the state would reveal that the
             cached id is outdated.
         """
-        called: Called = ("table", *warehouse.scope.path(table))
-        claim = await self._find(warehouse, table, called, anew=anew)
+        key: TabularKey = ("table", *warehouse.scope.path(table))
+        claim = await self._find(warehouse, table, key, uncached=uncached)
         if claim is None:
             raise NoSuchTable(f"Table does not exist: {table}")
-        return self._table(called, claim)
+        return self._table(key, claim)
 
     async def view(self, warehouse: Warehouse, view: TabularIdentifier) -> ResolvedStream[ViewState]:
         """Raises NoSuchView if the name refers to no view."""
-        called: Called = ("view", *warehouse.scope.path(view))
-        claim = await self._find(warehouse, view, called)
+        key: TabularKey = ("view", *warehouse.scope.path(view))
+        claim = await self._find(warehouse, view, key)
         if claim is None:
             raise NoSuchView(f"View does not exist: {view}")
-        resource, forget = Resource("view", claim.owner), partial(self._names.forget, called, claim)
+        resource, forget = Resource("view", claim.owner), partial(self._names.forget, key, claim)
         return ResolvedStream(resource, claim, self._backends, forget, views.read_state_within, views.document_bytes)
 
     async def namespace(self, warehouse: Warehouse, namespace: NamespaceIdentifier) -> ResolvedStream[NamespaceState]:
@@ -122,15 +122,15 @@ class Resolver:
 
     def remember(self, warehouse: Warehouse, table: TabularIdentifier, claim: NameClaim) -> ResolvedStream[TableState]:
         """Caches the name of a table that was created just now."""
-        called: Called = ("table", *warehouse.scope.path(table))
-        self._names.put(called, claim)
-        return self._table(called, claim)
+        key: TabularKey = ("table", *warehouse.scope.path(table))
+        self._names.put(key, claim)
+        return self._table(key, claim)
 
-    def _table(self, called: Called, claim: NameClaim) -> ResolvedStream[TableState]:
-        resource, forget = Resource("table", claim.owner), partial(self._names.forget, called, claim)
+    def _table(self, key: TabularKey, claim: NameClaim) -> ResolvedStream[TableState]:
+        resource, forget = Resource("table", claim.owner), partial(self._names.forget, key, claim)
         return ResolvedStream(resource, claim, self._backends, forget, tables.read_state_within, tables.document_bytes)
 
-    async def take_room(self, share: DocumentShare, streams: Sequence[ResolvedStream[State]]) -> None:
+    async def reserve_memory(self, share: DocumentShare, streams: Sequence[ResolvedStream[State]]) -> None:
         """Reserves memory for the states of streams of one kind if they are large together. Does nothing if the share has memory already.
 
         Call it before joining the streams' queues, because a wait for memory inside would block them. It reserves for all streams at
@@ -143,17 +143,19 @@ class Resolver:
         if len(streams) > 1 and size > share.bytes_max:
             raise BadRequest(f"Invalid table-changes: the metadata of all tables together is larger than {share.bytes_max} bytes")
         if size >= LARGE_BYTES_MIN:
-            await share.take(size)
+            await share.reserve(size)
 
-    async def _find(self, warehouse: Warehouse, identifier: TabularIdentifier, called: Called, *, anew: bool = False) -> NameClaim | None:
-        known = None if anew else self._names.get(called)
+    async def _find(
+        self, warehouse: Warehouse, identifier: TabularIdentifier, key: TabularKey, *, uncached: bool = False
+    ) -> NameClaim | None:
+        known = None if uncached else self._names.get(key)
         if known is not None:
             # The entry may be outdated: `ResolvedStream.check` detects that, and the name is looked up again.
             return known
         async with self._backends.connection() as connection:
             found = await names.find(connection, warehouse.scope, identifier.namespace, identifier.name)
-        if found is None or found.object_id is None or found.kind != called[0]:
+        if found is None or found.object_id is None or found.kind != key[0]:
             return None
         claim = NameClaim("tabular", found.namespace_id, warehouse.scope.key(identifier.name), found.object_id)
-        self._names.put(called, claim)
+        self._names.put(key, claim)
         return claim

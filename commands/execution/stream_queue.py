@@ -72,7 +72,7 @@ class StreamQueue(Generic[S]):
         self._batch_max = STREAM_BATCH_COMMANDS_MAX
         self._task: asyncio.Task[None] | None = None
         self._share: DocumentShare | None = None
-        # Answers share the bytes of the document that was read, and keep them in memory.
+        # Responses share the bytes of the document that was read, and keep them in memory.
         self._document = SharedBytes(0)
         self._backoff = ContentionBackoff()
 
@@ -143,9 +143,9 @@ class StreamQueue(Generic[S]):
             await self._finish(batch, refused, share)
         except BaseException as error:
             self.forget()
-            told = error if isinstance(error, Exception) else CommitStateUnknown("The server stopped during the change")
+            failure = error if isinstance(error, Exception) else CommitStateUnknown("The server stopped during the change")
             for job in (*(job for job, _ in batch), *(entry.job for entry in refused)):
-                fail(job, told)
+                fail(job, failure)
             if not isinstance(error, Exception):
                 raise
             _log.exception("stream_queue_failed", stream=str(self._stream.id))
@@ -165,12 +165,12 @@ class StreamQueue(Generic[S]):
             return
         broken_at, again = await self._append_batch(batch)
         again += unreviewed
-        # A refusal is valid if every command before it was appended. If none was before it, it depends on the batch's first state, which
-        # is proved if the first command was appended, or if it was read after the request arrived.
+        # A refusal is valid if every command before it was appended. If there was none, it depends on the batch's first state, which is
+        # proved if the first command was appended, or if it was read after the request arrived.
         for entry in refused:
             proved = broken_at > 0 or entry.is_fault or entry.job.arrived <= self._proved_at
             if proved and entry.behind <= broken_at:
-                self._give(entry)
+                self._return_refused(entry)
             else:
                 again.append(entry.job)
         self._requeue(again)
@@ -182,7 +182,7 @@ class StreamQueue(Generic[S]):
             raise StaleName
         self._state, self._generation = found
         size = document_bytes(self._state)
-        # Answers to changes of a namespace do not contain its properties.
+        # Responses to changes of a namespace do not contain its properties.
         self._document = SharedBytes(0 if isinstance(self._state, NamespaceState) else size)
         self.state_bytes = _STATE_BYTES_PER_DOCUMENT_BYTE * size
         self._proved_at = began
@@ -198,9 +198,9 @@ class StreamQueue(Generic[S]):
             if isinstance(job, Barrier):
                 break
             self.entries.popleft()
-            if job.answer.done():
+            if job.outcome.done():
                 continue
-            job.taken = True
+            job.begun = True
             try:
                 large = self.state_bytes >= _LARGE_STATE_BYTES_MIN
                 decision = await job.decide(state, self._generation, self._document, large=large)
@@ -266,14 +266,14 @@ class StreamQueue(Generic[S]):
                 return []
             self._proved_at = began
         for entry in refused:
-            self._give(entry)
+            self._return_refused(entry)
         self._metrics.refused += len(refused)
         return []
 
     def _reviewed(self, job: "Job[S]") -> bool:
         return self._appender.reviews(job.handler.context)
 
-    def _give(self, entry: "_Refused[S]") -> None:
+    def _return_refused(self, entry: "_Refused[S]") -> None:
         """Delays the refusal of a commit that lost to another, if many clients compete."""
         if isinstance(entry.outcome, CommitFailed):
             self._backoff.refuse(entry.finish)
@@ -321,7 +321,7 @@ class StreamQueue(Generic[S]):
         self._metrics.batch_lengths[len(batch)] += 1
         broken_at, lost = len(batch), []
         if results[0].outcome in _EFFECTIVE:
-            # Before the winner's answer: otherwise the winner would often be back first, and win again.
+            # Before the winner's response: otherwise the winner would often be back first, and win again.
             self._backoff.commit_succeeded()
         for index, ((job, decision), result) in enumerate(zip(batch, results, strict=True)):
             if result.outcome not in _EFFECTIVE:
@@ -330,8 +330,8 @@ class StreamQueue(Generic[S]):
                 lost.append(job)
                 await self._appender.discard(job.handler.warehouse, decision)
                 continue
-            if not job.answer.done():
-                job.answer.set_result(CommandOutcome(decision, result))
+            if not job.outcome.done():
+                job.outcome.set_result(CommandOutcome(decision, result))
             if index < broken_at:
                 self._proved_at = began
                 if decision.after is not None:
@@ -355,7 +355,7 @@ class StreamQueue(Generic[S]):
             if now > job.deadline:
                 # The executor's deadline has passed too: it raises CommitFailed, which is not stored under the Idempotency-Key.
                 fail(job, StaleName())
-            elif not job.answer.done():
+            elif not job.outcome.done():
                 self.entries.appendleft(job)
 
     def _fail_queue(self, error: Exception) -> None:
@@ -385,5 +385,5 @@ class _Refused(Generic[S]):
     def finish(self) -> None:
         if isinstance(self.outcome, Exception):
             fail(self.job, self.outcome)
-        elif not self.job.answer.done():
-            self.job.answer.set_result(self.outcome)
+        elif not self.job.outcome.done():
+            self.job.outcome.set_result(self.outcome)

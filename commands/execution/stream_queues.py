@@ -12,7 +12,7 @@ from ...domain.streams import State
 from ...storage.large_documents import LargeDocuments
 from .appender import Appender
 from .handler import CommandOutcome, S, StreamCommandHandler
-from .queue_entries import Barrier, Job, fail, log_unreachable
+from .queue_entries import Barrier, Job, fail, postgres_unreachable
 from .resolver import ResolvedStream
 from .stream_queue import QueueMetrics, StreamQueue
 
@@ -31,7 +31,7 @@ class StreamQueues:
     def __init__(self, appender: Appender, large_documents: LargeDocuments) -> None:
         self._appender, self._large_documents = appender, large_documents
         self.metrics = QueueMetrics()
-        self._held_bytes = 0
+        self._counted_bytes = 0
         self._generation = 0
         self._queues: OrderedDict[UUID, StreamQueue[State]] = OrderedDict()
 
@@ -44,21 +44,21 @@ class StreamQueues:
         """
         queue = self._queue(stream)
         if len(queue.entries) >= QUEUE_COMMANDS_MAX:
-            raise TooManyRequests(f"{QUEUE_COMMANDS_MAX} commands on the same object are waiting already")
+            raise TooManyRequests(f"{QUEUE_COMMANDS_MAX} commands on the same object are already waiting")
         loop = asyncio.get_running_loop()
         job = Job(stream, handler, deadline, loop.create_future())
         queue.put(job)
-        too_long = loop.call_later(QUEUE_WAIT_SECONDS_MAX, _refuse_untaken, job)
+        too_long = loop.call_later(QUEUE_WAIT_SECONDS_MAX, _refuse_unless_begun, job)
         try:
             # If the client disconnects, the command is skipped if it has not begun; else it completes.
-            return await job.answer
+            return await job.outcome
         finally:
             too_long.cancel()
             # The traceback refers to this frame, and the job to the error: a cycle that would keep documents until a garbage collection.
             del job
 
     @asynccontextmanager
-    async def held(self, streams: Sequence[ResolvedStream[State]]) -> AsyncIterator[None]:
+    async def locked(self, streams: Sequence[ResolvedStream[State]]) -> AsyncIterator[None]:
         """Holds the queues of these streams inside the block, with none of their commands in flight.
 
         It joins all queues in one synchronous step, so that two commands on the same streams cannot deadlock.
@@ -77,7 +77,7 @@ class StreamQueues:
             except TimeoutError:
                 raise _waited_too_long() from None
             if barrier.refused:
-                raise log_unreachable()
+                raise postgres_unreachable()
             try:
                 yield
             finally:
@@ -104,7 +104,7 @@ class StreamQueues:
                 if isinstance(entry, Barrier):
                     entry.refuse()
                 else:
-                    fail(entry, log_unreachable())
+                    fail(entry, postgres_unreachable())
 
     @property
     def queued(self) -> int:
@@ -116,7 +116,7 @@ class StreamQueues:
         if queue is None:
             queue = self._queues[stream.id] = StreamQueue[State](stream, self._appender, self.metrics, self._large_documents, self._trim)
         self._queues.move_to_end(stream.id)
-        # A stream has one kind of state, and the resolver knows which.
+        # The resolver returns the kind of state of the stream.
         return cast("StreamQueue[S]", queue)
 
     def _trim(self, stream_id: UUID) -> None:
@@ -125,23 +125,23 @@ class StreamQueues:
         if queue is None:
             return
         self._generation = max(self._generation, queue.generation)
-        self._held_bytes += queue.state_bytes - queue.counted_bytes
+        self._counted_bytes += queue.state_bytes - queue.counted_bytes
         queue.counted_bytes = queue.state_bytes
-        if len(self._queues) <= QUEUES_KEPT_MAX and self._held_bytes <= QUEUES_KEPT_BYTES_MAX:
+        if len(self._queues) <= QUEUES_KEPT_MAX and self._counted_bytes <= QUEUES_KEPT_BYTES_MAX:
             return
         newest = next(reversed(self._queues))
         for old_id in [*self._queues]:
             old = self._queues[old_id]
             # The most recently used queue may exceed the limit on all queues: commits to a large table usually follow one another.
             if old.idle and (old_id != newest or old.counted_bytes > QUEUE_KEPT_BYTES_MAX):
-                self._held_bytes -= old.counted_bytes
+                self._counted_bytes -= old.counted_bytes
                 del self._queues[old_id]
-            if len(self._queues) <= QUEUES_KEPT_MAX and self._held_bytes <= QUEUES_KEPT_BYTES_MAX:
+            if len(self._queues) <= QUEUES_KEPT_MAX and self._counted_bytes <= QUEUES_KEPT_BYTES_MAX:
                 return
 
 
-def _refuse_untaken(job: "Job[S]") -> None:
-    if not job.taken:
+def _refuse_unless_begun(job: "Job[S]") -> None:
+    if not job.begun:
         fail(job, _waited_too_long())
 
 

@@ -8,8 +8,8 @@ from uuid import UUID
 from uuid_utils.compat import uuid7
 
 from ...access.request_context import RequestContext
-from ...domain.claims import Claim, LocationClaim, NameClaim, check_places
-from ...domain.document_sizes import check_kept_whole_size, check_table_size
+from ...domain.claims import Claim, LocationClaim, NameClaim, check_location_count
+from ...domain.document_sizes import check_table_size, check_whole_document_size
 from ...domain.documents import Json
 from ...domain.errors import ServiceUnavailable, TooManyRequests
 from ...domain.events import Event
@@ -23,7 +23,7 @@ from ...storage.large_documents import BYTES_AT_ONCE_MAX
 from ..tables.old_metadata_files import OldMetadataFile
 
 Outcome = Literal[
-    "appended", "recorded", "replayed", "key_reused", "head", "parent", "not_empty", "claim", "location", "generation", "staged", "error"
+    "appended", "recorded", "replayed", "key_reused", "head", "parent", "not_empty", "claim", "location", "generation", "preloaded", "error"
 ]
 
 NOT_APPENDED = (ServiceUnavailable, TooManyRequests)
@@ -32,7 +32,7 @@ NOT_APPENDED = (ServiceUnavailable, TooManyRequests)
 
 @dataclass(frozen=True, slots=True)
 class IdempotencyRecord:
-    """What is stored for an Idempotency-Key: the row from which the answer is built, or a small body."""
+    """What is stored for an Idempotency-Key: the row from which the response is built, or a small body."""
 
     status: int
     object_id: UUID | None = None
@@ -71,10 +71,10 @@ class Submission:
     command_id: UUID = field(default_factory=uuid7)
     generation: int | None = None
     record: IdempotencyRecord | None = None
-    alive: list[UUID] = field(default_factory=list)
+    parents: list[UUID] = field(default_factory=list)
     empty: list[UUID] = field(default_factory=list)
     rows: Rows = field(default_factory=Rows)
-    staged: list[tuple[UUID, int]] = field(default_factory=list)
+    preloaded: list[tuple[UUID, int]] = field(default_factory=list)
     changes: list[StreamChange] = field(default_factory=list)
     read_from: tuple[int, str] | None = None
     old_files: list[OldMetadataFile] = field(default_factory=list)
@@ -106,11 +106,11 @@ class Submission:
             state = fold.apply(self.rows, len(self._events), version, event_id, event.TOPIC, data)
         assert state is not None
         self._check_size(before, state)
-        held, holds = claims_of(before), claims_of(state)
-        if any(isinstance(claim, LocationClaim) for claim in holds - held):
-            check_places(sum(isinstance(claim, LocationClaim) for claim in holds))
-        self._released += held - holds
-        self._taken += holds - held
+        claims_before, claims_after = claims_of(before), claims_of(state)
+        if any(isinstance(claim, LocationClaim) for claim in claims_after - claims_before):
+            check_location_count(sum(isinstance(claim, LocationClaim) for claim in claims_after))
+        self._released += claims_before - claims_after
+        self._taken += claims_after - claims_before
         self.changes.append(StreamChange(before, events, state))
         return state
 
@@ -121,27 +121,27 @@ class Submission:
                 check_table_size(document, after.document, self.table_bytes_max)
             case ViewState():
                 metadata = before.metadata if isinstance(before, ViewState) else None
-                check_kept_whole_size("A view's metadata", metadata, self.rows.views[-1].document)
+                check_whole_document_size("A view's metadata", metadata, self.rows.views[-1].document)
             case NamespaceState():
                 properties = before.properties if isinstance(before, NamespaceState) else None
-                check_kept_whole_size("A namespace's properties", properties, self.rows.namespaces[-1].properties)
+                check_whole_document_size("A namespace's properties", properties, self.rows.namespaces[-1].properties)
 
-    def rest_on(self, state: State) -> None:
+    def depend_on(self, state: State) -> None:
         """Makes the append fail if the stream has changed, although the command does not write to it."""
-        self.rest_on_event(state.id, state.event_id)
+        self.depend_on_event(state.id, state.event_id)
 
-    def rest_on_event(self, stream_id: UUID, event_id: UUID) -> None:
-        """As `rest_on`, given the stream's newest event."""
+    def depend_on_event(self, stream_id: UUID, event_id: UUID) -> None:
+        """As `depend_on`, given the stream's newest event."""
         self._heads.append((stream_id, event_id))
 
     def take_preloaded(self, table_id: UUID, generation: int, parts: int) -> None:
         """Makes the append adopt the table's parts, which were written before it, in this generation of the read models.
 
-        parts -- their number. Append refuses the command (`staged`) unless this number is recorded as durable.
+        parts -- their number. Append refuses the command (`preloaded`) unless this number is recorded as durable.
         """
         assert self.generation in (None, generation)
         self.generation = generation
-        self.staged.append((table_id, parts))
+        self.preloaded.append((table_id, parts))
         self.rows.table_parts = []
 
     @property
@@ -155,7 +155,7 @@ class Submission:
 
     @property
     def must_be_appended(self) -> bool:
-        """Whether there is anything to append: events, an answer for an Idempotency-Key, or an approval without changes."""
+        """Whether there is anything to append: events, a response for an Idempotency-Key, or an approval without changes."""
         return self.has_events or self.context.idempotency_key is not None or self.context.approves is not None
 
     def to_json(self, blobs: list[bytes]) -> Json:
@@ -176,7 +176,7 @@ class Submission:
             ],
             "rows": self.rows.to_json(blobs),
         }
-        if self.alive or self.empty or self._released or self._taken:
+        if self.parents or self.empty or self._released or self._taken:
             command["claims"] = self._claims()
         if self.generation is not None:
             command["generation"] = self.generation
@@ -184,8 +184,8 @@ class Submission:
             command["read_from"] = self.read_from
         if self.old_files:
             command["old_metadata_files"] = [tuple(file) for file in self.old_files]
-        if self.staged:
-            command["staged"] = self.staged
+        if self.preloaded:
+            command["preloaded"] = self.preloaded
         if context.idempotency_key is not None and self.record is not None:
             command["idempotency"] = {
                 "key": context.idempotency_key,
@@ -201,7 +201,7 @@ class Submission:
     def _claims(self) -> Json:
         """The claims that the command takes, releases and depends on."""
         return {
-            "alive": self.alive,
+            "parents": self.parents,
             "empty": self.empty,
             "release": [tuple(claim) for claim in self._released if isinstance(claim, NameClaim)],
             "take": [tuple(claim) for claim in self._taken if isinstance(claim, NameClaim)],

@@ -14,15 +14,17 @@ from ...domain.commands import CreateNamespace
 from ...domain.namespace import decide_create
 from ...projections import names
 from ...security.property_rules import refuse_credential_properties
-from ..execution.answer import Answer
-from ..execution.deciding import decided, is_large_request
+from ..execution.command_response import CommandResponse
+from ..execution.deciding import in_thread_if, is_large_request
 from ..execution.executor import CommandExecutor
 from ..execution.handler import CommandHandler, Decision, Resolved
 from ..execution.submission import IdempotencyRecord, Submission
 
 
-async def create_namespace(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: CreateNamespace) -> Answer:
-    """200 with the namespace and its properties; the parent must exist, the name must be free."""
+async def create_namespace(
+    executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: CreateNamespace
+) -> CommandResponse:
+    """200 with the namespace and its properties. The parent must exist and the name must be free."""
     return await executor.execute(_Creation(context, warehouse, command, executor))
 
 
@@ -42,11 +44,11 @@ class _Creation(CommandHandler):
 
     async def decide(self) -> Decision:
         large = is_large_request(self.context)
-        await decided(large, refuse_credential_properties, self.command.properties, "properties")
-        return await decided(large, self._created)
+        await in_thread_if(large, refuse_credential_properties, self.command.properties, "properties")
+        return await in_thread_if(large, self._created)
 
     async def _parent_id(self, connection: Connection) -> UUID | None:
-        """Of what the namespace will lie in; None where there is no such namespace."""
+        """The id of the parent; None if it does not exist."""
         parent = self.command.namespace.parent
         if parent is None:
             return self.warehouse.id
@@ -57,7 +59,7 @@ class _Creation(CommandHandler):
         namespace, properties = self.command.namespace, self.command.properties
         name_key = self.warehouse.scope.key(namespace.levels[-1])
         created = decide_create(namespace, name_key, properties, taken=self.taken, parent_id=self.parent_id)
-        submission = Submission(self.context, alive=[created.parent_id])
+        submission = Submission(self.context, parents=[created.parent_id])
         submission.add(uuid7(), self.warehouse.id, None, [created])
         body = orjson.dumps({"namespace": namespace.levels, "properties": created.properties})
-        return Decision(submission, IdempotencyRecord(200, body=body), Answer(200, body))
+        return Decision(submission, IdempotencyRecord(200, body=body), CommandResponse(200, body))

@@ -10,7 +10,7 @@ from ...domain.commands import DropNamespace
 from ...domain.namespace import NamespaceState, decide_drop
 from ...projections import names
 from ...storage.large_documents import DocumentShare
-from ..execution.answer import Answer
+from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..execution.handler import CommandHandler, Decision, Resolved
 from ..execution.resolver import ResolvedStream
@@ -19,8 +19,10 @@ from ..execution.submission import IdempotencyRecord, Submission
 _CHILDREN = ("table", "view", "namespace")
 
 
-async def drop_namespace(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: DropNamespace) -> Answer:
-    """204; NamespaceNotEmpty while it holds tables, views or namespaces."""
+async def drop_namespace(
+    executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: DropNamespace
+) -> CommandResponse:
+    """204. Raises NamespaceNotEmpty if it contains tables, views or namespaces."""
     async with executor.large_documents.share() as share:
         return await executor.execute(_Drop(context, warehouse, command, executor, share))
 
@@ -38,7 +40,7 @@ class _Drop(CommandHandler):
 
     async def prepare(self) -> None:
         assert self.namespace is not None
-        await self.executor.resolver.take_room(self.share, [self.namespace])
+        await self.executor.resolver.reserve_memory(self.share, [self.namespace])
 
     async def decide(self) -> Decision:
         assert self.namespace is not None
@@ -46,14 +48,14 @@ class _Drop(CommandHandler):
         async with self.executor.connection() as connection:
             holds = await _kind_held(connection, self.warehouse, state.id)
         event = decide_drop(self.command.namespace, holds)
-        # What is created in it meanwhile, append sees.
+        # Append detects objects that are created in it meanwhile.
         submission = Submission(self.context, empty=[state.id])
         submission.add(state.id, self.warehouse.id, state, [event], generation)
-        return Decision(submission, IdempotencyRecord(204), Answer(204, None))
+        return Decision(submission, IdempotencyRecord(204), CommandResponse(204, None))
 
 
 async def _kind_held(connection: Connection, warehouse: Warehouse, namespace_id: UUID) -> str | None:
-    """The kind of something that lies in the namespace; None where nothing does."""
+    """The kind of an object in the namespace; None if it is empty."""
     for kind in _CHILDREN:
         if await names.list_names(connection, warehouse.scope, namespace_id, kind, None, 1):
             return kind

@@ -9,7 +9,7 @@ from ...access.warehouse import Warehouse
 from ...domain.commands import UpdateNamespaceProperties
 from ...domain.namespace import NamespaceState, decide_update
 from ...security.property_rules import refuse_credential_properties
-from ..execution.answer import Answer
+from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..execution.handler import Decision, StreamCommandHandler
 from ..execution.resolver import ResolvedStream, Resolver
@@ -18,8 +18,8 @@ from ..execution.submission import IdempotencyRecord, Submission
 
 async def update_namespace_properties(
     executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: UpdateNamespaceProperties
-) -> Answer:
-    """200 with what was updated, removed and missing; 422 for a key in both."""
+) -> CommandResponse:
+    """200 with the updated, removed and missing properties. 422 for a key that is both updated and removed."""
     return await executor.execute(_Update(context, warehouse, command, executor.resolver))
 
 
@@ -36,8 +36,8 @@ class _Update(StreamCommandHandler[NamespaceState]):
         changes = decide_update(state, self.command.removals, self.command.updates)
         submission, after = Submission(self.context), None
         if changes.event is None:
-            submission.rest_on(state)
+            submission.depend_on(state)
         else:
             after = submission.add(state.id, self.warehouse.id, state, [changes.event], generation)
         body = orjson.dumps({"updated": changes.updated, "removed": changes.removed, "missing": changes.missing})
-        return Decision(submission, IdempotencyRecord(200, body=body), Answer(200, body), after=after)
+        return Decision(submission, IdempotencyRecord(200, body=body), CommandResponse(200, body), after=after)

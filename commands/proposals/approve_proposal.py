@@ -24,7 +24,7 @@ from ...domain.commands import (
 from ...domain.errors import InternalError
 from ...domain.proposal import ProposalState
 from ...domain.stored_commands import UnreadableCommandError, decode
-from ..execution.answer import Answer
+from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..namespaces.create_namespace import create_namespace
 from ..namespaces.drop_namespace import drop_namespace
@@ -40,7 +40,7 @@ from ..views.create_view import create_view
 from ..views.drop_view import drop_view
 from ..views.rename_view import rename_view
 
-Execute = Callable[[CommandExecutor, RequestContext, Warehouse, Any], Awaitable[Answer]]
+Execute = Callable[[CommandExecutor, RequestContext, Warehouse, Any], Awaitable[CommandResponse]]
 
 EXECUTED_BY: Mapping[type, Execute] = {
     CreateNamespace: create_namespace,
@@ -57,21 +57,23 @@ EXECUTED_BY: Mapping[type, Execute] = {
     DropView: drop_view,
     RenameView: rename_view,
 }
-"""What executes each command that can wait."""
+"""The handler of each command that can wait."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApproveProposal:
-    """`proposal` as it was loaded; stored_bytes -- what it has as JSON."""
+    """`proposal` -- the loaded proposal. stored_bytes -- its size as JSON."""
 
     proposal: ProposalState
     stored_bytes: int = 0
 
 
-async def approve_proposal(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: ApproveProposal) -> Answer:
+async def approve_proposal(
+    executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: ApproveProposal
+) -> CommandResponse:
     """200 with the proposal, once its change and the approval are in the log under one command.
 
-    Raises what the change is refused by as things are now, and ProposalClosed where the proposal is closed, out of time or stale.
+    Raises the refusal of the change on the current state, and ProposalClosed if the proposal is closed, expired or stale.
     """
     state = command.proposal
     try:

@@ -25,7 +25,7 @@ _PRINCIPAL = Principal("icecore-expiry")
 
 
 class ExpiryJob(LeaderJob):
-    """Closes proposals whose time is up."""
+    """Closes expired proposals."""
 
     NAME = "expire-proposals"
     LEADER_LOCK = AdvisoryLock.EXPIRE_PROPOSALS_JOB
@@ -35,7 +35,7 @@ class ExpiryJob(LeaderJob):
         self._project_id = project_id
 
     async def run_once(self) -> int:
-        """Closes what is due, if no other process does; how many proposals."""
+        """Closes expired proposals, if no other process leads. Returns their number."""
         return await self.lead(self._round)
 
     async def _round(self, connection: Connection) -> int:
@@ -43,7 +43,7 @@ class ExpiryJob(LeaderJob):
         return sum([await self._expire(proposal_id) for proposal_id in due])
 
     async def _expire(self, proposal_id: UUID) -> bool:
-        """Whether it was this that closed it: an approval that came first may have."""
+        """Whether the proposal was closed here. It may have been approved before."""
         async with self._executor.connection() as connection:
             found = await proposals.read_state(connection, proposal_id)
         event = None if found is None else decide_expire(found[0], now_ms())

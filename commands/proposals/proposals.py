@@ -30,21 +30,21 @@ from ...projections import proposals
 from ...security.property_rules import refuse_credential_properties
 from ..execution.clock import now_ms
 from ..execution.committer import Committer
-from ..execution.deciding import decided, is_large_request
+from ..execution.deciding import in_thread_if, is_large_request
 from ..execution.submission import AppendResult, IdempotencyRecord, Submission
 
 HELD_BYTES_MAX = 1024 * 1024
-"""Of the command of a change that waits, as JSON: it is kept in the log, and read whole by whoever decides."""
+"""Limit on a stored change as JSON. It is kept in the log, and approving it reads the whole of it."""
 
-# Each time another request for the same change came first.
+# Attempts to write a proposal. An attempt fails if another request for the same change is faster.
 _ATTEMPTS_MAX = 100
 
 Connections = Callable[[], AbstractAsyncContextManager[Connection]]
 
 
 def proposal_json(state: ProposalState, *, with_command: bool = True) -> Json:
-    """A proposal as the management API tells it."""
-    answer: Json = {
+    """A proposal as JSON for the management API."""
+    document: Json = {
         "id": str(state.id),
         "warehouse-id": str(state.warehouse_id),
         "status": state.status,
@@ -58,22 +58,22 @@ def proposal_json(state: ProposalState, *, with_command: bool = True) -> Json:
         "decided-by": state.decided_by,
         "decision-reason": state.decision_reason,
     }
-    return {**answer, "command": state.command} if with_command else answer
+    return {**document, "command": state.command} if with_command else document
 
 
-def remembered(refusal: CatalogError) -> IdempotencyRecord:
-    """A refusal as its Idempotency-Key is remembered by."""
+def refusal_record(refusal: CatalogError) -> IdempotencyRecord:
+    """The record of a refusal for its Idempotency-Key."""
     body = {"message": refusal.message, "type": refusal.type, "code": refusal.status}
     if isinstance(refusal, ChangeHeld) and refusal.proposal_id is not None:
         body["proposal"] = str(refusal.proposal_id)
     return IdempotencyRecord(refusal.status, body=orjson.dumps(body))
 
 
-def recorded_hold(record: IdempotencyRecord) -> CatalogError:
-    """The refusal a key is remembered by."""
+def stored_refusal(record: IdempotencyRecord) -> CatalogError:
+    """The refusal in the record of an Idempotency-Key."""
     assert record.body is not None
     body = orjson.loads(record.body)
-    refusal = CatalogError.remembered(body["code"], body["type"], body["message"])
+    refusal = CatalogError.from_record(body["code"], body["type"], body["message"])
     if isinstance(refusal, ChangeHeld) and "proposal" in body:
         refusal.proposal_id = UUID(body["proposal"])
     return refusal
@@ -89,17 +89,17 @@ class Proposals:
     async def hold(
         self, context: RequestContext, warehouse: Warehouse, command: object, held: PendingApproval
     ) -> tuple[CatalogError, AppendResult | None]:
-        """Opens the proposal, or finds the one that is open for the same change: what the client is told.
+        """Opens a proposal, or finds the open one for the same change, and returns the refusal for the client.
 
-        With it the result of the append that opened it, which remembers the refusal under the request's key; None where there was none.
+        Also returns the result of the append that opened it and stored the refusal under the request's key; None if nothing was appended.
         """
-        stored = await decided(is_large_request(context), encode, command)
+        stored = await in_thread_if(is_large_request(context), encode, command)
         if stored is None:
             return _cannot_wait(held, context.operation), None
         if stored.bytes_count > HELD_BYTES_MAX:
             return _cannot_wait(held, f"a change of more than {HELD_BYTES_MAX} bytes"), None
         try:
-            # What a command sets and removes again is in no state that was checked, but would be in the log.
+            # Properties that a command both sets and removes are in no checked state, but would be in the log.
             for properties in properties_set(command):
                 refuse_credential_properties(properties, "properties")
         except BadRequest as credential:
@@ -122,7 +122,7 @@ class Proposals:
                 return _pending(held, found.id, found.hook, found.reason, found.expires_at_ms), None
             proposal_id = uuid7()
             refusal = _pending(held, proposal_id, opens.hook, opens.reason, opens.expires_at_ms)
-            submission = Submission(context, record=remembered(refusal))
+            submission = Submission(context, record=refusal_record(refusal))
             if closes is not None:
                 assert found is not None
                 submission.add(found.id, warehouse.id, found, [closes])
@@ -132,19 +132,19 @@ class Proposals:
                 case "appended" | "replayed" | "key_reused":
                     return refusal, result
                 case "error":
-                    raise InternalError("The log refused the proposal")
-            # Somebody else opened it, or closed the one that was there: look again.
+                    raise InternalError("Postgres rejected the proposal")
+            # Another request opened or closed a proposal for the change. Look again.
         raise CommitFailed("Other requests kept opening and closing proposals for the same change; try again")
 
     async def load(self, proposal_id: UUID) -> ProposalState:
-        """The newest state; NoSuchProposal."""
+        """The newest state. Raises NoSuchProposal."""
         async with self._connections() as connection:
             return await proposals.find(connection, proposal_id)
 
-    async def why_closed(self, context: RequestContext, warehouse: Warehouse, refusal: CatalogError) -> CatalogError:
-        """What stands against an approval: that the proposal is closed, whoever did it, rather than what its change then runs into.
+    async def closed_or_refusal(self, context: RequestContext, warehouse: Warehouse, refusal: CatalogError) -> CatalogError:
+        """The error for an approval whose change was refused: ProposalClosed if the proposal is closed, otherwise the refusal.
 
-        Where what the change was held for is not the same any more, the proposal is closed by this.
+        If an object of the change was changed meanwhile, the proposal is closed as stale.
         """
         assert context.approves is not None
         for _ in range(_ATTEMPTS_MAX):
@@ -153,7 +153,7 @@ class Proposals:
                 event = decide_stale(state, now_ms())
             except ProposalClosed as closed:
                 return closed
-            # An open one was found to be closed: its change, decided now, is another.
+            # The refusal was that the proposal is closed, so the change was decided for another state.
             if not isinstance(refusal, ProposalClosed) and not await self._moved_on(state):
                 return refusal
             submission = Submission(context)
@@ -163,9 +163,10 @@ class Proposals:
         raise CommitFailed("Other requests kept changing the proposal; try again")
 
     async def add_approval(self, warehouse: Warehouse, submission: Submission) -> IdempotencyRecord:
-        """Adds the approval to the change's own events, in one command: both or neither. What the approval's key is remembered by.
+        """Adds the approval to the command of the change, so that both are committed or neither. Returns the record for the
+        Idempotency-Key.
 
-        ProposalClosed where it is too late, or the change would be of anything but what it was held for.
+        Raises ProposalClosed if the proposal has expired, or if the change affects other objects or states than those that were held.
         """
         context = submission.context
         assert context.approves is not None
@@ -192,10 +193,10 @@ class Proposals:
 
 def _pending(held: PendingApproval, proposal_id: UUID, hook: str, reason: str, expires_at_ms: int) -> ChangeHeld:
     make = ApprovalRequired if held.refusal_status == 403 else ChangeHeld
-    refusal = make(f"Held by {hook}: {reason}. It waits as proposal {proposal_id} for approval until {time_text(expires_at_ms)}")
+    refusal = make(f"Held by {hook}: {reason}. Proposal {proposal_id} waits for approval until {time_text(expires_at_ms)}")
     refusal.proposal_id = proposal_id
     return refusal
 
 
 def _cannot_wait(held: PendingApproval, what: str) -> ChangeRefused:
-    return ChangeRefused(f"Refused because {held.hook}: {held.message}, and {what} cannot wait for approval")
+    return ChangeRefused(f"Refused by {held.hook}: {held.message}; {what} cannot wait for approval")

@@ -9,8 +9,8 @@ from ...access.authorization import Resource
 from ...access.request_context import RequestContext
 from ...access.warehouse import Warehouse
 from ...domain.proposal import ProposalState, decide_reject
-from ..execution.answer import Answer
 from ..execution.clock import now_ms
+from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..execution.handler import CommandHandler, Decision, Resolved
 from ..execution.submission import IdempotencyRecord, Submission
@@ -23,8 +23,10 @@ class RejectProposal:
     reason: str
 
 
-async def reject_proposal(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: RejectProposal) -> Answer:
-    """200 with the proposal; ProposalClosed where something was decided already or its time is up."""
+async def reject_proposal(
+    executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: RejectProposal
+) -> CommandResponse:
+    """200 with the proposal. Raises ProposalClosed if it is closed or has expired."""
     return await executor.execute(_Rejection(context, warehouse, command, executor.proposals))
 
 
@@ -43,4 +45,4 @@ class _Rejection(CommandHandler):
         after = submission.add(state.id, self.warehouse.id, state, [event])
         assert isinstance(after, ProposalState)
         body = orjson.dumps(proposal_json(after))
-        return Decision(submission, IdempotencyRecord(200, body=body), Answer(200, body))
+        return Decision(submission, IdempotencyRecord(200, body=body), CommandResponse(200, body))

@@ -15,24 +15,24 @@ from ..execution.preloaded_parts import remove_left_over
 
 _log = structlog.get_logger("icecore.parts")
 
-# Far longer than any command may take: then whoever staged them is gone, and an append that comes yet is decided again.
-STAGED_SECONDS_MAX = 600.0
-# Of one statement: short, so that the flush of a commit beside it does not wait for much.
+# Much longer than a command may take, so the process that wrote the parts has ended. A late append is decided again.
+PRELOADED_SECONDS_MAX = 600.0
+# Parts per statement. Statements are short, so that concurrent commits are not delayed by their flush.
 _PARTS_PER_STATEMENT = 500
-# Between two statements, as a multiple of what the one before took: others come first, on Postgres's disk too.
+# The pause between two statements, as a multiple of the previous one's duration, so that requests get most of the disk's time.
 _PAUSE_FACTOR = 3
-# How long one round leads; what is left is the next round's.
+# How long one round leads. The next round continues.
 _ROUND_SECONDS_MAX = 5.0
 
 
 class ClosePartsJob(LeaderJob):
-    """Closes parts, and leads while it does: no rebuild removes a generation meanwhile."""
+    """Closes parts while it is the leader. No rebuild deletes a generation meanwhile."""
 
     NAME = "close-parts"
-    LEADER_LOCK = AdvisoryLock.SETTLE_PARTS_JOB
+    LEADER_LOCK = AdvisoryLock.CLOSE_PARTS_JOB
 
-    async def run_once(self, *, preloaded_seconds_max: float = STAGED_SECONDS_MAX) -> int:
-        """Does what waits, if no other process does; how many parts were closed."""
+    async def run_once(self, *, preloaded_seconds_max: float = PRELOADED_SECONDS_MAX) -> int:
+        """Closes pending parts, if no other process leads. Returns their number."""
         return await self.lead(lambda _: self._round(preloaded_seconds_max))
 
     async def _round(self, preloaded_seconds_max: float) -> int:
@@ -43,11 +43,13 @@ class ClosePartsJob(LeaderJob):
             closed += await self._close_parts(tombstone, until)
         removed = await remove_left_over(self._executor.connection, preloaded_seconds_max)
         if closed or removed:
-            _log.info("parts_closed_later", closed=closed, preloads_removed=removed)
+            _log.info("removed_parts_closed", closed=closed, preloads_removed=removed)
         return closed
 
     async def _close_parts(self, tombstone: PartTombstone, until: float) -> int:
-        """Closes the tombstone's parts, by ordinal, and removes it if none is open any more; how many were closed."""
+        """Closes the tombstone's parts in order of their ordinals, and deletes the tombstone when all are closed. Returns the number of
+        parts closed.
+        """
         closed, after = 0, -1
         while (began := time.monotonic()) <= until:
             async with self._executor.connection() as connection:

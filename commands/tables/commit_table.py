@@ -17,9 +17,9 @@ from ...projections import results
 from ...security.property_rules import refuse_credential_properties
 from ...storage.location_policy import check_document_locations
 from ...storage.locations import StorageLocation
-from ..execution.answer import Answer
 from ..execution.clock import now_ms
-from ..execution.deciding import decided, is_large_request
+from ..execution.command_response import CommandResponse
+from ..execution.deciding import in_thread_if, is_large_request
 from ..execution.executor import CommandExecutor
 from ..execution.handler import CommandHandler, Decision, MetadataFile, Resolved, StreamCommandHandler, parent_of
 from ..execution.resolver import ResolvedStream
@@ -34,7 +34,7 @@ from ..tabulars.metadata_files import (
     written_pieces,
     written_table,
 )
-from .create_table import Created, add_table, created_alone, refuse_places_taken_by_others
+from .create_table import Created, add_table, creation_decision, refuse_locations_taken_by_others
 from .old_metadata_files import old_metadata_files
 
 
@@ -43,10 +43,10 @@ class CommittedTable:
     """The state of a table after a commit, and the location of its new metadata file."""
 
     after: TableState
-    place: StorageLocation
+    location: StorageLocation
 
 
-async def commit_table(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: CommitTable) -> Answer:
+async def commit_table(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: CommitTable) -> CommandResponse:
     """200 with a CommitTableResponse. Raises CommitFailed if a requirement fails."""
     if creates(command):
         return await executor.execute(_Creation(context, warehouse, command, executor))
@@ -60,7 +60,7 @@ class _Commit(StreamCommandHandler[TableState]):
     commit: TableCommit | None = None
 
     async def resolve(self) -> ResolvedStream[TableState]:
-        self.commit = await parsed(self.context, self.command)
+        self.commit = await parse_commit(self.context, self.command)
         return await self.executor.resolver.table(self.warehouse, self.command.table)
 
     def decide(self, state: TableState, generation: int) -> Decision:
@@ -71,9 +71,9 @@ class _Commit(StreamCommandHandler[TableState]):
             return _unchanged(submission, state)
         after = change.after
         body, document = results.commit_table_response_of(after.metadata_location, written_pieces(after.document))
-        answer = Answer(200, body, etag=results.table_etag(after.event_id))
+        response = CommandResponse(200, body, etag=results.table_etag(after.event_id))
         record = IdempotencyRecord(200, after.id, after.version)
-        return Decision(submission, record, answer, [MetadataFile(change.place, document)], after)
+        return Decision(submission, record, response, [MetadataFile(change.location, document)], after)
 
 
 @dataclass(slots=True, eq=False)
@@ -92,12 +92,12 @@ class _Creation(CommandHandler):
     async def decide(self) -> Decision:
         submission = Submission(self.context, table_bytes_max=self.executor.large_documents.bytes_max)
         created = await add_created(self.executor, self.warehouse, submission, self.command, self.found)
-        return created_alone(submission, created, self.command.table, results.commit_table_response(created.loaded))
+        return creation_decision(submission, created, self.command.table, results.commit_table_response(created.loaded))
 
 
-async def parsed(context: RequestContext, command: CommitTable) -> TableCommit:
+async def parse_commit(context: RequestContext, command: CommitTable) -> TableCommit:
     """Parses requirements and updates."""
-    return await decided(is_large_request(context), TableCommit.parse, command.requirements, command.updates)
+    return await in_thread_if(is_large_request(context), TableCommit.parse, command.requirements, command.updates)
 
 
 def creates(command: CommitTable) -> bool:
@@ -118,19 +118,19 @@ def add_commit(
     before, metadata = state.document.value, change.metadata
     refuse_credential_properties(change.delta.properties_set, "properties")
     check_document_locations(warehouse.profile, before, metadata)
-    place = next_metadata_file(warehouse, metadata, next_file_number(state.metadata_location))
+    location = next_metadata_file(warehouse, metadata, next_file_number(state.metadata_location))
     key, paths = location_key(warehouse, metadata) if change.moves else None, path_keys(warehouse, metadata, before)
-    after = submission.add(state.id, warehouse.id, state, [change.event(place.spelled, key, paths)], generation)
+    after = submission.add(state.id, warehouse.id, state, [change.event(location.text, key, paths)], generation)
     assert isinstance(after, TableState)
     submission.old_files += old_metadata_files(state, after, warehouse.profile.storage_identity)
-    return CommittedTable(after, place)
+    return CommittedTable(after, location)
 
 
 def _unchanged(submission: Submission, state: TableState) -> Decision:
-    submission.rest_on(state)
+    submission.depend_on(state)
     body = results.commit_table_response(loaded_table(state, written_table(state.document)))
-    answer = Answer(200, body, etag=results.table_etag(state.event_id))
-    return Decision(submission, IdempotencyRecord(200, state.id, state.version), answer)
+    response = CommandResponse(200, body, etag=results.table_etag(state.event_id))
+    return Decision(submission, IdempotencyRecord(200, state.id, state.version), response)
 
 
 def staged_name(warehouse: Warehouse, command: CommitTable) -> NewName:
@@ -143,15 +143,15 @@ async def add_created(
 ) -> Created:
     """Adds the table that the updates create; `found` is what its name referred to."""
     large = is_large_request(submission.context)
-    commit = await parsed(submission.context, command)
+    commit = await parse_commit(submission.context, command)
     check_requirements(None, commit.requirements)
     new_name = staged_name(warehouse, command)
     name = new_name.check(found)
     table_id = uuid7()
-    metadata = await decided(large, _new_metadata, warehouse, commit, table_id)
+    metadata = await in_thread_if(large, _new_metadata, warehouse, commit, table_id)
     async with executor.connection() as connection:
-        await refuse_places_taken_by_others(connection, warehouse, metadata, new_name)
-    return await decided(large, add_table, warehouse, submission, name, table_id, metadata, staged=True)
+        await refuse_locations_taken_by_others(connection, warehouse, metadata, new_name)
+    return await in_thread_if(large, add_table, warehouse, submission, name, table_id, metadata, staged=True)
 
 
 def _new_metadata(warehouse: Warehouse, commit: TableCommit, table_id: UUID) -> Json:

@@ -11,9 +11,9 @@ from ...domain.errors import BadRequest
 from ...domain.names import ResolvedName
 from ...domain.table import TableCommit, TableState
 from ...storage.large_documents import DocumentShare
-from ..execution.answer import Answer
 from ..execution.clock import now_ms
-from ..execution.deciding import decided, is_large_request, is_large_state
+from ..execution.command_response import CommandResponse
+from ..execution.deciding import in_thread_if, is_large_request, is_large_state
 from ..execution.executor import CommandExecutor
 from ..execution.handler import CommandHandler, Decision, MetadataFile, Resolved, parent_of
 from ..execution.resolver import ResolvedStream
@@ -24,8 +24,8 @@ from .commit_table import add_commit, add_created, creates, staged_name
 
 async def commit_transaction(
     executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: CommitTransaction
-) -> Answer:
-    """204 once every table's commit is in the log under one command; no reader sees half."""
+) -> CommandResponse:
+    """204 once the commits of all tables are in the log under one command. Readers see all of them or none."""
     async with executor.large_documents.share() as share:
         return await executor.execute(_Transaction(context, warehouse, command, executor, share))
 
@@ -44,7 +44,7 @@ class _Transaction(CommandHandler):
         if len({self.warehouse.scope.path(change.table) for change in changes}) < len(changes):
             raise BadRequest("Invalid table-changes: a table is named more than once")
         commits = [change for change in changes if not creates(change)]
-        self.commits = await decided(is_large_request(self.context), _parsed, commits)
+        self.commits = await in_thread_if(is_large_request(self.context), _parsed, commits)
         resolver = self.executor.resolver
         self.tables = await asyncio.gather(*(resolver.table(self.warehouse, commit.table) for commit in commits))
         creations = [change for change in changes if creates(change)]
@@ -53,25 +53,25 @@ class _Transaction(CommandHandler):
         return Resolved(self.tables, [parent_of(found, self.warehouse) for _, found in self.creations])
 
     async def prepare(self) -> None:
-        # Who waits for room in the tables' queues keeps others waiting.
-        await self.executor.resolver.take_room(self.share, self.tables)
+        # A wait for memory inside the tables' queues would block them.
+        await self.executor.resolver.reserve_memory(self.share, self.tables)
 
     async def decide(self) -> Decision:
         found = [await table.read_named(self.share) for table in self.tables]
         submission = Submission(self.context, table_bytes_max=self.share.bytes_max)
         files: list[MetadataFile] = []
-        # Where a rebuild switched between two reads, append refuses the older generation and all is read again.
+        # If a rebuild switched generations between two reads, append refuses the older one and all states are read again.
         generation = min((generation for _, generation in found), default=None)
         for (state, _), commit in zip(found, self.commits, strict=True):
             large = is_large_request(self.context) or is_large_state(state)
-            change = await decided(large, add_commit, self.warehouse, submission, state, generation, commit, now_ms())
+            change = await in_thread_if(large, add_commit, self.warehouse, submission, state, generation, commit, now_ms())
             if change is None:
-                submission.rest_on(state)
+                submission.depend_on(state)
                 continue
-            files.append(MetadataFile(change.place, await decided(large, written_table, change.after.document)))
+            files.append(MetadataFile(change.location, await in_thread_if(large, written_table, change.after.document)))
         for creation, name in self.creations:
             files.append((await add_created(self.executor, self.warehouse, submission, creation, name)).file)
-        return Decision(submission, IdempotencyRecord(204), Answer(204, None), files)
+        return Decision(submission, IdempotencyRecord(204), CommandResponse(204, None), files)
 
 
 def _parsed(commits: Sequence[CommitTable]) -> list[TableCommit]:

@@ -20,9 +20,9 @@ from ...projections import results
 from ...projections.tables import LoadedTable
 from ...security.property_rules import refuse_credential_properties
 from ...storage.location_policy import check_document_locations
-from ..execution.answer import Answer
 from ..execution.clock import now_ms
-from ..execution.deciding import decided, is_large_request
+from ..execution.command_response import CommandResponse
+from ..execution.deciding import in_thread_if, is_large_request
 from ..execution.executor import CommandExecutor
 from ..execution.handler import CommandHandler, CreatedTable, Decision, MetadataFile, Resolved, parent_of
 from ..execution.submission import IdempotencyRecord, Submission
@@ -33,13 +33,13 @@ from ..tabulars.metadata_files import (
     location_of,
     metadata_file,
     path_keys,
-    refuse_taken_places,
+    refuse_taken_locations,
     written_table,
 )
 
 
-async def create_table(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: CreateTable) -> Answer:
-    """200 with a LoadTableResult; a staged create writes nothing, claims nothing and has no metadata location."""
+async def create_table(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: CreateTable) -> CommandResponse:
+    """200 with a LoadTableResult. A staged create writes nothing, claims nothing and has no metadata location."""
     return await executor.execute(_Creation(context, warehouse, command, executor))
 
 
@@ -56,16 +56,16 @@ class _Creation(CommandHandler):
 
     async def decide(self) -> Decision:
         command, warehouse, large = self.command, self.warehouse, is_large_request(self.context)
-        await decided(large, refuse_credential_properties, command.properties, "properties")
+        await in_thread_if(large, refuse_credential_properties, command.properties, "properties")
         name = self._new_name.check(self.found)
         table_id = uuid7()
-        metadata = await decided(large, self._new_metadata, table_id)
+        metadata = await in_thread_if(large, self._new_metadata, table_id)
         if command.location is not None or path_keys(warehouse, metadata):
             async with self.executor.connection() as connection:
-                await refuse_places_taken_by_others(connection, warehouse, metadata, self._new_name)
+                await refuse_locations_taken_by_others(connection, warehouse, metadata, self._new_name)
         if command.stage_create:
-            return await decided(large, self._staged, metadata)
-        return await decided(large, self._created, name, table_id, metadata)
+            return await in_thread_if(large, self._staged, metadata)
+        return await in_thread_if(large, self._created, name, table_id, metadata)
 
     @property
     def _new_name(self) -> NewName:
@@ -86,38 +86,38 @@ class _Creation(CommandHandler):
 
     def _staged(self, metadata: Json) -> Decision:
         body = results.staged_table_result(written_table(split(metadata, TABLE_KINDS)), self.warehouse.profile.client_config())
-        return Decision(Submission(self.context), IdempotencyRecord(200, body=body), Answer(200, body))
+        return Decision(Submission(self.context), IdempotencyRecord(200, body=body), CommandResponse(200, body))
 
     def _created(self, name: FreeName, table_id: UUID, metadata: Json) -> Decision:
         command, warehouse = self.command, self.warehouse
         submission = Submission(self.context, table_bytes_max=self.executor.large_documents.bytes_max)
         created = add_table(warehouse, submission, name, table_id, metadata, staged=False)
         body = results.load_table_result(created.loaded, warehouse.profile.client_config())
-        return created_alone(submission, created, TabularIdentifier(command.namespace, command.name), body)
+        return creation_decision(submission, created, TabularIdentifier(command.namespace, command.name), body)
 
 
-async def refuse_places_taken_by_others(connection: Connection, warehouse: Warehouse, metadata: Json, name: NewName) -> None:
-    """BadRequest where a place the new table's document names is somebody's, before a file is written there."""
-    await refuse_taken_places(connection, [location_key(warehouse, metadata), *(path_keys(warehouse, metadata) or ())], name)
+async def refuse_locations_taken_by_others(connection: Connection, warehouse: Warehouse, metadata: Json, name: NewName) -> None:
+    """Raises BadRequest if another object claims a location of the new table, before a file is written there."""
+    await refuse_taken_locations(connection, [location_key(warehouse, metadata), *(path_keys(warehouse, metadata) or ())], name)
 
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """A table on its way into the log: its state, what a load will find, and its first metadata file."""
+    """A table to be created: its state, the result of a load, and its first metadata file."""
 
     state: TableState
     loaded: LoadedTable
     file: MetadataFile
 
 
-def created_alone(submission: Submission, created: Created, identifier: TabularIdentifier, body: Content) -> Decision:
-    """The decision that creates one table and nothing else, and answers with `body`."""
+def creation_decision(submission: Submission, created: Created, identifier: TabularIdentifier, body: Content) -> Decision:
+    """The decision that creates one table, with the response `body`."""
     state = created.state
     claim = NameClaim("tabular", state.namespace_id, state.name_key, state.id)
     return Decision(
         submission,
         IdempotencyRecord(200, state.id, state.version),
-        Answer(200, body, etag=results.table_etag(state.event_id)),
+        CommandResponse(200, body, etag=results.table_etag(state.event_id)),
         [created.file],
         created=CreatedTable(identifier, claim, state, len(created.file.document)),
     )
@@ -132,12 +132,12 @@ def add_table(
     *,
     staged: bool,
 ) -> Created:
-    """Adds a table that begins with `metadata` to the submission; its first metadata file is still to be written."""
+    """Adds a table with the first document `metadata` to the submission. Its metadata file is still to be written."""
     written = written_table(split(metadata, TABLE_KINDS))
     file = metadata_file(warehouse, metadata, written, 0)
     key, paths = location_key(warehouse, metadata), path_keys(warehouse, metadata)
-    event = decide_create(name, metadata, file.location.spelled, key, paths, staged=staged)
-    submission.alive.append(event.namespace_id)
+    event = decide_create(name, metadata, file.location.text, key, paths, staged=staged)
+    submission.parents.append(event.namespace_id)
     state = submission.add(table_id, warehouse.id, None, [event])
     assert isinstance(state, TableState)
     return Created(state, loaded_table(state, written), file)

@@ -1,12 +1,11 @@
 """The job that deletes old metadata files: those that commits removed from their tables' metadata logs.
 
-It may be stopped at any moment: a file's row is removed after the file, and while the row is there nobody can register the file. The files
-that a live table names again stay, in its metadata log too. A table that is gone keeps what is left of its files. What lies in a place that
-another table or view claims is never deleted, nor is a table's current metadata file, the last one of a table that is gone, or what is no
-metadata file by its name, whatever the row says.
+It can be stopped at any moment. A file's row is deleted after the file, and while the row exists the file cannot be registered. Not deleted
+are: files that a live table refers to again, the remaining files of a dropped table, files in locations that another object claims, a
+table's current metadata file, the last one of a dropped table, and files that are not named like metadata files.
 
-Before a store is asked to delete a file, the session that leads marks the file's row. From then on the file is kept for nobody: a request
-to a store may take effect long after its sender gave it up, or leads no more, so whoever comes next deletes the file as well.
+Before a store is asked to delete a file, the leader's session marks the file's row. From then on the file is deleted in any case, also by
+the next leader, because a request to a store may take effect long after its sender abandoned it.
 """
 
 import asyncio
@@ -34,16 +33,16 @@ from .old_metadata_files import parsed_file
 _log = structlog.get_logger("icecore.commands")
 
 FILES_AT_ONCE_MAX = 1_000
-"""Of one warehouse, in one round: a page."""
+"""Limit on the files of one warehouse in one round."""
 WAREHOUSES_AT_ONCE_MAX = 4
 STORE_SECONDS_MAX = 60.0
-"""For a page."""
+"""Limit on deleting these files."""
 PAUSE_SECONDS = 30.0
-"""How long a warehouse waits whose store failed; the others go on."""
+"""How long a warehouse waits after its store failed. Other warehouses are not delayed."""
 
 
 class OldMetadataFilesJob(LeaderJob):
-    """Deletes the files of some warehouses at a time."""
+    """Deletes files of several warehouses at a time."""
 
     NAME = "old-metadata-files"
     LEADER_LOCK = AdvisoryLock.OLD_METADATA_FILES_JOB
@@ -54,7 +53,7 @@ class OldMetadataFilesJob(LeaderJob):
         """Monotonic seconds, by warehouse whose last attempt failed."""
 
     async def run_once(self) -> int:
-        """Deletes what waits, if no other process does; how many rows are done with."""
+        """Deletes pending files, if no other process leads. Returns the number of rows that are done."""
         return await self.lead(self._round)
 
     async def _round(self, leading: Connection) -> int:
@@ -64,7 +63,7 @@ class OldMetadataFilesJob(LeaderJob):
         done = 0
         for start in range(0, len(found), WAREHOUSES_AT_ONCE_MAX):
             together = found[start : start + WAREHOUSES_AT_ONCE_MAX]
-            # All of them to their ends: none may go on once this process leads no more.
+            # Waits for all of them, because none may continue after this process has lost the lead.
             outcomes = await asyncio.gather(*(self._attempt(leading, warehouse_id) for warehouse_id in together), return_exceptions=True)
             for outcome in outcomes:
                 if isinstance(outcome, BaseException):
@@ -73,7 +72,7 @@ class OldMetadataFilesJob(LeaderJob):
         return done
 
     async def _attempt(self, leading: Connection, warehouse_id: UUID) -> int:
-        """Whatever fails here keeps no other warehouse waiting."""
+        """Deletes files of one warehouse. A failure does not delay the other warehouses."""
         # Further failures in a row are not logged.
         first = warehouse_id not in self._paused_until
         try:
@@ -111,7 +110,7 @@ class OldMetadataFilesJob(LeaderJob):
                 await _delete(store, {key: file for key, file in files.items() if key in begun}, deleted)
             failure = None
         except TimeoutError:
-            failure = ServiceUnavailable(f"The object store does not answer: {next(iter(files.values())).spelled}")
+            failure = ServiceUnavailable(f"The object store does not respond: {next(iter(files.values())).text}")
         except ServiceUnavailable as error:
             failure = error
         await self._remove(leading, deleted, kept)
@@ -120,28 +119,30 @@ class OldMetadataFilesJob(LeaderJob):
         return len(deleted) + len(kept)
 
     async def _begin(self, leading: Connection, keys: Sequence[str]) -> set[str]:
-        """Which of them are still to be deleted, marked so that nobody keeps them any more; LeadershipLost unless this process leads."""
+        """Marks the rows as begun and returns the keys of those that are still to be deleted. Raises LeadershipLost unless this process
+        leads.
+        """
         try:
             async with asyncio.timeout(FENCE_SECONDS_MAX):
                 if await self.leads(leading):
-                    # Of the same session: as long as that goes on, nobody else leads.
+                    # In the leader's session: while the session lives, no other process leads.
                     return await old_metadata_files.begin(leading, keys)
         except (TimeoutError, psycopg.Error):
             pass
-        raise LeadershipLost("Another process may delete by now")
+        raise LeadershipLost("Another process may be the leader")
 
     async def _remove(self, leading: Connection, deleted: Sequence[str], kept: Sequence[str]) -> None:
-        """LeadershipLost where the session that led has ended: whoever leads now finds them again."""
+        """Deletes rows. Raises LeadershipLost if the leader's session has ended; the next leader finds the rows again."""
         try:
             await old_metadata_files.remove(leading, deleted=deleted, kept=kept)
         except psycopg.Error:
-            raise LeadershipLost("Another process may delete by now") from None
+            raise LeadershipLost("Another process may be the leader") from None
 
     async def _unnamed(self, pending: list[PendingFile], storage_identity: str) -> dict[str, StorageLocation]:
-        """By key, the files whose deletion has begun, and those of live tables that their tables as they are now do not name.
+        """The files to delete by key: those whose deletion has begun, and those that their live table does not refer to any more.
 
-        None of them lies in another's place or is its table's current or last file; a row whose key is not that of its file, or whose file
-        is no metadata file, is passed over.
+        Files in other objects' locations and the current or last file of a table are left out, as are rows with a wrong key and files that
+        are not named like metadata files.
         """
         by_table: dict[UUID, list[PendingFile]] = {}
         for file in pending:
@@ -166,9 +167,9 @@ class OldMetadataFilesJob(LeaderJob):
 
 
 async def _delete(store: ObjectStore, files: Mapping[str, StorageLocation], done: list[str]) -> None:
-    """Adds to `done` the keys of those that are gone, or that the store refuses to delete: these are left.
+    """Adds to `done` the keys of the files that are deleted, and of those that the store refuses to delete.
 
-    ServiceUnavailable where the store is away: then it may delete the others yet.
+    Raises ServiceUnavailable if the store is unreachable; the other files can be deleted later.
     """
     try:
         await store.delete([*files.values()])
@@ -179,5 +180,5 @@ async def _delete(store: ObjectStore, files: Mapping[str, StorageLocation], done
             for key, file in files.items():
                 await _delete(store, {key: file}, done)
             return
-        _log.warning("metadata_file_not_deleted", files=[file.spelled for file in files.values()], error=error.message)
+        _log.warning("metadata_file_not_deleted", files=[file.text for file in files.values()], error=error.message)
     done += files

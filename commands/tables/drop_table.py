@@ -6,17 +6,17 @@ from ...access.request_context import RequestContext
 from ...access.warehouse import Warehouse
 from ...domain.commands import DropTable
 from ...domain.table import TableState, decide_drop
-from ..execution.answer import Answer
+from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..execution.handler import Decision, StreamCommandHandler
 from ..execution.resolver import ResolvedStream, Resolver
 from ..execution.submission import IdempotencyRecord, Submission
 
 
-async def drop_table(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: DropTable) -> Answer:
-    """204; with `purge_requested` a job deletes the files, and the location is free when they are gone.
+async def drop_table(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: DropTable) -> CommandResponse:
+    """204. With `purge_requested` a job deletes the files, and the location is free afterwards.
 
-    Where the table's property gc.enabled forbids it, the files stay, the event says so, and the location is free at once.
+    If the table's property gc.enabled forbids it, the files stay, the event records that, and the location is free at once.
     """
     return await executor.execute(_Drop(context, warehouse, command, executor.resolver))
 
@@ -33,4 +33,4 @@ class _Drop(StreamCommandHandler[TableState]):
         submission = Submission(self.context)
         event = decide_drop(state, purge_requested=self.command.purge_requested)
         after = submission.add(state.id, self.warehouse.id, state, [event], generation)
-        return Decision(submission, IdempotencyRecord(204), Answer(204, None), after=after)
+        return Decision(submission, IdempotencyRecord(204), CommandResponse(204, None), after=after)

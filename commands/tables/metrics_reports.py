@@ -16,12 +16,12 @@ _SQL = named_sql("icecore.commands.tables", "metrics_reports.sql")
 
 QUEUE_REPORTS_MAX = 1_000
 QUEUE_BYTES_MAX = 16 * 1024 * 1024
-"""Of the reports that wait and those that are being written; the first is taken whatever its size."""
+"""Limit on the reports that wait or are being written. The first report is accepted whatever its size."""
 _BATCH_REPORTS_MAX = 100
 _BATCH_BYTES_MAX = 1024 * 1024
-"""Of one statement, and one more report: Postgres's form of it takes several times its bytes."""
+"""Limit on one statement, which may exceed it by one report. Postgres's form of a report takes several times its bytes."""
 KEPT_BYTES_MAX = 1024 * 1024 * 1024
-"""Of the reports in the table."""
+"""Limit on the reports in the table."""
 _FORGET_EVERY_BATCHES = 100
 
 
@@ -33,9 +33,9 @@ class _Report:
 
 
 class MetricsReports:
-    """Writes reports behind the requests that brought them, and drops new ones while its queue is full.
+    """Writes reports in the background, and drops new ones while its queue is full.
 
-    reports_max, bytes_max -- of those that are kept, the newest.
+    reports_max, bytes_max -- limits on the stored reports; the oldest are deleted.
     """
 
     def __init__(self, backends: Backends, reports_max: int, bytes_max: int = KEPT_BYTES_MAX) -> None:
@@ -94,7 +94,7 @@ class MetricsReports:
                     await connection.execute(_SQL["forget"], {"reports_max": self._reports_max, "bytes_max": self._bytes_max})
             self._outage.succeeded()
         except Exception as error:
-            # Whatever it is: the reports that come later are to be kept.
+            # Any error: later reports must still be written.
             self._outage.failed("lost", reports=len(batch), error=client_error_text(error))
         finally:
             self._bytes -= sum(len(each.report) for each in batch)

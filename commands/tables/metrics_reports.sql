@@ -3,7 +3,7 @@ insert into icecore.metrics_reports (report_id, table_id, received_at, report)
 select * from unnest(%(report_ids)s::uuid[], %(table_ids)s::uuid[], %(received_at)s::timestamptz[], %(reports)s::bytea[])
 
 -- name: forget --
--- All but the newest reports, so many at most and so many bytes.
+-- All but the newest reports, limited in number and bytes.
 delete from icecore.metrics_reports where received_at <= greatest(
   (select received_at from icecore.metrics_reports order by received_at desc offset %(reports_max)s limit 1),
   (select max(received_at) from (

@@ -32,25 +32,27 @@ from .table_purge import NamedFiles, PurgedFiles, TablePurge
 _log = structlog.get_logger("icecore.purge")
 
 PURGES_AT_ONCE_MAX = 4
-# Fewer: a warehouse whose store hangs, or whose tables are huge, leaves room for others.
+# Tables purged at a time from one warehouse. It is less than the total, so that a warehouse with a slow store does not block the others.
 PURGES_OF_A_WAREHOUSE_MAX = 3
 PAUSE_SECONDS_MIN = 1.0
 PAUSE_SECONDS_MAX = 300.0
 FAILURES_REMEMBERED_MAX = 10_000
-# How often tables that were dropped meanwhile are looked for, while others are being purged.
-_LOOK_SECONDS = 1.0
+# How often newly dropped tables are looked for during a round.
+_POLL_SECONDS = 1.0
 _PRINCIPAL = Principal("icecore-purge")
 
 
 class _Failure(NamedTuple):
-    """The last failure of a table's purge: how long it waits, and until when (monotonic seconds)."""
+    """The last failure of a table's purge: the pause, and its end (monotonic seconds)."""
 
     pause_seconds: float
     until: float
 
 
 class PurgeJob(LeaderJob):
-    """Deletes files of some tables at a time; one that fails waits, for longer each time, behind those that have not failed."""
+    """Deletes files of several tables at a time. A table whose purge failed waits, for longer each time, and has lower priority than
+    others.
+    """
 
     NAME = "purge"
     LEADER_LOCK = AdvisoryLock.PURGE_JOB
@@ -61,11 +63,11 @@ class PurgeJob(LeaderJob):
         self._readers = ManifestReaders()
 
     async def run_once(self) -> int:
-        """Purges what waits, if no other process does; how many tables."""
+        """Purges pending tables, if no other process leads. Returns their number."""
         return await self.lead(self._round)
 
     async def _round(self, leading: Connection) -> int:
-        """Until nothing can be begun and all that was begun has ended."""
+        """Runs until no purge is pending or in progress."""
         purged = 0
         running: dict[asyncio.Task[bool], tuple[UUID, UUID]] = {}
         try:
@@ -73,7 +75,7 @@ class PurgeJob(LeaderJob):
                 await self._begin(leading, running)
                 if not running:
                     return purged
-                done, _ = await asyncio.wait(running, timeout=_LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+                done, _ = await asyncio.wait(running, timeout=_POLL_SECONDS, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:
                     del running[task]
                     purged += task.result()
@@ -84,7 +86,7 @@ class PurgeJob(LeaderJob):
             await self._readers.close()
 
     async def _begin(self, leading: Connection, running: dict[asyncio.Task[bool], tuple[UUID, UUID]]) -> None:
-        """Begins with what waits: first those that have not failed, the oldest drop first; then those that have waited out their pause."""
+        """Starts pending purges: first those without a failure, oldest drop first, then those whose pause has ended."""
         while len(running) < PURGES_AT_ONCE_MAX:
             begun, now = [table_id for table_id, _ in running.values()], time.monotonic()
             of_a_warehouse = Counter(warehouse_id for _, warehouse_id in running.values())
@@ -99,7 +101,7 @@ class PurgeJob(LeaderJob):
             running[asyncio.create_task(self._attempt(leading, table_id, warehouse_id))] = next_one
 
     async def _attempt(self, leading: Connection, table_id: UUID, warehouse_id: UUID) -> bool:
-        """Whether the table is purged. Whatever fails here keeps no other table waiting."""
+        """Whether the table is purged. A failure does not delay other tables."""
         try:
             purged = await self._purge(leading, table_id, warehouse_id)
         except LeadershipLost:
@@ -116,7 +118,7 @@ class PurgeJob(LeaderJob):
         return False
 
     def _failed(self, table_id: UUID) -> bool:
-        """Whether it is the first failure of this purge: further ones are not logged, its end is."""
+        """Records a failure. Returns whether it is the purge's first one in a row, because only that one is logged."""
         before = self._failures.pop(table_id, None)
         pause = PAUSE_SECONDS_MIN if before is None else min(before.pause_seconds * 2, PAUSE_SECONDS_MAX)
         if len(self._failures) >= FAILURES_REMEMBERED_MAX:
@@ -149,18 +151,18 @@ class PurgeJob(LeaderJob):
             outcome=result.outcome,
         )
         if result.outcome != "appended":
-            # Tried again after a pause: it may be so for good.
-            raise ServiceUnavailable(f"The log did not take the event: {result.outcome}")
+            # Retried after a pause, although the error may be permanent.
+            raise ServiceUnavailable(f"The event was not appended: {result.outcome}")
         return True
 
     async def _named_files(self, table_id: UUID) -> NamedFiles | None:
-        """None where the table is not being purged. A large table's state is read in turn with others', and not kept."""
+        """None if the table is not being purged. The state of a large table is read within the limit on memory, and not kept."""
         async with self._executor.large_documents.share() as share:
             found = await self._read(table_id, share)
             return None if found is None or found[0].status != "purging" else NamedFiles.of(found[0])
 
     async def _append(self, warehouse: Warehouse, table_id: UUID, files: PurgedFiles) -> AppendResult | None:
-        """None where the table is not being purged any more."""
+        """None if the table is not being purged any more."""
         async with self._executor.large_documents.share() as share:
             found = await self._read(table_id, share)
             if found is None:
@@ -179,11 +181,11 @@ class PurgeJob(LeaderJob):
         return await self._executor.resolver.table_by_id(table_id).read(share)
 
     async def _fence(self, leading: Connection, table_id: UUID) -> None:
-        """Raises LeadershipLost unless this process leads and the table's places are still its own."""
+        """Raises LeadershipLost unless this process leads and the table still holds its locations."""
         try:
             async with asyncio.timeout(FENCE_SECONDS_MAX):
                 holds = await self.leads(leading) and await tables.is_purging(leading, table_id)
         except (TimeoutError, psycopg.Error):
             holds = False
         if not holds:
-            raise LeadershipLost("Another process may purge by now")
+            raise LeadershipLost("Another process may be the leader")

@@ -22,7 +22,7 @@ from ...storage.large_documents import DocumentShare
 from ...storage.location_policy import check_document_locations
 from ...storage.locations import StorageLocation
 from ...storage.metadata_files import read_metadata
-from ..execution.answer import Answer
+from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..execution.handler import CommandHandler, Decision, Resolved, parent_of
 from ..execution.preloaded_parts import preload_parts
@@ -34,7 +34,7 @@ from ..tabulars.metadata_files import (
     location_key,
     path_keys,
     refuse_taken_file,
-    refuse_taken_places,
+    refuse_taken_locations,
     registered_keys,
     written_table,
 )
@@ -42,13 +42,13 @@ from ..tabulars.metadata_files import (
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A metadata file that was read, while at `position` its place was nobody else's.
+    """A metadata file that was read. At `position` no other object claimed its location.
 
-    name -- where there is no table yet.
-    owner_event_id -- the last event of the table that is overwritten, as of before the file was read.
+    name -- of the new table; None if one is overwritten.
+    owner_event_id -- the last event of the overwritten table, from before the file was read.
     """
 
-    place: StorageLocation
+    location: StorageLocation
     key: str
     position: int
     name: FreeName | None
@@ -56,15 +56,17 @@ class _File:
     metadata: Json
 
 
-async def register_table(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: RegisterTable) -> Answer:
-    """200 with a LoadTableResult; every location the file names must be the warehouse's own."""
+async def register_table(
+    executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: RegisterTable
+) -> CommandResponse:
+    """200 with a LoadTableResult. Every location that the file names must be in the warehouse."""
     async with executor.large_documents.share() as share:
         return await executor.execute(_Registration(context, warehouse, command, executor, share))
 
 
 @dataclass(slots=True, eq=False)
 class _Registration(CommandHandler):
-    """`table`: the one that is overwritten."""
+    """`table` -- the table that is overwritten."""
 
     command: RegisterTable
     executor: CommandExecutor
@@ -84,28 +86,28 @@ class _Registration(CommandHandler):
     async def prepare(self) -> None:
         self.file = await self._read_file(self.table)
         if self.table is not None:
-            await self.executor.resolver.take_room(self.share, [self.table])
+            await self.executor.resolver.reserve_memory(self.share, [self.table])
 
     async def _overwritten(self) -> ResolvedStream[TableState] | None:
-        """Where there is no such table, it is a registration like any other."""
+        """If the table does not exist, this is an ordinary registration."""
         identifier = TabularIdentifier(self.command.namespace, self.command.name)
         try:
-            return await self.executor.resolver.table(self.warehouse, identifier, anew=True)
+            return await self.executor.resolver.table(self.warehouse, identifier, uncached=True)
         except NoSuchTable:
             return None
 
     async def _read_file(self, table: ResolvedStream[TableState] | None) -> _File:
         warehouse, command = self.warehouse, self.command
-        place = warehouse.profile.permit(command.metadata_location, imported=True, field="metadata-location")
+        location = warehouse.profile.permit(command.metadata_location, imported=True, field="metadata-location")
         event_id = None if table is None else await table.last_event_id()
         new_name, owner = (self._new_name, None) if table is None else (None, table.id)
         name = None if new_name is None else new_name.check(self.found)
         async with self.executor.connection() as connection:
-            position = await refuse_taken_file(connection, warehouse, place, new_name, owner)
-        document = await read_metadata(await self.executor.store(warehouse), place, self.share)
-        # A large file takes a second of work: in a thread, so that others get their turns meanwhile.
-        file_key = place.claim_key(warehouse.profile.storage_identity)
-        return _File(place, file_key, position, name, event_id, await asyncio.to_thread(_checked, warehouse, document))
+            position = await refuse_taken_file(connection, warehouse, location, new_name, owner)
+        document = await read_metadata(await self.executor.store(warehouse), location, self.share)
+        # In a thread, because checking a large file takes about a second.
+        file_key = location.claim_key(warehouse.profile.storage_identity)
+        return _File(location, file_key, position, name, event_id, await asyncio.to_thread(_checked, warehouse, document))
 
     @property
     def _new_name(self) -> NewName:
@@ -120,25 +122,25 @@ class _Registration(CommandHandler):
             raise StaleName
         key, paths = location_key(warehouse, metadata), path_keys(warehouse, metadata) or []
         held = [key, *paths, *(() if before is None else before.location_keys)]
-        places = [*paths, *await asyncio.to_thread(registered_keys, warehouse, metadata, file.key, held)]
+        claimed_keys = [*paths, *await asyncio.to_thread(registered_keys, warehouse, metadata, file.key, held)]
         async with self.executor.connection() as connection:
             new_name, owner = (self._new_name, None) if before is None else (None, before.id)
-            await refuse_taken_places(connection, [key, *places], new_name, owner)
+            await refuse_taken_locations(connection, [key, *claimed_keys], new_name, owner)
         submission = Submission(self.context, read_from=(file.position, file.key), table_bytes_max=self.share.bytes_max)
-        event = decide_register(file.name, metadata, file.place.spelled, key, places)
+        event = decide_register(file.name, metadata, file.location.text, key, claimed_keys)
         if file.name is not None:
-            submission.alive.append(file.name.namespace_id)
+            submission.parents.append(file.name.namespace_id)
         table_id = uuid7() if before is None else before.id
         state = await asyncio.to_thread(submission.add, table_id, warehouse.id, before, [event], generation)
         assert isinstance(state, TableState)
-        body = await asyncio.to_thread(_answered, warehouse, state)
-        if self.context.make_room is not None:
-            self.context.make_room(len(body))
+        body = await asyncio.to_thread(_response, warehouse, state)
+        if self.context.reserve_memory is not None:
+            self.context.reserve_memory(len(body))
         if before is None:
-            # A new table's parts can be there before it; those of an overwritten one would be seen.
+            # The parts of a new table can be written before the append. Those of an overwritten table would be visible.
             await preload_parts(self.executor.connection, submission, table_id)
-        answer = Answer(200, body, etag=results.table_etag(state.event_id))
-        return Decision(submission, IdempotencyRecord(200, state.id, state.version), answer)
+        response = CommandResponse(200, body, etag=results.table_etag(state.event_id))
+        return Decision(submission, IdempotencyRecord(200, state.id, state.version), response)
 
 
 def _checked(warehouse: Warehouse, document: Json) -> Json:
@@ -148,6 +150,6 @@ def _checked(warehouse: Warehouse, document: Json) -> Json:
     return metadata
 
 
-def _answered(warehouse: Warehouse, state: TableState) -> Content:
+def _response(warehouse: Warehouse, state: TableState) -> Content:
     loaded = loaded_table(state, written_table(state.document))
     return results.load_table_result(loaded, warehouse.profile.client_config())

@@ -7,22 +7,24 @@ from ...access.request_context import RequestContext
 from ...access.warehouse import Warehouse
 from ...domain.identifiers import TabularIdentifier
 from ...projections import names
-from ..execution.answer import Answer
+from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 
 
 @dataclass(frozen=True, slots=True)
 class ReportMetrics:
-    """`report` is the request's body, a ReportMetricsRequest."""
+    """`report` -- the request's body, a ReportMetricsRequest."""
 
     table: TabularIdentifier
     report: bytes
 
 
-async def report_metrics(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: ReportMetrics) -> Answer:
-    """204; NoSuchTable where there is no such table. Not an event: nothing in the catalog changes."""
+async def report_metrics(
+    executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: ReportMetrics
+) -> CommandResponse:
+    """204. Raises NoSuchTable if the table does not exist. There is no event, because the catalog does not change."""
     async with executor.connection() as connection:
         table_id = await names.find_table(connection, warehouse.scope, command.table)
     await executor.authorize(context, [Resource("table", table_id)])
     executor.metrics_reports.offer(table_id, command.report)
-    return Answer(204, None, 0)
+    return CommandResponse(204, None, 0)

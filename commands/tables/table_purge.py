@@ -12,19 +12,19 @@ from ...storage.manifest_reader import MANIFEST_BYTES_MAX, ManifestReader, Unrea
 from ...storage.object_store import ObjectStore
 
 FILES_LEFT_NAMED_MAX = 100
-"""Files that stay and are named in the event; the others are counted."""
+"""Limit on the remaining files that the event names. The others are only counted."""
 STORE_SECONDS_MAX = 60.0
-"""For one answer of a store: one page of deletes, one file read."""
+"""Limit on one request to the store: a page of deletes, or reading a file."""
 DELETE_PAGE_FILES = 1_000
 
 
 @dataclass(slots=True)
 class PurgedFiles:
-    """What became of the files that were reached.
+    """The result of a purge.
 
-    left -- those that stay, the first of `left_count`.
-    missing -- manifests and lists that were not there: what they named is not known, or was deleted by an earlier attempt.
-    unreadable -- manifests and lists that could not be read; they are among those left.
+    left -- files that were not deleted, the first of `left_count`.
+    missing -- number of manifests and lists that do not exist. The files they named are unknown, or an earlier attempt has deleted them.
+    unreadable -- number of manifests and lists that could not be read; they are among those left.
     """
 
     deleted: int = 0
@@ -36,9 +36,9 @@ class PurgedFiles:
 
 @dataclass(frozen=True, slots=True)
 class NamedFiles:
-    """The files a table's document names, and the places it claims: all of it that is kept while the files are deleted.
+    """The files that a table's document names, and the locations it claims. They are kept in memory during the purge.
 
-    manifest_lists -- of each snapshot its manifests, where it lists them itself (format version 1 may), and its manifest list.
+    manifest_lists -- for each snapshot its manifests, if it lists them itself (as format version 1 may), and its manifest list.
     others -- statistics and metadata files.
     """
 
@@ -59,9 +59,10 @@ class NamedFiles:
 
 
 class TablePurge:
-    """One attempt. A manifest goes after the files it names, a list after its manifests: an attempt that is ended loses track of nothing.
+    """One attempt. A manifest is deleted after the files it names, and a list after its manifests, so that an interrupted purge can
+    continue.
 
-    fence -- awaited right before each page of deletes; raises where this process may not delete any more.
+    fence -- awaited before each page of deletes; raises if this process must not delete any more.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class TablePurge:
         self._files = PurgedFiles()
 
     async def run(self) -> PurgedFiles:
-        """Raises ServiceUnavailable where the store, or whoever else is needed, is away: the rest is for another attempt."""
+        """Raises ServiceUnavailable if the store or Postgres is unreachable. Another attempt continues."""
         for manifests, manifest_list in self._named.manifest_lists:
             await self._purge_snapshot(manifests, manifest_list)
         await self._delete_own(self._named.others)
@@ -107,7 +108,8 @@ class TablePurge:
                 continue
             try:
                 async for page in self._names_in(MANIFEST, name):
-                    # What a manifest of another place names is nobody's to tell in this table's event.
+                    # Files that a manifest outside the table's locations names are not listed in the event, because they may be another
+                    # table's.
                     await self._delete_own(page, named=self._own(name) is not None)
                 read.append(name)
             except UnreadableManifest:
@@ -115,9 +117,9 @@ class TablePurge:
         await self._delete_own(read)
 
     async def _names_in(self, kind: Kind, name: str) -> AsyncIterator[list[str | None]]:
-        """Pages of the names in a list or manifest; none where it is not there.
+        """Pages of the names in a list or manifest; none if it does not exist.
 
-        One that cannot be read is left, and UnreadableManifest raised.
+        One that cannot be read is left, and UnreadableManifest is raised.
         """
         location = self._parsed(name)
         try:
@@ -128,7 +130,7 @@ class TablePurge:
             async for page in self._reader.pages(kind, data):
                 yield page
         except TimeoutError:
-            raise ServiceUnavailable(f"The object store does not answer: {name}") from None
+            raise ServiceUnavailable(f"The object store does not respond: {name}") from None
         except NotFound:
             self._files.missing += 1
         except (BadRequest, PayloadTooLarge, UnreadableManifest):
@@ -137,7 +139,7 @@ class TablePurge:
             raise UnreadableManifest(name) from None
 
     async def _delete_own(self, names: Iterable[str | None], *, named: bool = True) -> None:
-        """Deletes those that lie in the table's places, and leaves the others."""
+        """Deletes the files in the table's locations, and leaves the others."""
         own: list[StorageLocation] = []
         for name in names:
             location = self._own(name)
@@ -155,13 +157,13 @@ class TablePurge:
                 await self._store.delete(page)
             self._files.deleted += len(page)
         except TimeoutError:
-            raise ServiceUnavailable(f"The object store does not answer: {page[0].spelled}") from None
+            raise ServiceUnavailable(f"The object store does not respond: {page[0].text}") from None
         except ServiceUnavailable:
             raise
         except CatalogError:
-            # One of them cannot be deleted: a folder of that name, or a way through a symbolic link.
+            # One of them cannot be deleted: it is a folder, or its path contains a symbolic link.
             if len(page) == 1:
-                self._leave(page[0].spelled)
+                self._leave(page[0].text)
                 return
             for location in page:
                 await self._delete([location])
@@ -173,12 +175,12 @@ class TablePurge:
             return None
 
     def _own(self, name: str | None) -> StorageLocation | None:
-        """The file, where it lies below a place the table claims."""
+        """The location of the file, if it is inside a location that the table claims."""
         location = self._parsed(name) if name is not None else None
         if location is None:
             return None
         key = location.claim_key(self._storage_identity)
-        return location if any(key.startswith(place) and key != place for place in self._named.location_keys) else None
+        return location if any(key.startswith(claimed) and key != claimed for claimed in self._named.location_keys) else None
 
     def _leave(self, name: str | None, *, named: bool = True) -> None:
         self._files.left_count += 1

@@ -7,7 +7,7 @@ from ...access.warehouse import Warehouse
 from ...domain.commands import UnregisterTable
 from ...domain.table import TableState, decide_unregister
 from ...projections import results
-from ..execution.answer import Answer
+from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..execution.handler import Decision, StreamCommandHandler
 from ..execution.resolver import ResolvedStream, Resolver
@@ -15,8 +15,10 @@ from ..execution.submission import IdempotencyRecord, Submission
 from ..tabulars.metadata_files import loaded_table, written_table
 
 
-async def unregister_table(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: UnregisterTable) -> Answer:
-    """200 with the last metadata and where it is."""
+async def unregister_table(
+    executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: UnregisterTable
+) -> CommandResponse:
+    """200 with the last metadata and its location."""
     return await executor.execute(_Unregistration(context, warehouse, command, executor.resolver))
 
 
@@ -32,4 +34,4 @@ class _Unregistration(StreamCommandHandler[TableState]):
         submission = Submission(self.context)
         after = submission.add(state.id, self.warehouse.id, state, [decide_unregister(state)], generation)
         body = results.commit_table_response(loaded_table(state, written_table(state.document)))
-        return Decision(submission, IdempotencyRecord(200, state.id, state.version), Answer(200, body), after=after)
+        return Decision(submission, IdempotencyRecord(200, state.id, state.version), CommandResponse(200, body), after=after)

@@ -11,7 +11,7 @@ from uuid_utils.compat import uuid7
 from ...access.warehouse import Warehouse
 from ...database.connections import Connection
 from ...domain.byte_pieces import Content, content_of
-from ...domain.claims import check_places
+from ...domain.claims import check_location_count
 from ...domain.documents import TABLE_KINDS, Document, Json, joined_bodies, pieces, table_head
 from ...domain.errors import BadRequest, NotFound
 from ...domain.identifiers import TabularIdentifier
@@ -59,11 +59,11 @@ def next_file_number(metadata_location: str) -> int:
     return int(match[1]) + 1 if match else 0
 
 
-def location_of(warehouse: Warehouse, asked: str | None, object_id: UUID) -> str:
+def location_of(warehouse: Warehouse, requested: str | None, object_id: UUID) -> str:
     """The location of a new table or view: the client's, if it is permitted; without one, a folder named by the object's id."""
-    if asked is None:
+    if requested is None:
         return str(warehouse.profile.default_table_location(object_id))
-    return warehouse.profile.permit(asked).spelled
+    return warehouse.profile.permit(requested).text
 
 
 def location_key(warehouse: Warehouse, metadata: Json) -> str:
@@ -92,7 +92,7 @@ def registered_keys(warehouse: Warehouse, metadata: Json, file_key: str, held: S
     """The keys that a registration claims besides `held`, the table's locations: the registered file, and files outside `held`.
 
     For such a file its folder is claimed, or the file itself if the folder contains the table's location or a root of the warehouse.
-    Files in the metadata log are omitted, because old versions are not read. Raises BadRequest beyond PLACES_MAX.
+    Files in the metadata log are omitted, because old versions are not read. Raises BadRequest beyond LOCATIONS_MAX.
     """
     identity, keys = warehouse.profile.storage_identity, [*held]
     around = [location_key(warehouse, metadata), *(root.claim_key(identity) for root in warehouse.profile.roots)]
@@ -103,8 +103,8 @@ def registered_keys(warehouse: Warehouse, metadata: Json, file_key: str, held: S
         if key.startswith(tuple(keys)):
             continue
         folder = key[:-1].rpartition("/")[0] + "/"
-        keys.append(key if any(place.startswith(folder) for place in around) else folder)
-        check_places(len(set(keys)))
+        keys.append(key if any(each.startswith(folder) for each in around) else folder)
+        check_location_count(len(set(keys)))
     return keys[len(held) :]
 
 
@@ -131,7 +131,7 @@ class NewName:
         return decide_new_name(found, self.identifier, name_key, self.kind, staged=self.staged)
 
 
-async def refuse_taken_places(connection: Connection, keys: Sequence[str], name: NewName | None, owner: UUID | None = None) -> int:
+async def refuse_taken_locations(connection: Connection, keys: Sequence[str], name: NewName | None, owner: UUID | None = None) -> int:
     """Raises BadRequest if a location overlaps one that an object other than `owner` claims, including tables that are being purged.
 
     name -- looked up again before that: the object that claimed the location may have taken the name too, which is the better error.
@@ -142,7 +142,7 @@ async def refuse_taken_places(connection: Connection, keys: Sequence[str], name:
     if taken is not None:
         if name is not None:
             await name.look_up(connection)
-        raise place_taken(taken)
+        raise location_taken(taken)
     return position
 
 
@@ -152,19 +152,19 @@ async def refuse_taken_file(
     """Raises if a file to register is in a location of an object other than `owner`, or is about to be deleted.
 
     Call it before reading the file: in another object's location it may be deleted before the registration is in the log. Returns a
-    position as refuse_taken_places does.
+    position as refuse_taken_locations does.
     """
     key = file.claim_key(warehouse.profile.storage_identity)
-    position = await refuse_taken_places(connection, [key], name, owner)
+    position = await refuse_taken_locations(connection, [key], name, owner)
     if await old_metadata_files.is_pending(connection, key):
-        raise NotFound(f"Metadata file is being deleted, because a commit removed it from its metadata log: {file.spelled}")
+        raise NotFound(f"Metadata file is being deleted, because a commit removed it from its metadata log: {file.text}")
     return position
 
 
-def place_taken(key: str) -> BadRequest:
+def location_taken(key: str) -> BadRequest:
     """The error for a location that is claimed already. `key` is the claim: the store's identity, `|`, and the location.
 
     It is not AlreadyExists, because engines would take that as success of `CREATE TABLE IF NOT EXISTS`.
     """
-    place = key.partition("|")[2].removesuffix("/")
-    return BadRequest(f"Location is already taken, or overlaps the location of another table or view: {place}")
+    location = key.partition("|")[2].removesuffix("/")
+    return BadRequest(f"Location is already taken, or overlaps the location of another table or view: {location}")

@@ -12,7 +12,7 @@ from ...domain.table import TableState
 from ...domain.view import ViewState
 from ...projections import names
 from ...storage.large_documents import DocumentShare
-from ..execution.answer import Answer
+from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..execution.handler import CommandHandler, Decision, Resolved, parent_of
 from ..execution.resolver import ResolvedStream, StaleName
@@ -21,7 +21,7 @@ from ..execution.submission import IdempotencyRecord, Submission
 
 @dataclass(slots=True, eq=False)
 class TabularRename(CommandHandler):
-    """204; the destination's namespace must exist and the name be free there (another spelling of its own is)."""
+    """204. The destination's namespace must exist, and the name must be free in it (the object's own name may change its spelling)."""
 
     command: RenameTable | RenameView
     executor: CommandExecutor
@@ -31,7 +31,7 @@ class TabularRename(CommandHandler):
 
     @abstractmethod
     async def find(self) -> ResolvedStream[TableState | ViewState]:
-        """What the source's name stands for."""
+        """The objects that the source's name refers to."""
 
     async def resolve(self) -> Resolved:
         self.stream = await self.find()
@@ -41,7 +41,7 @@ class TabularRename(CommandHandler):
 
     async def prepare(self) -> None:
         assert self.stream is not None
-        await self.executor.resolver.take_room(self.share, [self.stream])
+        await self.executor.resolver.reserve_memory(self.share, [self.stream])
 
     async def decide(self) -> Decision:
         assert self.stream is not None
@@ -50,16 +50,16 @@ class TabularRename(CommandHandler):
         async with self.executor.connection() as connection:
             found = await names.find(connection, scope, destination.namespace, destination.name)
         if found is not None and (self.namespace is None or found.namespace_id != self.namespace.namespace_id):
-            # Another namespace than the one that was authorized.
+            # The namespace is not the one that was authorized.
             raise StaleName
         submission = Submission(self.context)
         event = _decide(state, found, self.command.source, destination, scope.key(destination.name))
         if event is None:
-            submission.rest_on(state)
+            submission.depend_on(state)
         else:
-            submission.alive.append(event.namespace_id)
+            submission.parents.append(event.namespace_id)
             submission.add(state.id, self.warehouse.id, state, [event], generation)
-        return Decision(submission, IdempotencyRecord(204), Answer(204, None))
+        return Decision(submission, IdempotencyRecord(204), CommandResponse(204, None))
 
 
 def _decide(

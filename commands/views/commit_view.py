@@ -11,8 +11,8 @@ from ...domain.documents import VIEW_KINDS, fold, split
 from ...domain.view import ViewState, decide_commit
 from ...security.property_rules import refuse_credential_properties
 from ...storage.location_policy import check_document_locations
-from ..execution.answer import Answer
 from ..execution.clock import now_ms
+from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..execution.handler import Decision, StreamCommandHandler
 from ..execution.resolver import ResolvedStream, Resolver
@@ -21,8 +21,8 @@ from ..tabulars.metadata_files import location_key, metadata_file, next_file_num
 from .create_view import view_body
 
 
-async def commit_view(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: CommitView) -> Answer:
-    """200 with a LoadViewResult; CommitFailed where a requirement does not hold."""
+async def commit_view(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: CommitView) -> CommandResponse:
+    """200 with a LoadViewResult. Raises CommitFailed if a requirement fails."""
     return await executor.execute(_Commit(context, warehouse, command, executor.resolver))
 
 
@@ -39,7 +39,7 @@ class _Commit(StreamCommandHandler[ViewState]):
         change = decide_commit(state, command.requirements, command.updates, now_ms())
         submission = Submission(self.context)
         if change is None:
-            submission.rest_on(state)
+            submission.depend_on(state)
             return _decision(warehouse, submission, state, orjson.dumps(before))
         metadata = change.metadata
         refuse_credential_properties(change.delta.properties_set, "properties")
@@ -47,7 +47,7 @@ class _Commit(StreamCommandHandler[ViewState]):
         written = orjson.dumps(fold(split(before, VIEW_KINDS), change.delta).value)
         file = metadata_file(warehouse, metadata, written, next_file_number(state.metadata_location))
         key, paths = location_key(warehouse, metadata) if change.moves else None, path_keys(warehouse, metadata, before)
-        after = submission.add(state.id, warehouse.id, state, [change.event(file.location.spelled, key, paths)], generation)
+        after = submission.add(state.id, warehouse.id, state, [change.event(file.location.text, key, paths)], generation)
         assert isinstance(after, ViewState)
         decision = _decision(warehouse, submission, after, written)
         decision.files, decision.after = [file], after
@@ -56,4 +56,4 @@ class _Commit(StreamCommandHandler[ViewState]):
 
 def _decision(warehouse: Warehouse, submission: Submission, state: ViewState, written: bytes) -> Decision:
     body = view_body(warehouse, state, written)
-    return Decision(submission, IdempotencyRecord(200, state.id, state.version), Answer(200, body))
+    return Decision(submission, IdempotencyRecord(200, state.id, state.version), CommandResponse(200, body))

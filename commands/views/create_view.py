@@ -18,18 +18,18 @@ from ...projections import results
 from ...projections.views import LoadedView
 from ...security.property_rules import refuse_credential_properties
 from ...storage.location_policy import check_document_locations
-from ..execution.answer import Answer
 from ..execution.clock import now_ms
-from ..execution.deciding import decided, is_large_request
+from ..execution.command_response import CommandResponse
+from ..execution.deciding import in_thread_if, is_large_request
 from ..execution.executor import CommandExecutor
 from ..execution.handler import CommandHandler, Decision, Resolved, parent_of
 from ..execution.submission import IdempotencyRecord, Submission
-from ..tables.create_table import refuse_places_taken_by_others
+from ..tables.create_table import refuse_locations_taken_by_others
 from ..tabulars.metadata_files import NewName, location_key, location_of, metadata_file, path_keys
 
 
-async def create_view(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: CreateView) -> Answer:
-    """200 with a LoadViewResult; the name must be free of tables and views."""
+async def create_view(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: CreateView) -> CommandResponse:
+    """200 with a LoadViewResult. The name must not be that of a table or view."""
     return await executor.execute(_Creation(context, warehouse, command, executor))
 
 
@@ -46,14 +46,14 @@ class _Creation(CommandHandler):
 
     async def decide(self) -> Decision:
         command, warehouse, large = self.command, self.warehouse, is_large_request(self.context)
-        await decided(large, refuse_credential_properties, command.properties, "properties")
+        await in_thread_if(large, refuse_credential_properties, command.properties, "properties")
         name = self._new_name.check(self.found)
         view_id = uuid7()
-        metadata = await decided(large, self._new_metadata, view_id)
+        metadata = await in_thread_if(large, self._new_metadata, view_id)
         if command.location is not None or path_keys(warehouse, metadata):
             async with self.executor.connection() as connection:
-                await refuse_places_taken_by_others(connection, warehouse, metadata, self._new_name)
-        return await decided(large, self._created, name, view_id, metadata)
+                await refuse_locations_taken_by_others(connection, warehouse, metadata, self._new_name)
+        return await in_thread_if(large, self._created, name, view_id, metadata)
 
     @property
     def _new_name(self) -> NewName:
@@ -75,15 +75,15 @@ class _Creation(CommandHandler):
         warehouse, written = self.warehouse, orjson.dumps(metadata)
         file = metadata_file(warehouse, metadata, written, 0)
         key, paths = location_key(warehouse, metadata), path_keys(warehouse, metadata)
-        created = decide_create(name, metadata, file.location.spelled, key, paths)
-        submission = Submission(self.context, alive=[created.namespace_id])
+        created = decide_create(name, metadata, file.location.text, key, paths)
+        submission = Submission(self.context, parents=[created.namespace_id])
         state = submission.add(view_id, warehouse.id, None, [created])
         assert isinstance(state, ViewState)
         body = view_body(warehouse, state, written)
-        return Decision(submission, IdempotencyRecord(200, state.id, state.version), Answer(200, body), [file])
+        return Decision(submission, IdempotencyRecord(200, state.id, state.version), CommandResponse(200, body), [file])
 
 
 def view_body(warehouse: Warehouse, state: ViewState, metadata: bytes) -> bytes:
-    """The LoadViewResult of a view as it will be found."""
+    """The LoadViewResult of a view to be created."""
     loaded = LoadedView(state.id, state.version, state.metadata_location, metadata)
     return results.load_view_result(loaded, warehouse.profile.client_config())

@@ -19,7 +19,7 @@ from ...storage.large_documents import DocumentShare
 from ...storage.location_policy import check_document_locations
 from ...storage.locations import StorageLocation
 from ...storage.metadata_files import read_metadata
-from ..execution.answer import Answer
+from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..execution.handler import CommandHandler, Decision, Resolved, parent_of
 from ..execution.submission import IdempotencyRecord, Submission
@@ -27,8 +27,8 @@ from ..tabulars.metadata_files import NewName, location_key, path_keys, refuse_t
 from .create_view import view_body
 
 
-async def register_view(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: RegisterView) -> Answer:
-    """200 with a LoadViewResult; every location the file names must be the warehouse's own."""
+async def register_view(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: RegisterView) -> CommandResponse:
+    """200 with a LoadViewResult. Every location that the file names must be in the warehouse."""
     async with executor.large_documents.share() as share:
         return await executor.execute(_Registration(context, warehouse, command, executor, share))
 
@@ -47,29 +47,29 @@ class _Registration(CommandHandler):
 
     async def decide(self) -> Decision:
         warehouse, command = self.warehouse, self.command
-        place = warehouse.profile.permit(command.metadata_location, imported=True, field="metadata-location")
+        location = warehouse.profile.permit(command.metadata_location, imported=True, field="metadata-location")
         name = self._new_name.check(self.found)
         async with self.executor.connection() as connection:
-            position = await refuse_taken_file(connection, warehouse, place, self._new_name)
-        document = await read_metadata(await self.executor.store(warehouse), place, self.share)
-        # A large file takes a second of work: in a thread, so that others get their turns meanwhile.
-        return await asyncio.to_thread(self._registered, name, place, position, document)
+            position = await refuse_taken_file(connection, warehouse, location, self._new_name)
+        document = await read_metadata(await self.executor.store(warehouse), location, self.share)
+        # In a thread, because checking a large file takes about a second.
+        return await asyncio.to_thread(self._registered, name, location, position, document)
 
     @property
     def _new_name(self) -> NewName:
         return NewName(self.warehouse, TabularIdentifier(self.command.namespace, self.command.name), "view")
 
-    def _registered(self, name: FreeName, place: StorageLocation, position: int, document: Json) -> Decision:
+    def _registered(self, name: FreeName, location: StorageLocation, position: int, document: Json) -> Decision:
         warehouse = self.warehouse
         metadata = parse_view_metadata(document)
         check_registered_properties(metadata["properties"])
         check_document_locations(warehouse.profile, None, metadata, imported=True)
         key, paths = location_key(warehouse, metadata), path_keys(warehouse, metadata) or []
-        file_key = place.claim_key(warehouse.profile.storage_identity)
-        places = [*paths, *registered_keys(warehouse, metadata, file_key, [key, *paths])]
-        registered = decide_register(name, metadata, place.spelled, key, places)
-        submission = Submission(self.context, alive=[registered.namespace_id], read_from=(position, file_key))
+        file_key = location.claim_key(warehouse.profile.storage_identity)
+        claimed_keys = [*paths, *registered_keys(warehouse, metadata, file_key, [key, *paths])]
+        registered = decide_register(name, metadata, location.text, key, claimed_keys)
+        submission = Submission(self.context, parents=[registered.namespace_id], read_from=(position, file_key))
         state = submission.add(uuid7(), warehouse.id, None, [registered])
         assert isinstance(state, ViewState)
         body = view_body(warehouse, state, orjson.dumps(metadata))
-        return Decision(submission, IdempotencyRecord(200, state.id, state.version), Answer(200, body))
+        return Decision(submission, IdempotencyRecord(200, state.id, state.version), CommandResponse(200, body))

@@ -6,13 +6,13 @@ from ...access.request_context import RequestContext
 from ...access.warehouse import Warehouse
 from ...domain.commands import RenameView
 from ...domain.view import ViewState
-from ..execution.answer import Answer
+from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..execution.resolver import ResolvedStream
 from ..tabulars.rename_tabular import TabularRename
 
 
-async def rename_view(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: RenameView) -> Answer:
+async def rename_view(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: RenameView) -> CommandResponse:
     """204; see `TabularRename`."""
     async with executor.large_documents.share() as share:
         return await executor.execute(_Rename(context, warehouse, command, executor, share))

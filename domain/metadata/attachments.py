@@ -1,4 +1,4 @@
-"""What hangs on a table beside its snapshots: statistics files, partition statistics files and encryption keys."""
+"""Statistics files, partition statistics files and encryption keys of a table."""
 
 import base64
 import re
@@ -10,7 +10,7 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 
 
 def parse_statistics_file(value: object) -> Json:
-    """A Puffin file of column statistics for one snapshot."""
+    """Parses a Puffin file of column statistics for one snapshot."""
     node = value if isinstance(value, dict) else {}
     statistics: Json = {
         "snapshot-id": get_long(node, "snapshot-id"),
@@ -42,7 +42,7 @@ def _parse_properties(node: Json) -> Json:
 
 
 def parse_partition_statistics_file(value: object) -> Json:
-    """A file of statistics per partition for one snapshot."""
+    """Parses a file of partition statistics for one snapshot."""
     node = value if isinstance(value, dict) else {}
     return {
         "snapshot-id": get_long(node, "snapshot-id"),
@@ -52,7 +52,7 @@ def parse_partition_statistics_file(value: object) -> Json:
 
 
 def parse_encryption_key(value: object) -> Json:
-    """A table encryption key, itself encrypted; its metadata is base64 with padding."""
+    """Parses a table encryption key, which is itself encrypted. Its metadata is base64 with padding."""
     node = value if isinstance(value, dict) else {}
     key: Json = {"key-id": get_string(node, "key-id")}
     key["encrypted-key-metadata"] = _canonical_base64(get_string(node, "encrypted-key-metadata"))
@@ -64,7 +64,7 @@ def parse_encryption_key(value: object) -> Json:
 
 def _canonical_base64(text: str) -> str:
     stripped = text.rstrip("=")
-    # Padding may be missing, but not be wrong.
+    # Padding may be missing but not wrong.
     padded = stripped + "=" * (-len(stripped) % 4)
     if not _BASE64.fullmatch(text) or len(stripped) % 4 == 1 or text not in (stripped, padded):
         raise BadRequest("Cannot parse encrypted-key-metadata: not base64")

@@ -21,7 +21,7 @@ def strip_trailing_slash(location: str) -> str:
 
 
 class TableMetadataBuilder:
-    """Collects changes to one document; `base` is never touched.
+    """Collects changes to one document; `base` is not modified.
 
     columns -- the updates of schemas, specs and orders.
     history -- the updates of snapshots, refs and statistics.
@@ -34,7 +34,7 @@ class TableMetadataBuilder:
         self._keys_by_id: dict[str, list[Json]] | None = None
 
     def assign_uuid(self, uuid: str) -> None:
-        """A table without a UUID gets one, a new one or one from before format version 2; the reference overwrites any with any text."""
+        """Sets the UUID of a table that has none: a new table, or one from before format version 2. Java overwrites any UUID."""
         current = self._draft.document["table-uuid"] if self._draft.base is not None else None
         if current is not None and uuid.lower() != current.lower():
             raise IllegalArgument("Cannot reassign uuid")
@@ -66,7 +66,7 @@ class TableMetadataBuilder:
                 properties.pop(key, None)
 
     def _own_properties(self) -> dict[str, str]:
-        """The properties to change in place."""
+        """The properties, as a copy that can be modified."""
         if "properties" not in self._draft.owned:
             self._draft.document["properties"] = dict(self._draft.document["properties"])
         self._draft.touch("properties")
@@ -91,7 +91,7 @@ class TableMetadataBuilder:
         return self._keys_by_id
 
     def build(self, previous_metadata_location: str | None) -> Json:
-        """The changed document, or `base` itself if nothing changed; refused if it breaks a rule of the table spec."""
+        """The changed document, or `base` itself if nothing changed. Raises an error if it violates a rule of the table spec."""
         draft, base, document = self._draft, self._draft.base, self._draft.document
         if not draft.changed and base is not None:
             return base

@@ -1,4 +1,4 @@
-"""Schemas, partition specs and sort orders of a table in the making: ids given, reused and taken away."""
+"""Changes to schemas, partition specs and sort orders of a table: ids are assigned, reused and removed."""
 
 from collections import Counter
 
@@ -20,17 +20,17 @@ from .schemas import SchemaIndex, check_compatibility, rough_schema_key, schema_
 from .sorting import INITIAL_SORT_ORDER_ID, UNSORTED, UNSORTED_ORDER_ID, bind_sort_order, check_sort_order, sort_order_key
 
 INDEX_CHARACTERS_MAX = 16 * 1024 * 1024
-"""Of the column names of indexed schemas, which are kept for the next update that asks for one of them."""
+"""Limit on the column names of cached schema indexes."""
 
 LAST_ADDED = -1
-"""In place of a schema, spec or order id: the one added last in the same request."""
+"""In a schema, spec or order id: the one that the same request added last."""
 
 
 class ColumnsBuilder:
     """The updates of schemas, specs and orders.
 
-    As in Java, what a request removes stays known to it: a freed id is not given out again within the same request. A result that
-    would point at something removed is refused by `check`; the reference would write it unreadable.
+    As in Java, an id that a request removes is not assigned again in the same request. `check` refuses a result that refers to something
+    removed; Java would write an unreadable file.
     """
 
     def __init__(self, draft: Draft) -> None:
@@ -41,14 +41,14 @@ class ColumnsBuilder:
             "partition-specs": Parts(document["partition-specs"], "spec-id", spec_key),
             "sort-orders": Parts(document["sort-orders"], "order-id", sort_order_key),
         }
-        # Those that the request has removed among them.
+        # Including those that the request has removed.
         self._schemas, self._specs, self._orders = (dict(parts.by_id) for parts in self._parts.values())
         self._indexes: dict[int, SchemaIndex] = {}
         self._indexed_characters = 0
-        # The schemas that no present spec's names disagree with.
+        # Schemas that do not conflict with the partition names of the present specs.
         self._schemas_named_apart: set[int] = set()
         self._partition_sources: dict[str, Counter[int]] | None = None
-        # Under which schema a spec or order was read; orders of the base other than the default are read without one.
+        # The schema with which each spec or order was parsed. The base's specs and orders, except the defaults, were parsed without one.
         current_schema_id: int = document["current-schema-id"]
         self._spec_schemas = dict.fromkeys(self._specs, current_schema_id)
         self._order_schemas: dict[int, int] = {document["default-sort-order-id"]: current_schema_id}
@@ -99,7 +99,7 @@ class ColumnsBuilder:
         self._draft.set("current-schema-id", schema_id)
 
     def _check_partition_names(self, index: SchemaIndex) -> None:
-        """What `check_names` refuses of the specs that are there, at the cost of their names or the schema's, whichever are fewer."""
+        """Applies `check_names` to the present specs. Takes time in the number of partition names or column names, whichever is smaller."""
         if self._partition_sources is None:
             self._partition_sources = {}
             for spec in self._parts["partition-specs"].by_id.values():
@@ -198,24 +198,24 @@ class ColumnsBuilder:
         if order_id != self._draft.document["default-sort-order-id"]:
             self._draft.set("default-sort-order-id", order_id)
 
-    # The result
+    # Result
 
     @property
     def missing(self) -> str | None:
-        """What a table needs before its first snapshot, and has none of."""
+        """The lists that a table needs before its first snapshot and that are empty."""
         for key, what in (("schemas", "schema"), ("partition-specs", "partition spec"), ("sort-orders", "sort order")):
             if not self._parts[key].by_id:
                 return what
         return None
 
     def finish(self) -> None:
-        """Writes the changed lists into the document."""
+        """Writes the changed lists to the document."""
         for key, parts in self._parts.items():
             if parts.changed:
                 self._draft.document[key] = list(parts.by_id.values())
 
     def check(self) -> None:
-        """The default spec and order exist and fit the current schema; looked at only where one of them changed."""
+        """Checks that the default spec and order exist and fit the current schema, if one of them changed."""
         document, base = self._draft.document, self._draft.base
         keys = ("current-schema-id", "default-spec-id", "default-sort-order-id", "schemas", "partition-specs", "sort-orders")
         if base is not None and all(document[key] is base[key] or document[key] == base[key] for key in keys):
@@ -239,7 +239,7 @@ class ColumnsBuilder:
         check_sort_order(self._orders[order_id], index, None if order_schema is None else self._index(order_schema))
         if base is not None and schema_id != base["current-schema-id"]:
             for spec in document["partition-specs"]:
-                # The reference writes historical specs that its parser then cannot bind to the schema.
+                # Java writes historical specs that its parser cannot bind to the schema.
                 bind_spec_unchecked(spec, index)
 
     def _current_schema_id(self, what: str) -> int:

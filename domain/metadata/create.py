@@ -1,4 +1,4 @@
-"""The first metadata of a new table: fresh ids, and what the reference adds and leaves out (Java `TableMetadata.newTableMetadata`)."""
+"""The first metadata of a new table, with fresh ids (Java `TableMetadata.newTableMetadata`)."""
 
 from collections.abc import Mapping
 from itertools import count
@@ -33,8 +33,8 @@ def new_table_metadata(
     """The document of a new table without snapshots.
 
     schema, partition_spec, write_order -- as the client sent them (`CreateTableRequest`); spec and order may be None. Column ids are
-    given anew from 1, level by level, and spec and order follow by column name.
-    properties -- `format-version` chooses the version (2 if not there); reserved ones are not kept.
+    assigned anew from 1, level by level. Spec and order refer to them by column name.
+    properties -- `format-version` chooses the version (default 2); reserved properties are not kept.
     """
     sent_schema = parse_schema(schema) if schema is not None else None
     sent_spec = parse_spec(partition_spec) if partition_spec is not None else UNPARTITIONED
@@ -72,7 +72,7 @@ def new_table_metadata(
 
 
 def _fresh_id(source_id: int, sent_index: SchemaIndex, fresh_index: SchemaIndex) -> int:
-    """The new id of a column, found by its name."""
+    """The new id of the column with this name."""
     name = sent_index.names.get(source_id)
     column = fresh_index.find_name(name) if name is not None else None
     if column is None:

@@ -12,7 +12,7 @@ from .fields import is_int, is_long, show
 from .types import TypeJson, describe_type, type_id
 
 DECIMAL_EXPONENT_MAX = 1_000
-"""A larger exponent would make a few characters into megabytes of digits."""
+"""With a larger exponent, a few characters would become megabytes of digits."""
 DECIMAL_CHARACTERS_MAX = 1_100
 
 _DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,9})?", re.ASCII)
@@ -23,11 +23,11 @@ _TIME = re.compile(r"(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{0,9}))?)?", re.ASCII)
 _UTC_OFFSET = re.compile(r"(Z|\+00:00)$", re.IGNORECASE)
 _MICROSECOND_DIGITS, _NANOSECOND_DIGITS = 6, 9
 _NANOSECOND_YEARS = range(1678, 2262)
-"""Years that lie wholly within 64-bit nanoseconds from 1970."""
+"""Years completely within the range of 64-bit nanoseconds from 1970."""
 
 
 def parse_default(type_: TypeJson, value: object) -> Any:
-    """The canonical form of a column's default; IllegalArgument or BadRequest if the type has no such value."""
+    """The canonical form of a column's default. Raises IllegalArgument or BadRequest if it is not a value of the type."""
     kind = type_id(type_)
     if isinstance(type_, dict):
         raise IllegalArgument(f"Invalid default value for {describe_type(type_)}: {show(value)} (must be null)")
@@ -56,7 +56,7 @@ def _double(_: str, value: object) -> object:
 
 
 def _float(_: str, value: object) -> object:
-    """The shortest decimal that is the same 32-bit number."""
+    """The shortest decimal with the same 32-bit value."""
     if not isinstance(value, float):
         return None
     try:
@@ -107,7 +107,7 @@ def _date(_: str, value: object) -> object:
     if not match:
         return None
     year, month, day = (int(part) for part in match.groups())
-    # Year 0 is a leap year as 2000 is; the calendar module starts with year 1.
+    # Year 0 is a leap year like 2000. The calendar module starts with year 1.
     return value if 1 <= month <= 12 and 1 <= day <= monthrange(year or 2000, month)[1] else None
 
 

@@ -1,4 +1,4 @@
-"""A document in the making: the base it starts from, the copy that changes, and which of its lists are its own already."""
+"""The working copy of a document: its base, the copy, and the lists that have been copied already."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from .fields import Json
 
 
 def empty_metadata(format_version: int) -> Json:
-    """The canonical inner form of a table that has nothing yet."""
+    """The canonical inner form of an empty table."""
     return {
         "format-version": format_version,
         "table-uuid": None,
@@ -38,11 +38,11 @@ def empty_metadata(format_version: int) -> Json:
 class Draft:
     """The working copy that the parts of the table metadata builder share.
 
-    base -- the document before, never touched; None for a new table.
-    document -- its shallow copy; lists are copied at most once, when they first change.
-    owned -- the keys whose lists are such copies.
-    changed -- whether there was an update that counts as a change.
-    now_ms -- the time of the change; the last update of a table never goes back.
+    base -- the document before, which is not modified; None for a new table.
+    document -- a shallow copy of it. Each list is copied at most once, at its first change.
+    owned -- the keys of these lists.
+    changed -- whether any update changed something.
+    now_ms -- the time of the change, but not before the table's last update.
     """
 
     def __init__(self, base: Json | None, format_version: int, now_ms: int) -> None:
@@ -50,16 +50,16 @@ class Draft:
         self.document: Json = dict(base) if base is not None else empty_metadata(format_version)
         self.owned: set[str] = set()
         self.changed = False
-        # A clock behind the one that wrote the version before must not turn time back.
+        # The clock of this process may be behind that of the previous update.
         self.now_ms = now_ms if base is None else max(now_ms, base["last-updated-ms"])
 
     def set(self, key: str, value: Any) -> None:
-        """A new value for a key of the document."""
+        """Sets a member of the document."""
         self.document[key] = value
         self.changed = True
 
     def own_list(self, key: str) -> list[Json]:
-        """The list of parts to change in place."""
+        """The list with this key, as a copy that can be modified."""
         if key not in self.owned:
             self.document[key] = list(self.document[key])
         self.touch(key)
@@ -67,10 +67,10 @@ class Draft:
         return owned
 
     def touch(self, key: str) -> None:
-        """The list of this key has changed, or will have been rebuilt at the end."""
+        """Marks the list with this key as changed and as a copy."""
         self.owned.add(key)
         self.changed = True
 
     def stale(self, message: str) -> CatalogError:
-        """The refusal of values that rest on an older state: the client may refresh and try again, unless it is creating the table."""
+        """The error for values based on an older state. The client may refresh and retry, unless it creates the table."""
         return CommitFailed(f"Validation failed, please retry: {message}") if self.base is not None else ValidationFailed(message)

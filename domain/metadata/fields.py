@@ -1,4 +1,4 @@
-"""BodyReader of JSON objects, read with their type checked and refused in the words of Java's `JsonUtil`."""
+"""Reads fields of JSON objects and checks their types. Error messages are those of Java's `JsonUtil`."""
 
 import json
 import re
@@ -12,7 +12,7 @@ INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 
 SHOWN_CHARACTERS_MAX = 1_024
-"""How much of a refused value an error message repeats."""
+"""How much of an invalid value an error message contains."""
 
 
 _UUID = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
@@ -28,17 +28,17 @@ def show(value: object) -> str:
 
 
 def is_int(value: object) -> bool:
-    """A JSON integer of 32 bits (`True` is none)."""
+    """Whether it is a JSON integer of 32 bits (`True` is not)."""
     return type(value) is int and INT_MIN <= value <= INT_MAX
 
 
 def is_long(value: object) -> bool:
-    """A JSON integer of 64 bits."""
+    """Whether it is a JSON integer of 64 bits."""
     return type(value) is int and LONG_MIN <= value <= LONG_MAX
 
 
 def get(node: Json, name: str) -> Any:
-    """The field `name`, which must be there and not null."""
+    """The field `name`, which must exist and not be null."""
     value = node.get(name)
     if value is None:
         raise BadRequest(f"Cannot parse missing field: {name}")
@@ -165,13 +165,13 @@ def get_objects(node: Json, name: str) -> list[Json]:
 
 
 def check_uuid(text: str) -> None:
-    """Refuse a UUID that is not spelled as the spec writes it, 36 characters in five groups."""
+    """Refuses a UUID that is not in the spec's form: 36 characters in five groups."""
     if not _UUID.fullmatch(text):
         raise IllegalArgument(f"Invalid UUID string: {show(text)}")
 
 
 def next_id(id_key: str, last: int) -> int:
-    """The id after `last`; IllegalArgument where 32 bits hold no higher one."""
+    """The id after `last`. Raises IllegalArgument if it would exceed 32 bits."""
     if last >= INT_MAX:
         raise IllegalArgument(f"Cannot assign a {id_key} above {INT_MAX}")
     return last + 1

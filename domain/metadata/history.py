@@ -1,4 +1,4 @@
-"""Snapshots, refs and statistics of a table in the making, and the snapshot log that follows from them."""
+"""Changes to snapshots, refs and statistics of a table, and the resulting snapshot log."""
 
 from ..errors import IllegalArgument, ValidationFailed
 from .columns import ColumnsBuilder
@@ -11,7 +11,7 @@ ROW_LINEAGE_MIN_FORMAT_VERSION = 3
 
 
 class HistoryBuilder:
-    """The updates of snapshots, branches, tags and statistics; the snapshots are indexed at most once, when first asked for."""
+    """The updates of snapshots, branches, tags and statistics. Snapshots are indexed at most once, on first use."""
 
     def __init__(self, draft: Draft, columns: ColumnsBuilder) -> None:
         self._draft = draft
@@ -23,11 +23,11 @@ class HistoryBuilder:
         self._main_within_request: set[int] = set()
         self._snapshots_removed = False
         self._sequence_went_back = False
-        # The place in the snapshot log from which its order is not known yet.
+        # The entry of the snapshot log from which on its order must be checked.
         self._log_start = len(draft.document["snapshot-log"])
 
     def add_snapshot(self, snapshot: Json, sequence: int) -> None:
-        """`sequence` is the snapshot's sequence number as sent: one below zero counts here and is not written."""
+        """`sequence` -- the snapshot's sequence number in the request. A negative one is checked but not written."""
         document = self._draft.document
         missing = self._columns.missing
         if missing is not None:
@@ -38,7 +38,7 @@ class HistoryBuilder:
         last = document["last-sequence-number"]
         if document["format-version"] > 1 and sequence <= last and "parent-snapshot-id" in snapshot:
             if last == LONG_MAX:
-                # Nothing that could be tried again: there is no later number.
+                # Not retryable: there is no greater number.
                 raise ValidationFailed(f"Cannot add snapshot with sequence number {sequence}: the table's last is {LONG_MAX}")
             raise self._draft.stale(f"Cannot add snapshot with sequence number {sequence} older than last sequence number {last}")
         self._sequence_went_back = self._sequence_went_back or sequence < last
@@ -55,8 +55,8 @@ class HistoryBuilder:
             raise ValidationFailed("Cannot add a snapshot: first-row-id is null")
         if first_row_id < next_row_id:
             raise self._draft.stale(f"Cannot add a snapshot, first-row-id is behind table next-row-id: {first_row_id} < {next_row_id}")
-        # The table spec has it higher than all row ids that were given. Java adds the rows to what it was, so that the next range may
-        # overlap one that began above it.
+        # The table spec requires next-row-id to be greater than all row ids assigned so far. Java adds the rows to its previous value, so
+        # the next range may overlap one that began above it.
         behind_last = max(next_row_id, first_row_id) + snapshot["added-rows"]
         if behind_last > LONG_MAX:
             raise ValidationFailed(f"Cannot add a snapshot: added-rows {snapshot['added-rows']} exhaust the table's row ids")
@@ -80,7 +80,7 @@ class HistoryBuilder:
     def _set_current_snapshot(self, snapshot_id: int, snapshot_ms: int) -> None:
         is_added = snapshot_id in self._added_snapshots
         self._draft.document["current-snapshot-id"] = snapshot_id
-        # A rollback to an older snapshot happens now, whenever that snapshot was written.
+        # A rollback to an older snapshot is dated now, whenever the snapshot was written.
         entry = {"timestamp-ms": snapshot_ms if is_added else self._draft.now_ms, "snapshot-id": snapshot_id}
         self._draft.own_list("snapshot-log").append(entry)
         if is_added:
@@ -94,7 +94,7 @@ class HistoryBuilder:
             del self._own_refs()[name]
 
     def _own_refs(self) -> dict[str, Json]:
-        """The refs to change in place."""
+        """The refs, as a copy that can be modified."""
         if "refs" not in self._draft.owned:
             self._draft.document["refs"] = dict(self._draft.document["refs"])
         self._draft.touch("refs")
@@ -147,7 +147,7 @@ class HistoryBuilder:
             self._draft.touch(key)
 
     def finish(self) -> None:
-        """Writes the changed lists and the snapshot log into the document."""
+        """Writes the changed lists and the snapshot log to the document."""
         document = self._draft.document
         if "snapshots" in self._draft.owned:
             document["snapshots"] = list(self._snapshots().values())
@@ -164,14 +164,14 @@ class HistoryBuilder:
             )
 
     def _share_refs(self) -> None:
-        """A ref that has moved and come back is the one it was: what has changed is found by identity."""
+        """Reuses the base's object for a ref with the same value, because changes are detected by identity."""
         base, refs = self._draft.base, self._draft.document["refs"]
         if base is not None and refs is not base["refs"]:
             known = base["refs"]
             self._draft.document["refs"] = {name: known[name] if known.get(name) == ref else ref for name, ref in refs.items()}
 
     def check(self) -> None:
-        """Refuses snapshots, refs and a log that do not fit one another; looks at no more than may have come wrong."""
+        """Refuses inconsistent snapshots, refs and logs. Checks only what the updates may have broken."""
         document = self._draft.document
         if self._sequence_went_back:
             check_sequence_numbers(document)

@@ -1,4 +1,4 @@
-"""The snapshot log and the metadata log of a table: how a commit appends to them, trims them and keeps them in order; which files go."""
+"""The snapshot log and the metadata log of a table: adding, trimming and ordering entries, and deleting old metadata files."""
 
 from collections.abc import Container, Mapping, Sequence
 
@@ -12,18 +12,18 @@ from .properties import (
 )
 
 CLOCK_SKEW_MS_MAX = 60_000
-"""How far log entries may lie before their predecessors: commits come from machines whose clocks differ."""
+"""How far a log entry may be before its predecessor, because the clocks of committing machines differ."""
 
 
 def append_metadata_log(log: list[Json], previous_location: str, previous_updated_ms: int, properties: Mapping[str, str]) -> list[Json]:
-    """The log with the previous metadata file at its end and its oldest entries dropped (write.metadata.previous-versions-max)."""
+    """The log with the previous metadata file appended and its oldest entries removed (write.metadata.previous-versions-max)."""
     entries_max = max(1, property_as_int(properties, METADATA_PREVIOUS_VERSIONS_MAX, METADATA_PREVIOUS_VERSIONS_MAX_DEFAULT))
     kept = log[len(log) - entries_max + 1 :] if len(log) >= entries_max else log
     return [*kept, {"timestamp-ms": previous_updated_ms, "metadata-file": previous_location}]
 
 
 def removed_metadata_files(before: Json, after: Json) -> list[str]:
-    """The files that a commit removed from the log, where the table as it is now asks for them to be deleted."""
+    """The files that a commit removed from the log, if the table's properties request their deletion."""
     if after["properties"].get(METADATA_DELETE_AFTER_COMMIT, "").lower() != "true":
         return []
     kept = {entry["metadata-file"] for entry in after["metadata-log"]}
@@ -31,10 +31,11 @@ def removed_metadata_files(before: Json, after: Json) -> list[str]:
 
 
 def may_delete_metadata_file(*, begun: bool, current: bool, named: bool, live: bool) -> bool:
-    """Whether a file that was removed from the log may be deleted; a table that is gone keeps what is left of its files.
+    """Whether a file that was removed from the log may be deleted. The remaining files of a dropped table are kept.
 
-    begun -- a store was asked to delete it, which may take effect at any time: then it is kept for nobody, not for its log either.
-    current -- it is the table's newest, or the last of one that is gone. named -- its log or its head names it again.
+    begun -- a store was asked to delete it, which may take effect at any time, so the deletion is completed in any case.
+    current -- it is the table's current file, or the last one of a dropped table.
+    named -- the table's log or head refers to it again.
     """
     return not current if begun else live and not named
 
@@ -42,9 +43,9 @@ def may_delete_metadata_file(*, begun: bool, current: bool, named: bool, live: b
 def correct_snapshot_log(
     log: list[Json], snapshots: Container[int], current_id: int | None, intermediate: Container[int], has_removed: bool
 ) -> list[Json]:
-    """The log without snapshots that were current only within this commit, and without the history before a removed one.
+    """The log without snapshots that were current only within this commit, and without the history before a removed snapshot.
 
-    A gap would make it look as if an older snapshot had been current for longer, and time travel would read wrong data.
+    With a gap, an older snapshot would appear to have been current for longer, and time travel would read wrong data.
     """
     kept: list[Json] = []
     for entry in log:
@@ -60,7 +61,7 @@ def correct_snapshot_log(
 
 
 def check_snapshot_log(log: Sequence[Json], last_updated_ms: int, start: int = 0) -> None:
-    """Refuse a log out of order, or one that ends after the table's last update; entries before `start` are known to be right."""
+    """Refuses a log that is not in order or ends after the table's last update. Entries before `start` are known to be valid."""
     if not _in_order(log, start):
         raise IllegalArgument("[BUG] Expected sorted snapshot log entries.")
     if log and last_updated_ms - log[-1]["timestamp-ms"] < -CLOCK_SKEW_MS_MAX:
@@ -68,7 +69,7 @@ def check_snapshot_log(log: Sequence[Json], last_updated_ms: int, start: int = 0
 
 
 def check_metadata_log(log: Sequence[Json], last_updated_ms: int, start: int = 0) -> None:
-    """The same for the metadata log."""
+    """As `check_snapshot_log`, for the metadata log."""
     if not _in_order(log, start):
         raise IllegalArgument("[BUG] Expected sorted previous metadata log entries.")
     if log and last_updated_ms - log[-1]["timestamp-ms"] < -CLOCK_SKEW_MS_MAX:

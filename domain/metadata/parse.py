@@ -1,4 +1,4 @@
-"""A metadata file of format version 1, 2 or 3 read into the canonical inner form (Java `TableMetadataParser` and its checks)."""
+"""Parses metadata files of format versions 1, 2 and 3 to the canonical inner form (Java `TableMetadataParser` and its checks)."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -38,14 +38,14 @@ from .snapshots import MAIN_BRANCH, NO_SNAPSHOT_ID, check_sequence_numbers, desc
 from .sorting import UNSORTED, UNSORTED_ORDER_ID, bind_sort_order, parse_sort_order
 
 _LEGACY_KEYS = frozenset(("schema", "partition-spec"))
-"""Written beside the lists for readers of version 1 alone; the writer adds them again."""
+"""Members for readers of version 1, written besides the lists. The writer adds them again."""
 
 
 def parse_table_metadata(document: object) -> Json:
-    """The canonical inner form of a metadata file, or BadRequest, IllegalArgument or ValidationFailed in Java's words.
+    """The canonical inner form of a metadata file. Raises BadRequest, IllegalArgument or ValidationFailed with Java's messages.
 
-    Top-level keys that the table spec does not know are kept; within parts they are dropped, as the reference does. A file whose
-    current schema, default spec or default order is missing is refused here, for no commit on it could succeed.
+    Unknown top-level members are kept; within parts they are dropped, as in Java. A file without its current schema, default spec or
+    default order is refused, because no commit on it could succeed.
     """
     if not isinstance(document, dict):
         raise BadRequest(f"Cannot parse metadata from a non-object: {show(document)}")
@@ -139,7 +139,7 @@ def _read_sort_orders(document: Json, version: int, parsed: Json, index: SchemaI
 
 
 def _refuse_missing(version: int, field: str) -> None:
-    """BodyReader that version 1 can do without."""
+    """Refuses a file without the fields that version 2 requires."""
     if version != 1:
         raise BadRequest(f"{field} must exist in format v{version}")
 
@@ -194,7 +194,7 @@ def _read_log(document: Json, key: str) -> Iterable[Json]:
 
 
 def _check(parsed: Json) -> None:
-    """What Java's constructor asks of every table, in its order."""
+    """The checks of Java's constructor, in its order."""
     version = parsed["format-version"]
     if not parsed["partition-specs"]:
         raise IllegalArgument("Partition specs cannot be null or empty")
@@ -217,7 +217,7 @@ def _check(parsed: Json) -> None:
     check_snapshot_log(parsed["snapshot-log"], parsed["last-updated-ms"])
     check_metadata_log(parsed["metadata-log"], parsed["last-updated-ms"])
     if parsed["current-snapshot-id"] is not None and not _has_current_snapshot(parsed):
-        # An id below zero that is none of the snapshots' was always another way to say "none".
+        # A negative id that is no snapshot's always meant "none".
         if parsed["current-snapshot-id"] >= 0:
             raise IllegalArgument("Invalid table metadata: Cannot find current version")
         parsed["current-snapshot-id"] = None
@@ -232,7 +232,7 @@ def _check_unique(parts: list[Json], id_key: str) -> None:
 
 
 def _check_row_ids(parsed: Json) -> None:
-    """The reference reads a file whose next snapshot would give row ids a second time."""
+    """Refuses a file whose next snapshot would reuse row ids. Java accepts it."""
     next_row_id = parsed["next-row-id"]
     for snapshot in parsed["snapshots"] if parsed["format-version"] >= ROW_LINEAGE_MIN_FORMAT_VERSION else ():
         if snapshot.get("first-row-id", 0) + snapshot.get("added-rows", 0) > next_row_id:

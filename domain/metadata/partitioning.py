@@ -1,4 +1,4 @@
-"""Partition specs: read, bound to a schema, compared, and checked against it (table spec, "Partitioning")."""
+"""Partition specs: parsing, binding to a schema, comparing and checking (table spec, "Partitioning")."""
 
 from ..errors import BadRequest, IllegalArgument, ValidationFailed
 from .fields import Json, get, get_int, get_string, next_id, show
@@ -13,9 +13,9 @@ UNPARTITIONED_LAST_ASSIGNED_ID = PARTITION_DATA_ID_START - 1
 
 
 def parse_spec(node: object) -> Json:
-    """A spec as the spec document writes it, with canonical transforms; fields may still lack their `field-id`.
+    """Parses a spec with canonical transforms. Fields may have no `field-id` yet.
 
-    A missing `spec-id` is 0: the REST spec has it optional, and the catalog chooses the id anyway.
+    A missing `spec-id` is 0. It is optional in the REST spec, and the catalog chooses the id.
     """
     if not isinstance(node, dict):
         raise BadRequest(f"Cannot parse spec from non-object: {show(node)}")
@@ -24,7 +24,7 @@ def parse_spec(node: object) -> Json:
 
 
 def parse_spec_fields(nodes: object) -> list[Json]:
-    """The fields of a spec: all with an id or none."""
+    """Parses the fields of a spec. Either all have an id or none has."""
     if not isinstance(nodes, list):
         raise BadRequest(f"Cannot parse partition spec fields, not an array: {show(nodes)}")
     fields = [_parse_field(node) for node in nodes]
@@ -46,14 +46,14 @@ def _parse_field(node: object) -> Json:
 
 
 def bind_spec(spec: Json, index: SchemaIndex) -> Json:
-    """The spec with every field id given, checked against the schema of `index` (Java `UnboundPartitionSpec.bind`)."""
+    """The spec with all field ids assigned, checked against the schema of `index` (Java `UnboundPartitionSpec.bind`)."""
     bound = bind_spec_unchecked(spec, index)
     check_spec(bound, index, index)
     return bound
 
 
 def bind_spec_unchecked(spec: Json, index: SchemaIndex) -> Json:
-    """The same without the check of the source columns, for historical specs; names are checked all the same."""
+    """As `bind_spec`, without the check of the source columns, for historical specs. Names are checked."""
     fields: list[Json] = []
     names: set[str] = set()
     last_id = UNPARTITIONED_LAST_ASSIGNED_ID
@@ -69,7 +69,7 @@ def bind_spec_unchecked(spec: Json, index: SchemaIndex) -> Json:
 
 
 def check_names(spec: Json, index: SchemaIndex) -> None:
-    """Refuse a spec whose partition names meet other columns of the schema of `index`."""
+    """Refuses a spec with partition names that conflict with columns of the schema of `index`."""
     names: set[str] = set()
     for field in spec["fields"]:
         _check_name(field, index, names)
@@ -78,7 +78,7 @@ def check_names(spec: Json, index: SchemaIndex) -> None:
 def _check_name(field: Json, index: SchemaIndex, names: set[str]) -> None:
     name, source_id = field["name"], field["source-id"]
     column = index.find_name(name)
-    # Where the source column is gone the spec may be historical, and its names may meet new columns.
+    # If the source column was dropped, the spec may be historical, and its names may conflict with new columns.
     if column is not None and column["id"] != source_id and source_id in index.fields:
         raise IllegalArgument(f"Cannot create identity partition sourced from different field in schema: {name}")
     if name in names:
@@ -87,9 +87,9 @@ def _check_name(field: Json, index: SchemaIndex, names: set[str]) -> None:
 
 
 def check_spec(spec: Json, index: SchemaIndex, bound_to: SchemaIndex) -> None:
-    """Refuse a spec whose source columns in the schema of `index` are missing or of unfit types; void takes anything.
+    """Refuses a spec with missing source columns or unsuitable types in the schema of `index`. The void transform accepts all types.
 
-    bound_to -- the schema the spec was read under.
+    bound_to -- the schema that the spec was parsed with.
     """
     for field in spec["fields"]:
         transform = field["transform"]
@@ -116,12 +116,14 @@ def check_sequential_ids(spec: Json) -> None:
 
 
 def spec_key(spec: Json) -> tuple[tuple[int, str, str], ...]:
-    """Equal for specs of equal sources, transforms and names in order; field ids do not matter (Java `PartitionSpec.compatibleWith`)."""
+    """A key that is equal for specs with the same sources, transforms and names in order. Field ids do not matter (Java
+    `PartitionSpec.compatibleWith`).
+    """
     return tuple((field["source-id"], field["transform"], field["name"]) for field in spec["fields"])
 
 
 def last_assigned_field_id(spec: Json) -> int:
-    """The highest partition field id, and never less than that of an unpartitioned spec, 999."""
+    """The highest partition field id, but at least 999, the value for an unpartitioned spec."""
     field_ids: list[int] = [field["field-id"] for field in spec["fields"]]
     return max(UNPARTITIONED_LAST_ASSIGNED_ID, *field_ids) if field_ids else UNPARTITIONED_LAST_ASSIGNED_ID
 

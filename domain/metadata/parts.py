@@ -1,4 +1,4 @@
-"""The schemas, specs, orders or versions of a document under change: found by id and by what makes two of them equal, without a search."""
+"""An indexed list of schemas, specs, orders or versions. Parts are found by id and by equality without a linear search."""
 
 import heapq
 from collections.abc import Callable, Hashable, Iterable
@@ -7,18 +7,17 @@ from .fields import Json, next_id
 
 
 class Parts:
-    """Parts in their order; to look one up, to add and to remove one costs the same however many there are.
+    """Parts in their order. Finding, adding and removing a part takes constant time.
 
-    by_id -- those that are there.
+    by_id -- the present parts.
     changed -- whether any was added or removed.
     """
 
     def __init__(
         self, parts: Iterable[Json], id_key: str, key: Callable[[Json], Hashable], rough_key: Callable[[Json], Hashable] | None = None
     ) -> None:
-        """
-        key -- equal for two parts that are the same but for their ids.
-        rough_key -- equal where `key` is, and cheap: only parts that agree in it are compared by `key`.
+        """key -- equal for two parts that differ only in their ids. rough_key -- a cheap key that is equal if `key` is; `key` is computed
+        only for parts with equal rough keys.
         """
         self.by_id: dict[int, Json] = {part[id_key]: part for part in parts}
         self.changed = False
@@ -26,11 +25,11 @@ class Parts:
         self._keys: dict[int, Hashable] = {}
         self._ids: dict[Hashable, dict[int, None]] = {}
         self._not_keyed: dict[Hashable, list[int]] | None = None
-        # Of the ids below zero, the highest first; those that were removed are dropped when they come to the top.
+        # Heap of the negative ids, highest first. Removed ones are dropped when they reach the top.
         self._falling: list[int] | None = None
 
     def equal_to(self, part: Json) -> int | None:
-        """The id of the first part that is the same."""
+        """The id of the first equal part."""
         if self._not_keyed is None:
             self._not_keyed = {}
             for part_id, known in self.by_id.items():
@@ -42,7 +41,7 @@ class Parts:
         return next(iter(same)) if same else None
 
     def next_id(self, least: int) -> int:
-        """`least`, or the id after the highest there is; IllegalArgument where there is none."""
+        """`least`, or the id after the highest present one. Raises IllegalArgument if there is none."""
         if self._falling is None:
             self._falling = [-part_id for part_id in self.by_id]
             heapq.heapify(self._falling)
@@ -52,7 +51,7 @@ class Parts:
         return least if highest < least else next_id(self._id_key, highest)
 
     def add(self, part: Json) -> None:
-        """Adds a part that `equal_to` has not found, at the end."""
+        """Appends a part for which `equal_to` found no equal one."""
         part_id: int = part[self._id_key]
         self.by_id[part_id] = part
         self._remember(part_id, self._key(part))
@@ -61,7 +60,7 @@ class Parts:
         self.changed = True
 
     def remove(self, part_ids: Iterable[int]) -> None:
-        """Removes those of these ids that are there."""
+        """Removes the parts with these ids, if present."""
         for part_id in part_ids:
             if self.by_id.pop(part_id, None) is not None and part_id in self._keys:
                 del self._ids[self._keys.pop(part_id)][part_id]

@@ -1,4 +1,4 @@
-"""Table properties that the catalog itself obeys, and those it keeps to itself."""
+"""Table properties that the catalog uses, and those that it does not store."""
 
 import re
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ PARQUET_COMPRESSION_OF_NEW_TABLES = "zstd"
 METADATA_DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
 METADATA_PREVIOUS_VERSIONS_MAX = "write.metadata.previous-versions-max"
 METADATA_PREVIOUS_VERSIONS_MAX_DEFAULT = 100
-"""Entries of the metadata log that are kept."""
+"""Number of entries in the metadata log."""
 
 RESERVED = frozenset(
     (
@@ -21,7 +21,7 @@ RESERVED = frozenset(
         *("current-snapshot-timestamp-ms", "current-schema", "default-partition-spec", "default-sort-order"),
     )
 )
-"""Steer the creation of a table and are not kept (Java `TableProperties.RESERVED_PROPERTIES`)."""
+"""Properties that control the creation of a table and are not stored (Java `TableProperties.RESERVED_PROPERTIES`)."""
 
 ENCRYPTION_MIN_FORMAT_VERSION = 3
 _ENCRYPTION = ("encryption.key-id", "encryption.data-key-length")
@@ -35,7 +35,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,32}")
 
 
 def parse_int(text: str) -> int:
-    """A 32-bit integer as Java's `Integer.parseInt` reads it: no spaces, no underscores."""
+    """Parses a 32-bit integer as Java's `Integer.parseInt` does: without spaces and underscores."""
     number = int(text) if _INTEGER.fullmatch(text) else None
     if number is None or not INT_MIN <= number <= INT_MAX:
         raise IllegalArgument(f'For input string: "{text}"')
@@ -43,12 +43,12 @@ def parse_int(text: str) -> int:
 
 
 def property_as_int(properties: Mapping[str, str], key: str, default: int) -> int:
-    """The property as a 32-bit integer, `default` where it is not set."""
+    """The property as a 32-bit integer; `default` if it is not set."""
     return parse_int(properties[key]) if key in properties else default
 
 
 def check_new_table_properties(properties: Mapping[str, str], index: SchemaIndex, schema: Json, format_version: int) -> None:
-    """What Java checks of the properties of a new table, and only there, so that old tables stay usable."""
+    """Java's checks of the properties of a new table. They do not apply to existing tables, which must stay usable."""
     property_as_int(properties, _METRICS_INFERRED_COLUMNS_MAX, 0)
     for key in properties:
         column = key.removeprefix(_METRICS_COLUMN_PREFIX)

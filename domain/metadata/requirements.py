@@ -1,4 +1,4 @@
-"""Requirements of a commit request: what must hold of the table before its updates are applied (REST spec, `TableRequirement`)."""
+"""Requirements of a commit request: conditions on the table before its updates are applied (REST spec, `TableRequirement`)."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -13,17 +13,16 @@ Check = Callable[[Json | None], None]
 
 @dataclass(frozen=True, slots=True)
 class TableRequirement:
-    """One requirement, read and checked in form; `check` raises CommitFailed where it does not hold."""
+    """One parsed requirement. `check` raises CommitFailed if it fails."""
 
     type: str
     check: Check
 
 
 def check_requirements(base: Json | None, requirements: object) -> None:
-    """Raise CommitFailed for the first requirement that does not hold of `base` (None: the table does not exist).
+    """Raises CommitFailed for the first requirement that fails on `base` (None: the table does not exist).
 
-    requirements -- as sent, or as `parse_requirements` gave them.
-    IllegalArgument where `assert-create` stands beside others.
+    requirements -- as sent, or the result of `parse_requirements`. Raises IllegalArgument if `assert-create` is combined with others.
     """
     parsed = parse_requirements(requirements)
     others = [requirement.type for requirement in parsed if requirement.type != ASSERT_CREATE]
@@ -34,15 +33,15 @@ def check_requirements(base: Json | None, requirements: object) -> None:
 
 
 def parse_requirements(requirements: object) -> tuple[TableRequirement, ...]:
-    """Every requirement of a request, or BadRequest for the first that cannot be read."""
+    """Parses all requirements of a request. Raises BadRequest for the first invalid one."""
     if not isinstance(requirements, list | tuple):
         raise BadRequest(f"Cannot parse requirements from non-array: {show(requirements)}")
     return tuple(requirement if isinstance(requirement, TableRequirement) else _parse(requirement) for requirement in requirements)
 
 
 def is_creation(requirements: Iterable[Json]) -> bool:
-    """Whether a commit with these requirements, as sent, ends a staged create: `assert-create` is among them."""
-    # Kinds of requirements are read in any case, as Java does.
+    """Whether a commit with these requirements completes a staged create: they include `assert-create`."""
+    # The kind of a requirement is case-insensitive, as in Java.
     return any(str(requirement.get("type")).lower() == ASSERT_CREATE for requirement in requirements)
 
 
@@ -108,7 +107,7 @@ def _assert_ref_snapshot_id(node: Json) -> Check:
 
 
 def _assert_id(field: str, key: str, what: str, *, of_existing: bool) -> Callable[[Json], Check]:
-    """A requirement on one of the document's ids; `of_existing`: there must be a document."""
+    """A requirement on one of the document's ids. `of_existing` -- the table must exist."""
 
     def parse(node: Json) -> Check:
         expected = get_int(node, field)

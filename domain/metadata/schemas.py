@@ -1,4 +1,4 @@
-"""Schemas of tables and views: parsed, compared, indexed by id and by name, and given fresh column ids."""
+"""Schemas of tables and views: parsing, comparing, indexing by id and name, and assigning fresh column ids."""
 
 import hashlib
 import json
@@ -31,14 +31,14 @@ DEFAULT_VALUES_MIN_FORMAT_VERSION = 3
 _COLUMNS_HASHED = 500
 
 FULL_NAMES_CHARACTERS_MAX = 16 * 1024 * 1024
-"""Of the full names of one schema's columns together: each repeats the names of all columns around it."""
+"""Limit on the full names of a schema's columns together. Each repeats the names of all its parents."""
 
 
 def parse_schema(schema: object) -> Json:
-    """The schema in canonical form, or IllegalArgument, BadRequest or ValidationFailed in Java's words.
+    """The schema in canonical form. Raises IllegalArgument, BadRequest or ValidationFailed with Java's messages.
 
-    The canonical form has the keys of the spec in the order Java writes them; `schema-id` is always there (0 if it was missing),
-    `identifier-field-ids` only if not empty, `doc` and defaults only if not null; type names and default values are normalised.
+    The canonical form has the keys of the spec in Java's order. `schema-id` is always present (default 0), `identifier-field-ids` only if
+    not empty, `doc` and defaults only if not null. Type names and default values are normalised.
     """
     type_ = _parse_type(schema, 0)
     if not isinstance(schema, dict) or isinstance(type_, str) or type_["type"] != "struct":
@@ -54,7 +54,7 @@ def parse_schema(schema: object) -> Json:
 
 
 def make_schema(schema_id: int, fields: list[Json], identifier_ids: list[int]) -> Json:
-    """A schema in canonical form from parts that are so already."""
+    """A schema in canonical form, from canonical parts."""
     schema: Json = {"type": "struct", "schema-id": schema_id}
     if identifier_ids:
         schema["identifier-field-ids"] = identifier_ids
@@ -63,29 +63,29 @@ def make_schema(schema_id: int, fields: list[Json], identifier_ids: list[int]) -
 
 
 def with_schema_id(schema: Json, schema_id: int) -> Json:
-    """The same canonical schema under another id."""
+    """The canonical schema with another id."""
     return schema if schema["schema-id"] == schema_id else {**schema, "schema-id": schema_id}
 
 
 def same_schema(a: Json, b: Json) -> bool:
-    """Two canonical schemas have equal columns and identifier fields; their ids do not matter (Java `Schema.sameSchema`)."""
+    """Whether two canonical schemas have the same columns and identifier fields. Their ids do not matter (Java `Schema.sameSchema`)."""
     if set(a.get("identifier-field-ids", ())) != set(b.get("identifier-field-ids", ())) or a["fields"] != b["fields"]:
         return False
-    # Python holds -0.0 and 0.0 for equal, which as default values they are not.
+    # -0.0 and 0.0 are equal in Python, but different default values.
     return schema_key(a) == schema_key(b)
 
 
 def schema_key(schema: Json) -> bytes:
-    """Equal for two canonical schemas that are the same by `same_schema`, and for no others."""
+    """A key that is equal exactly for schemas that `same_schema` considers the same."""
     fields, key = schema["fields"], hashlib.sha256(orjson.dumps(sorted(schema.get("identifier-field-ids", ()))))
     for start in range(0, len(fields), _COLUMNS_HASHED):
-        # Some at a time: one call of the encoder holds the interpreter's lock from beginning to end.
+        # In groups, because one call of the encoder holds the GIL until it returns.
         key.update(orjson.dumps(fields[start : start + _COLUMNS_HASHED]))
     return key.digest()
 
 
 def rough_schema_key(schema: Json) -> tuple[int, int]:
-    """Equal for schemas that are the same, and for few others of a table that grows."""
+    """A cheap key that is equal for equal schemas, and rarely for others."""
     return len(schema.get("identifier-field-ids", ())), len(schema["fields"])
 
 
@@ -118,7 +118,7 @@ def _parse_field(node: object, depth: int) -> Json:
     name = get_string(node, "name")
     type_ = _parse_type(get(node, "type"), depth + 1)
     field: Json = {"id": field_id, "name": name, "required": False, "type": type_}
-    # A null default means none: Java cannot read it, clients that write nulls mean nothing by it.
+    # A null default means none. Java cannot parse it, but some clients write nulls.
     defaults = {key: parse_default(type_, node[key]) for key in ("initial-default", "write-default") if node.get(key) is not None}
     doc = get_string_or_none(node, "doc")
     field["required"] = get_bool(node, "required")
@@ -131,11 +131,11 @@ def _parse_field(node: object, depth: int) -> Json:
 class SchemaIndex:
     """The fields of one canonical schema by id, with their full names and parents (Java `TypeUtil.index…`).
 
-    fields  -- field id to field; list elements and map keys and values appear as fields of these names.
+    fields  -- field id to field; list elements and map keys and values are fields with these names.
     names   -- field id to full name, `points.element.x`.
-    ids     -- full name to field id, and short names such as `points.x` where no full name is equal.
-    parents -- field id to the id of the field around it; not there for top-level columns.
-    characters -- of all full names together; IllegalArgument where they are over FULL_NAMES_CHARACTERS_MAX.
+    ids     -- full name to field id, and short names such as `points.x` unless a full name is equal.
+    parents -- field id to the id of the parent field; top-level columns have none.
+    characters -- total length of all full names. Raises IllegalArgument beyond FULL_NAMES_CHARACTERS_MAX.
     """
 
     def __init__(self, schema: Json) -> None:
@@ -152,7 +152,7 @@ class SchemaIndex:
             self.ids.setdefault(name, field_id)
 
     def check_unique(self) -> None:
-        """Refuse a schema in which two fields share a full name or an id."""
+        """Refuses a schema in which two fields have the same full name or id."""
         for name, first, second in self._same_names:
             raise ValidationFailed(f"Invalid schema: multiple fields for name {name}: {first} and {second}")
         for field_id, one, other in self._same_ids:
@@ -166,7 +166,7 @@ class SchemaIndex:
         return None if field_id is None else self.fields[field_id]
 
     def ancestors(self, field_id: int) -> list[Json]:
-        """The fields around a field, innermost first."""
+        """The parents of a field, innermost first."""
         found: list[Json] = []
         while (parent := self.parents.get(field_id)) is not None and len(found) <= TYPE_DEPTH_MAX:
             found.append(self.fields[parent])
@@ -174,7 +174,7 @@ class SchemaIndex:
         return found
 
     def highest_field_id(self) -> int:
-        """The highest id in use, 0 if there are no fields."""
+        """The highest id in use; 0 if there are no fields."""
         return max(self.fields, default=0)
 
     def _visit_struct(self, struct: Json, parent: int | None, path: str, short_path: str) -> None:
@@ -182,7 +182,7 @@ class SchemaIndex:
             self._visit(field, parent, path, short_path, field["name"], field["name"])
 
     def _visit(self, field: Json, parent: int | None, path: str, short_path: str, step: str, short_step: str | None) -> None:
-        """Children come before the field itself, as in Java, so that messages name the same one first; they lie below `step`."""
+        """Visits children before the field itself, so that messages name the same field first as in Java. The children are below `step`."""
         if parent is not None:
             self.parents[field["id"]] = parent
         inner_short = short_path if short_step is None else f"{short_path}{short_step}."
@@ -197,9 +197,9 @@ class SchemaIndex:
             return
         parts = nested_fields(type_)
         for part in parts:
-            # Structs in lists and map values are stepped over in short names: `points.x` for `points.element.x`.
+            # Short names leave out the `element` or `value` of structs in lists and maps: `points.x` for `points.element.x`.
             stepped_over = part["name"] != "key" and type_id(part["type"]) == "struct"
-            # Java looks a map's value up by its id, and finds the key where that has the same.
+            # Java looks up a map's value by its id, and finds the key if it has the same id.
             step = next(each["name"] for each in parts if each["id"] == part["id"])
             self._visit(part, field_id, path, short_path, step, None if stepped_over else step)
 
@@ -220,7 +220,7 @@ class SchemaIndex:
 
 
 def nested_fields(type_: Json) -> list[Json]:
-    """What a list or map holds, as fields named `element`, or `key` and `value`."""
+    """The fields of a list or map, named `element`, or `key` and `value`."""
     if type_["type"] == "list":
         return [{"id": type_["element-id"], "name": "element", "required": type_["element-required"], "type": type_["element"]}]
     return [
@@ -248,7 +248,7 @@ def _check_identifier_field(index: SchemaIndex, field_id: int) -> None:
 
 
 def check_compatibility(index: SchemaIndex, format_version: int) -> None:
-    """Refuse types and default values that came with a later format version (table spec, appendix E)."""
+    """Refuses types and default values of a later format version (table spec, appendix E)."""
     problems: dict[int, str] = {}
     for field_id, field in index.fields.items():
         since = MIN_FORMAT_VERSIONS.get(type_id(field["type"]), 1)
@@ -270,9 +270,9 @@ def _plain(value: Any) -> str:
 
 
 def assign_fresh_ids(schema: Json, schema_id: int, next_id: Callable[[], int]) -> Json:
-    """The schema with every column id taken from `next_id`, level by level (Java `TypeUtil.assignFreshIds`).
+    """The schema with all column ids taken from `next_id`, level by level (Java `TypeUtil.assignFreshIds`).
 
-    Identifier fields keep their names and so get their new ids.
+    Identifier fields are matched by name.
     """
     fields = _fresh_struct(schema, next_id)["fields"]
     fresh = make_schema(schema_id, fields, [])
@@ -303,7 +303,7 @@ def _fresh_type(type_: TypeJson, next_id: Callable[[], int]) -> TypeJson:
 
 
 def describe_schema(schema: Json) -> str:
-    """The schema as Java's messages show it, one column per line."""
+    """The schema in the format of Java's messages, one column per line."""
     identifiers = set(schema.get("identifier-field-ids", ()))
     lines = [f"  {describe_field(field)}{' (id)' if field['id'] in identifiers else ''}" for field in schema["fields"]]
     return "table {\n" + "\n".join(lines) + "\n}"

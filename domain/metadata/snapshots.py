@@ -1,4 +1,4 @@
-"""Snapshots and the references to them, branches and tags (table spec, "Snapshots" and "Snapshot References")."""
+"""Snapshots, branches and tags (table spec, "Snapshots" and "Snapshot References")."""
 
 from ..errors import BadRequest, IllegalArgument, ValidationFailed
 from .fields import (
@@ -13,20 +13,19 @@ from .fields import (
 
 MAIN_BRANCH = "main"
 NO_SNAPSHOT_ID = -1
-"""What versions 1 and 2 write for a table without a current snapshot; a snapshot of that id could not be told from none."""
+"""The id that versions 1 and 2 write for a table without a current snapshot. No snapshot may have it."""
 
 
 def sequence_number(snapshot: Json) -> int:
-    """The sequence number, 0 where it is not written."""
+    """The sequence number; 0 if it is not written."""
     number: int = snapshot.get("sequence-number", 0)
     return number
 
 
 def parse_snapshot(node: object) -> Json:
-    """A snapshot in canonical form, the keys in the order Java writes them; what is null or has its default is left out.
+    """A snapshot in canonical form, with keys in Java's order and without nulls and defaults.
 
-    A summary without an operation gets `overwrite`, as the reference reads it. A null parent or sequence number counts as missing,
-    which the reference refuses.
+    A summary without an operation gets `overwrite`, as in Java. A null parent or sequence number counts as missing; Java refuses it.
     """
     if not isinstance(node, dict):
         raise BadRequest(f"Cannot parse table version from a non-object: {show(node)}")
@@ -34,7 +33,7 @@ def parse_snapshot(node: object) -> Json:
     snapshot: Json = {"sequence-number": sequence} if sequence is not None and sequence > 0 else {}
     snapshot["snapshot-id"] = get_long(node, "snapshot-id")
     if snapshot["snapshot-id"] == NO_SNAPSHOT_ID:
-        raise IllegalArgument(f"Invalid snapshot-id: {NO_SNAPSHOT_ID} stands for no snapshot")
+        raise IllegalArgument(f"Invalid snapshot-id: {NO_SNAPSHOT_ID} is reserved for no snapshot")
     parent = get_long_or_none(node, "parent-snapshot-id")
     if parent is not None:
         snapshot["parent-snapshot-id"] = parent
@@ -48,7 +47,7 @@ def parse_snapshot(node: object) -> Json:
     if "manifest-list" in manifests:
         _check_lineage(lineage)
     else:
-        # Embedded manifests come from version 1, which has neither row lineage nor encryption.
+        # Embedded manifests exist only in version 1, which has neither row lineage nor encryption.
         lineage = {}
     snapshot.update(manifests)
     if schema_id is not None:
@@ -129,7 +128,7 @@ def parse_retention(node: Json) -> tuple[int | None, int | None, int | None]:
 def make_ref(
     snapshot_id: int, kind: str, min_snapshots_to_keep: int | None, max_snapshot_age_ms: int | None, max_ref_age_ms: int | None
 ) -> Json:
-    """A branch or tag, its retention checked: only branches expire snapshots, and every limit is positive."""
+    """A branch or tag with checked retention: only branches expire snapshots, and every limit is positive."""
     ref: Json = {"snapshot-id": snapshot_id, "type": kind}
     if min_snapshots_to_keep is not None:
         if kind == "tag":
@@ -151,7 +150,7 @@ def make_ref(
 
 
 def describe_ref(ref: Json) -> str:
-    """The reference as Java's messages show it."""
+    """The reference in the format of Java's messages."""
     names = (
         ("minSnapshotsToKeep", "min-snapshots-to-keep"),
         ("maxSnapshotAgeMs", "max-snapshot-age-ms"),
@@ -162,7 +161,7 @@ def describe_ref(ref: Json) -> str:
 
 
 def check_sequence_numbers(document: Json) -> None:
-    """Refuse snapshots beyond the table's last sequence number."""
+    """Refuses snapshots beyond the table's last sequence number."""
     last = document["last-sequence-number"]
     for snapshot in document["snapshots"]:
         if sequence_number(snapshot) > last:

@@ -1,4 +1,4 @@
-"""Sort orders: read, checked against a schema, and compared (table spec, "Sort Orders")."""
+"""Sort orders: parsing, checking against a schema, and comparing (table spec, "Sort Orders")."""
 
 from ..errors import BadRequest, IllegalArgument, ValidationFailed
 from .fields import Json, get, get_int, get_string, show
@@ -12,7 +12,7 @@ UNSORTED: Json = {"order-id": UNSORTED_ORDER_ID, "fields": []}
 
 
 def parse_sort_order(node: object) -> Json:
-    """A sort order in canonical form; id 0 is for the order without fields and for no other."""
+    """A sort order in canonical form. Only the order without fields has id 0."""
     if not isinstance(node, dict):
         raise BadRequest(f"Cannot parse sort order from non-object: {show(node)}")
     order_id = get_int(node, "order-id")
@@ -46,7 +46,7 @@ def _parse_field(node: object) -> Json:
 
 
 def bind_sort_order(order: Json, index: SchemaIndex) -> None:
-    """Refuse an order that does not fit the schema of `index` (Java `UnboundSortOrder.bind`)."""
+    """Refuses an order that does not fit the schema of `index` (Java `UnboundSortOrder.bind`)."""
     for field in order["fields"]:
         source = index.fields.get(field["source-id"])
         if source is not None:
@@ -55,9 +55,9 @@ def bind_sort_order(order: Json, index: SchemaIndex) -> None:
 
 
 def check_sort_order(order: Json, index: SchemaIndex, bound_to: SchemaIndex | None) -> None:
-    """Refuse an order whose source columns in the schema of `index` are missing or of unfit types.
+    """Refuses an order with missing source columns or unsuitable types in the schema of `index`.
 
-    bound_to -- the schema the order was read under, None if it was read without one.
+    bound_to -- the schema that the order was parsed with; None if there was none.
     """
     for field in order["fields"]:
         source = index.fields.get(field["source-id"])
@@ -72,7 +72,7 @@ def check_sort_order(order: Json, index: SchemaIndex, bound_to: SchemaIndex | No
 
 
 def sort_order_key(order: Json) -> tuple[tuple[str, int, str, str], ...]:
-    """Equal for orders by the same fields."""
+    """A key that is equal for orders with the same fields."""
     return tuple((field["transform"], field["source-id"], field["direction"], field["null-order"]) for field in order["fields"])
 
 

@@ -18,7 +18,7 @@ _WITHOUT_IDENTITY = frozenset(("variant", "geometry", "geography"))
 
 
 def parse_transform(text: str) -> str:
-    """The canonical name: `BUCKET[016]` becomes `bucket[16]`. An unknown transform is kept as it is, as the spec asks."""
+    """The canonical name: `BUCKET[016]` becomes `bucket[16]`. An unknown transform is kept unchanged, as the spec requires."""
     if match := _WITH_WIDTH.fullmatch(text):
         kind, width = match.group(1).lower(), _width(match.group(2))
         if kind == "truncate" and width <= 0:
@@ -38,7 +38,7 @@ def _width(digits: str) -> int:
 
 
 def bind_transform(transform: str, source: TypeJson) -> None:
-    """Refuse a transform that cannot be made for this source type at all (Java `Transforms.fromString(type, …)`)."""
+    """Refuses a transform that does not exist for the source type (Java `Transforms.fromString(type, …)`)."""
     kind = transform.partition("[")[0]
     source_id = type_id(source)
     described = describe_type(source)
@@ -55,10 +55,10 @@ def bind_transform(transform: str, source: TypeJson) -> None:
 
 
 def can_transform(transform: str, source: TypeJson, bound: TypeJson | None) -> bool:
-    """Whether the transform takes values of type `source`.
+    """Whether the transform accepts values of type `source`.
 
-    bound -- the type of the source column when the transform was read, None if the column was missing then: a date's year is
-    another function than a timestamp's.
+    bound -- the type of the source column when the transform was parsed; None if the column was missing. A date's year is a different
+    function than a timestamp's.
     """
     source_id = type_id(source)
     if transform == "identity":
@@ -75,5 +75,5 @@ def can_transform(transform: str, source: TypeJson, bound: TypeJson | None) -> b
 
 
 def _is_known(transform: str) -> bool:
-    """`bucket[16]` is known, `bucket[x]` is a transform from elsewhere."""
+    """Whether the transform is known: `bucket[16]` is, `bucket[x]` is not."""
     return _WITH_WIDTH.fullmatch(transform) is not None

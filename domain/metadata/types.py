@@ -1,4 +1,4 @@
-"""Iceberg types as the JSON of the spec writes them: a string for a primitive, an object for struct, list and map."""
+"""Iceberg types as JSON: a string for a primitive type, an object for struct, list and map."""
 
 import re
 from typing import Any
@@ -19,7 +19,7 @@ MIN_FORMAT_VERSIONS = {"timestamp_ns": 3, "timestamptz_ns": 3, "variant": 3, "un
 
 DECIMAL_PRECISION_MAX = 38
 TYPE_DEPTH_MAX = 100
-"""Levels of struct, list and map inside one another; deeper ones are refused before they can exhaust the stack."""
+"""Limit on nested structs, lists and maps, so that they cannot exhaust the stack."""
 
 _DEFAULT_CRS = "OGC:CRS84"
 _WHITESPACE = " \t\n\v\f\r"
@@ -54,7 +54,9 @@ def _number(digits: str) -> int:
 
 
 def _parse_geo_type(text: str) -> str:
-    """`geometry(<crs>)` or `geography(<crs>, <edge algorithm>)`, the parameters optional and left out where they are the default."""
+    """Parses `geometry(<crs>)` or `geography(<crs>, <edge algorithm>)`. The parameters are optional, and omitted if they are the
+    defaults.
+    """
     word = "geometry" if text.lower().startswith("geometry") else "geography"
     rest = text[len(word) :].lstrip(_WHITESPACE)
     if not rest:
@@ -75,7 +77,7 @@ def _parse_geo_type(text: str) -> str:
 
 
 def parse_list(node: Json, parse_element: Any) -> Json:
-    """A list type; `parse_element` reads the type of what it holds."""
+    """Parses a list type. `parse_element` parses the type of its elements."""
     element_id = get_int(node, "element-id")
     element = parse_element(get(node, "element"))
     required = get_bool(node, "element-required")
@@ -84,7 +86,7 @@ def parse_list(node: Json, parse_element: Any) -> Json:
 
 
 def parse_map(node: Json, parse_part: Any) -> Json:
-    """A map type; `parse_part` reads the types of key and value."""
+    """Parses a map type. `parse_part` parses the types of key and value."""
     key_id = get_int(node, "key-id")
     key = parse_part(get(node, "key"))
     value_id = get_int(node, "value-id")
@@ -96,23 +98,23 @@ def parse_map(node: Json, parse_part: Any) -> Json:
 
 
 def refuse_required_unknown(name: str, type_: TypeJson, required: bool) -> None:
-    """A field of type `unknown` holds only nulls and so must be optional."""
+    """Refuses a required field of type `unknown`, because such a field contains only nulls."""
     if required and type_ == "unknown":
         raise IllegalArgument(f"Cannot create required field with unknown type: {name}")
 
 
 def refuse_type(value: object) -> BadRequest:
-    """The refusal of a JSON value that is no type."""
+    """The error for a JSON value that is not a type."""
     return BadRequest(f"Cannot parse type from json: {show(value)}")
 
 
 def is_primitive(type_: TypeJson) -> bool:
-    """Neither nested nor variant."""
+    """Whether the type is neither nested nor variant."""
     return isinstance(type_, str) and type_ != "variant"
 
 
 def type_id(type_: TypeJson) -> str:
-    """The type without its parameters: `decimal`, `fixed`, `geometry`, `struct`, …"""
+    """The type without parameters: `decimal`, `fixed`, `geometry`, `struct`, …"""
     if isinstance(type_, str):
         return type_.partition("(")[0].partition("[")[0]
     name: str = type_["type"]
@@ -120,7 +122,7 @@ def type_id(type_: TypeJson) -> str:
 
 
 def describe_type(type_: TypeJson) -> str:
-    """The type as Java's messages show it: `struct<1: a: optional int>`, `list<int>`, `map<string, int>`."""
+    """The type in the format of Java's messages: `struct<1: a: optional int>`, `list<int>`, `map<string, int>`."""
     if isinstance(type_, str):
         return type_
     if type_["type"] == "struct":
@@ -131,7 +133,7 @@ def describe_type(type_: TypeJson) -> str:
 
 
 def describe_field(field: Json) -> str:
-    """The field as Java's messages show it: `1: id: required long (the key)`."""
+    """The field in the format of Java's messages: `1: id: required long (the key)`."""
     need = "required" if field["required"] else "optional"
     doc = f" ({field['doc']})" if "doc" in field else ""
     return f"{field['id']}: {field['name']}: {need} {describe_type(field['type'])}{doc}"

@@ -26,7 +26,7 @@ from .snapshots import make_ref, parse_ref_type, parse_retention, parse_snapshot
 from .sorting import parse_sort_order
 
 PARTS_ADDED_MAX = 1_000
-"""Schemas, partition specs, sort orders and encryption keys that one commit may add, of each."""
+"""Limit on the schemas, partition specs, sort orders and encryption keys that one commit adds, for each kind."""
 
 _COUNTED = frozenset(("add-schema", "add-spec", "add-sort-order", "add-encryption-key"))
 
@@ -35,7 +35,7 @@ Change = Callable[[TableMetadataBuilder], None]
 
 @dataclass(frozen=True, slots=True)
 class TableUpdate:
-    """One update, read and checked in form.
+    """One parsed update.
 
     format_version -- of an `upgrade-format-version`, else None.
     """
@@ -46,9 +46,9 @@ class TableUpdate:
 
 
 def parse_updates(updates: object) -> tuple[TableUpdate, ...]:
-    """Every update of a request, or BadRequest or IllegalArgument for the first that cannot be read.
+    """Parses all updates of a request. Raises BadRequest or IllegalArgument for the first invalid one.
 
-    The result may be applied any number of times, to any state of the table.
+    The result can be applied to any states of the table, repeatedly.
     """
     if not isinstance(updates, list | tuple):
         raise BadRequest(f"Cannot parse metadata updates from non-array: {show(updates)}")
@@ -57,7 +57,7 @@ def parse_updates(updates: object) -> tuple[TableUpdate, ...]:
 
 
 def refuse_too_many(updates: Sequence[object], counted: Container[str]) -> None:
-    """BadRequest where more than PARTS_ADDED_MAX updates are of one of the kinds `counted`."""
+    """Raises BadRequest for more than PARTS_ADDED_MAX updates of one of the kinds `counted`."""
     if len(updates) > PARTS_ADDED_MAX:
         actions = Counter(str(update.get("action")).lower() for update in updates if isinstance(update, dict))
         for action, times in actions.items():
@@ -73,13 +73,13 @@ def apply_updates(
     previous_metadata_location: str | None,
     table_uuid: str | None = None,
 ) -> Json:
-    """The document after `updates`, or `base` itself when they change nothing.
+    """The document after `updates`, or `base` itself if they change nothing.
 
-    base -- the canonical inner form; None builds a new table, from the format version that the updates ask for.
-    updates -- as sent, or as `parse_updates` gave them.
-    now_ms -- the time of the commit; `last-updated-ms` becomes the later of it and the base's own.
-    previous_metadata_location -- the metadata file of `base`, which goes to the metadata log; None: no entry.
-    table_uuid -- for a new table whose updates assign none.
+    base -- the canonical inner form; None builds a new table, in the format version that the updates request.
+    updates -- as sent, or the result of `parse_updates`.
+    now_ms -- the time of the commit; `last-updated-ms` becomes the later of it and the base's.
+    previous_metadata_location -- the metadata file of `base`, which is added to the metadata log; None: no entry.
+    table_uuid -- the UUID of a new table whose updates assign none.
     """
     parsed = parse_updates(updates)
     asked = [update.format_version for update in parsed if update.format_version is not None]
@@ -163,7 +163,7 @@ def _add_snapshot(node: Json) -> Change:
 def _set_snapshot_ref(node: Json) -> Change:
     name, snapshot_id = get_string(node, "ref-name"), get_long(node, "snapshot-id")
     kind, retention = parse_ref_type(get_string(node, "type")), parse_retention(node)
-    # The retention's rules are the ref's own and wait for their turn among the updates.
+    # The ref checks the rules of its retention when the update is applied, not when it is parsed.
     return lambda builder: builder.history.set_ref(name, make_ref(snapshot_id, kind, *retention))
 
 

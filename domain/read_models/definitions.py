@@ -14,7 +14,7 @@ SmallInt = Annotated[int, "int2"]
 
 
 class NameRow(NamedTuple):
-    """What an object was called and where, from one position to another; `to_position` None: still so."""
+    """The name and parent of an object, from one position to another; `to_position` None: it is current."""
 
     object_id: UUID
     from_position: int
@@ -68,7 +68,7 @@ class TableRow(NamedTuple):
 
 
 class PartRow(NamedTuple):
-    """A part of a table's document, from one version of its stream to another; `valid_to` None: it still holds."""
+    """A part of a table's document, from one version of its stream to another; `valid_to` None: it is current."""
 
     table_id: UUID
     kind: SmallInt
@@ -110,7 +110,7 @@ class ProposalRow(NamedTuple):
 
 
 class TombstoneRow(NamedTuple):
-    """Parts that are closed but do not say so themselves yet; `ordinals` as Postgres writes an int8multirange."""
+    """Closed parts whose rows are not closed yet. `ordinals` is in Postgres's format of an int8multirange."""
 
     table_id: UUID
     kind: SmallInt
@@ -122,7 +122,7 @@ class TombstoneRow(NamedTuple):
 class ReadModel:
     """A table of rows.
 
-    key_columns -- how many columns at its front name a row; the first of them is the object the row is about.
+    key_columns -- how many of the first columns identify a row. The first column is the id of the object.
     """
 
     table: str
@@ -135,7 +135,7 @@ class ReadModel:
 
     @property
     def types(self) -> list[str]:
-        """Of the columns, as Postgres names them."""
+        """The Postgres types of the columns."""
         return [_POSTGRES_TYPES[_without_none(hint)] for hint in get_type_hints(self.row, include_extras=True).values()]
 
 
@@ -159,5 +159,5 @@ READ_MODELS = (
     ReadModel("proposals", ProposalRow),
 )
 
-# Parts that are closed but do not say so themselves yet: no fold of the log by itself, but what it says of parts must be.
+# Closed parts whose rows are not closed yet. The table is not folded from the log alone, but its effect on parts must agree with the log.
 PART_TOMBSTONES = ReadModel("part_tombstones", TombstoneRow, key_columns=3)

@@ -1,4 +1,4 @@
-"""What events add to the statistics of their warehouse: objects and commits, by the hour in which they were recorded."""
+"""The effect of events on the statistics of their warehouse: objects and commits by the hour in which they were recorded."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from ..recorded import RecordedEvent
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Objects that came to stand, less those that went, and commits to tables and views."""
+    """Objects created minus objects removed, and commits to tables and views."""
 
     tables: int = 0
     views: int = 0
@@ -24,7 +24,7 @@ class Counts:
 
 
 COUNTED = {
-    # So that a warehouse has statistics from its first hour on.
+    # Gives a warehouse statistics from its first hour on.
     "warehouse.created": Counts(),
     "namespace.created": Counts(namespaces=1),
     "namespace.dropped": Counts(namespaces=-1),
@@ -38,7 +38,7 @@ COUNTED = {
     "view.committed": Counts(commits=1),
     "view.dropped": Counts(views=-1),
 }
-"""By topic without its version; no other event counts."""
+"""The effect of each topic, without its version. Other events count nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +50,11 @@ class HourOfWarehouse:
 
 
 Counted = dict[HourOfWarehouse, tuple[Counts, datetime]]
-"""What events add to each hour, in the order of the log, and when the last of them was recorded."""
+"""The sums for each hour, in the order of the log, and the time of the last event."""
 
 
 def count(events: Iterable[RecordedEvent], counted: Counted) -> None:
-    """Adds the events to what is counted."""
+    """Adds the events to the sums."""
     for event in events:
         added = COUNTED.get(event.topic.rpartition(".")[0])
         if added is not None:

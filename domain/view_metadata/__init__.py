@@ -1,7 +1,7 @@
-"""Iceberg view metadata as plain JSON values, with the rules and the words of the Java reference (view spec, `ViewMetadata.Builder`).
+"""Iceberg view metadata as plain JSON values, with the rules and messages of the Java reference (view spec, `ViewMetadata.Builder`).
 
-A document always has the keys `view-uuid format-version location properties schemas current-version-id versions version-log`.
-Like table metadata it is immutable by convention: a changed document shares every unchanged element by identity.
+A document always has the keys `view-uuid format-version location properties schemas current-version-id versions version-log`. Like table
+metadata, it is immutable by convention: a changed document shares every unchanged element by identity.
 """
 
 from .builder import new_view_metadata

@@ -1,4 +1,4 @@
-"""A view under change, and its first document: Java's `ViewMetadata.Builder` and `BaseMetastoreViewCatalog`."""
+"""Builds new and changed view metadata (Java `ViewMetadata.Builder` and `BaseMetastoreViewCatalog`)."""
 
 import hashlib
 import re
@@ -20,10 +20,9 @@ REPLACE_DROP_DIALECT_ALLOWED = "replace.drop-dialect.allowed"
 
 
 def new_view_metadata(*, view_uuid: str, location: str, schema: object, view_version: object, properties: object, now_ms: int) -> Json:
-    """The first document of a view: version 1, dated `now_ms`, whatever id, time and schema id the client gave its version.
+    """The first document of a view. Its version has id 1 and the time `now_ms`, whatever the client sent.
 
-    Java's server puts its own process's environment into the version's summary; here the client's summary stays.
-    Errors: BadRequest, IllegalArgument, ValidationFailed.
+    The client's summary is kept; Java's server adds its own environment to it. Raises BadRequest, IllegalArgument and ValidationFailed.
     """
     version = parse_version(get({"view-version": view_version}, "view-version"))
     parsed_schema = parse_schema(get({"schema": schema}, "schema"))
@@ -44,7 +43,7 @@ def new_view_metadata(*, view_uuid: str, location: str, schema: object, view_ver
 
 
 class ViewMetadataBuilder:
-    """A view under change; lists are replaced, never changed, so that `base` stays as it is."""
+    """Collects changes to a view. Lists are replaced, not modified, so that `base` does not change."""
 
     def __init__(self, base: Json | None, now_ms: int) -> None:
         self._base = base
@@ -94,14 +93,14 @@ class ViewMetadataBuilder:
                 properties.pop(key, None)
 
     def _own_properties(self) -> dict[str, str]:
-        """The properties to change in place."""
+        """The properties, as a copy that can be modified."""
         if not self._owns_properties:
             self._properties, self._owns_properties = dict(self._properties), True
         self._changed = True
         return self._properties
 
     def add_schema(self, schema: Json) -> int:
-        """Adds the schema under the next free id and returns that, or the id of an equal one that is there."""
+        """Adds the schema with the next free id and returns the id, or that of an equal schema."""
         known_id = self._schemas.equal_to(schema)
         if known_id is not None:
             return known_id
@@ -112,7 +111,7 @@ class ViewMetadataBuilder:
         return schema_id
 
     def add_version(self, version: Json) -> None:
-        """Adds the version under its own id or, if that is not above all others, the next; an equal one is used again."""
+        """Adds the version with its own id, or with the next one if that is not greater than all others. An equal version is reused."""
         known_id = self._versions.equal_to(version)
         if known_id is not None:
             self._last_added_version_id = known_id if known_id in self._added_version_ids else None
@@ -142,7 +141,7 @@ class ViewMetadataBuilder:
         if version is None:
             raise IllegalArgument(f"Cannot set current version to unknown version: {version_id}")
         self._current_version_id = version_id
-        # A version of this change brings its own time; one from the past becomes current now.
+        # A version of this change has its own time. An older version becomes current now.
         timestamp_ms = version["timestamp-ms"] if version_id in self._added_version_ids else self._now_ms
         self._history_entry = {"timestamp-ms": timestamp_ms, "version-id": version_id}
         self._changed = True
@@ -189,7 +188,7 @@ class ViewMetadataBuilder:
             )
 
     def _newest_versions(self, count: int) -> list[Json]:
-        """The current version and then the others by falling id, `count` in all."""
+        """The current version and then the others by descending id, `count` in total."""
         newest = sorted(self._versions.by_id.values(), key=lambda version: version["version-id"], reverse=True)
         current = [version for version in newest if version["version-id"] == self._current_version_id]
         others = [version for version in newest if version["version-id"] != self._current_version_id]
@@ -197,13 +196,13 @@ class ViewMetadataBuilder:
 
 
 def _version_key(version: Json) -> bytes:
-    """Equal for versions that would behave the same; id and time do not matter."""
+    """A key that is equal for versions with the same behaviour. Id and time do not matter."""
     fields = ("summary", "representations", "default-catalog", "default-namespace", "schema-id")
     return hashlib.sha256(orjson.dumps([version.get(field) for field in fields], option=orjson.OPT_SORT_KEYS)).digest()
 
 
 def _history_of(versions: list[Json], history: list[Json]) -> list[Json]:
-    """The entries after the last one whose version is no longer known."""
+    """The entries after the last one whose version does not exist any more."""
     known = {version["version-id"] for version in versions}
     unknown = [index for index, entry in enumerate(history) if entry["version-id"] not in known]
     return history[unknown[-1] + 1 :] if unknown else history

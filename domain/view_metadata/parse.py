@@ -1,4 +1,4 @@
-"""View metadata and view versions read from JSON into canonical form (Java `ViewMetadataParser`, `ViewVersionParser`)."""
+"""Parses view metadata and view versions to the canonical form (Java `ViewMetadataParser`, `ViewVersionParser`)."""
 
 from collections import Counter
 
@@ -10,10 +10,9 @@ VIEW_FORMAT_VERSION = 1
 
 
 def parse_view_metadata(document: object) -> Json:
-    """A view metadata file as a canonical document; keys the view spec does not know are left out, as Java does.
+    """Parses a view metadata file to a canonical document. Members that the view spec does not define are dropped, as in Java.
 
-    Java notices a current version or schema that is not there only at its first use; here that is a refusal.
-    Errors: BadRequest, IllegalArgument.
+    A missing current version or schema is refused; Java detects it only at its first use. Raises BadRequest and IllegalArgument.
     """
     if not isinstance(document, dict):
         raise BadRequest(f"Cannot parse view metadata from non-object: {show(document)}")
@@ -37,7 +36,7 @@ def parse_view_metadata(document: object) -> Json:
 
 
 def checked(document: Json) -> Json:
-    """The document itself, if a reader can use it."""
+    """Returns the document if readers can use it."""
     if document["format-version"] != VIEW_FORMAT_VERSION:
         raise IllegalArgument(f"Unsupported format version: {document['format-version']}")
     version_id, versions = document["current-version-id"], document["versions"]
@@ -60,7 +59,7 @@ def find_version(versions: list[Json], version_id: int) -> Json | None:
 
 
 def unsupported_types(versions: list[Json]) -> list[str]:
-    """The types of representations that are no SQL: a version that has one can be read but not kept."""
+    """The types of representations other than SQL. A version that has one can be parsed but not stored."""
     return [one["type"] for version in versions for one in version["representations"] if one["type"] != "sql"]
 
 
@@ -72,7 +71,7 @@ def _array(node: Json, name: str) -> list[object]:
 
 
 def parse_version(node: object) -> Json:
-    """A view version in canonical form: keys in the order Java writes them, `default-catalog` only if not null."""
+    """A view version in canonical form, with keys in Java's order and `default-catalog` only if not null."""
     if not isinstance(node, dict):
         raise BadRequest(f"Cannot parse view version from a non-object: {show(node)}")
     default_catalog = get_string_or_none(node, "default-catalog")
@@ -88,7 +87,7 @@ def parse_version(node: object) -> Json:
 
 
 def _parse_namespace(levels: object) -> list[str]:
-    """Java turns levels that are no strings into text; here they are refused."""
+    """Refuses levels that are not strings; Java converts them to text."""
     if not isinstance(levels, list):
         raise BadRequest(f"Cannot parse string array from non-array: {show(levels)}")
     for level in levels:
@@ -100,7 +99,7 @@ def _parse_namespace(levels: object) -> list[str]:
 
 
 def _parse_representation(node: object) -> Json:
-    """A query, or for a type that is not known here (which may be compared but not kept) its type alone."""
+    """A query, or for an unknown type (which can be compared but not stored) only its type."""
     if not isinstance(node, dict):
         raise BadRequest(f"Cannot parse view representation from non-object: {show(node)}")
     kind = get_string(node, "type").lower()

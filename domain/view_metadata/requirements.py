@@ -15,11 +15,11 @@ _TABLE_REQUIREMENTS = {
     "assert-default-spec-id": "AssertDefaultSpecID",
     "assert-default-sort-order-id": "AssertDefaultSortOrderID",
 }
-"""Requirements that only tables know, with the names Java gives them in its refusal."""
+"""Requirements that exist only for tables, with their names in Java's messages."""
 
 
 def check_view_requirements(base: Json, requirements: Sequence[object]) -> None:
-    """Every requirement holds for `base`, or CommitFailed; BadRequest and ValidationFailed for what cannot be asked of a view."""
+    """Raises CommitFailed if a requirement fails on `base`, and BadRequest or ValidationFailed if it is not valid for a view."""
     for kind, uuid in [_parse_requirement(requirement) for requirement in requirements]:
         if kind in _TABLE_REQUIREMENTS:
             raise ValidationFailed(f"Cannot validate {_TABLE_REQUIREMENTS[kind]} against a view")
@@ -28,7 +28,7 @@ def check_view_requirements(base: Json, requirements: Sequence[object]) -> None:
 
 
 def _parse_requirement(node: object) -> tuple[str, str]:
-    """The kind of requirement and, for `assert-view-uuid`, the UUID."""
+    """Parses the kind of a requirement and, for `assert-view-uuid`, the UUID."""
     if not isinstance(node, dict):
         raise BadRequest(f"Cannot parse update requirement from non-object value: {show(node)}")
     if node.get("type") is None:

@@ -1,4 +1,4 @@
-"""The updates of a view commit, parsed one and all before the first is applied (Java `MetadataUpdateParser`)."""
+"""The updates of a view commit, all parsed before the first is applied (Java `MetadataUpdateParser`)."""
 
 from collections.abc import Callable, Sequence
 
@@ -15,10 +15,10 @@ _Apply = Callable[[ViewMetadataBuilder], object]
 
 
 def apply_view_updates(base: Json | None, updates: Sequence[object], *, now_ms: int) -> Json:
-    """What `updates`, in their order, make of `base` (None: of nothing); `base` itself where none of them changes anything.
+    """Applies `updates` in order to `base` (None: a new view). Returns `base` itself if none of them changes anything.
 
-    As in Java, properties that are set or removed count as a change even where they were so before. `now_ms` dates the
-    return to an older version. Errors: BadRequest, IllegalArgument, ValidationFailed.
+    As in Java, setting or removing properties counts as a change even if they had that value. `now_ms` is the time of a return to an older
+    version. Raises BadRequest, IllegalArgument and ValidationFailed.
     """
     refuse_too_many(updates, _COUNTED)
     builder = ViewMetadataBuilder(base, now_ms)
@@ -115,4 +115,4 @@ _TABLE_UPDATES = {
     "add-encryption-key": "AddEncryptionKey",
     "remove-encryption-key": "RemoveEncryptionKey",
 }
-"""Actions that only tables know, with the names Java gives them in its refusal."""
+"""Actions that exist only for tables, with their names in Java's messages."""

@@ -1,8 +1,8 @@
 """The embedded Postgres: one cluster for one data folder (docs/decisions/0012-embedded-postgres.md)."""
 
 from .cluster import serving_dsn
+from .cluster_directories import STATE_DIRECTORY, server_account
 from .errors import EmbeddedPostgresError
-from .place import STATE_DIRECTORY, server_account
 from .server import embedded_postgres
 from .watch import restarted_on_failure
 

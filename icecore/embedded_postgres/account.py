@@ -17,7 +17,7 @@ ACCOUNT_CREATED = "icecore-postgres"
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The operating-system account the server runs as; `switch` says that it is not the account of this process."""
+    """The operating system account of the server. `switch` -- it is not the account of this process."""
 
     name: str
     user_id: int
@@ -25,7 +25,7 @@ class Account:
     switch: bool
 
     def run(self, command: list[str], *, seconds_max: float) -> subprocess.CompletedProcess[str]:
-        """Runs `command` as this account with an environment of its own: no PG… setting and no secret of ours reaches it."""
+        """Runs `command` as this account with a minimal environment, without PG… variables and secrets."""
         environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C"}
         try:
             return subprocess.run(
@@ -45,7 +45,7 @@ class Account:
             return subprocess.CompletedProcess(command, 126, "", str(error))
 
     def may_traverse(self, directory: Path) -> bool:
-        """Whether this account may pass through `directory` and every folder above it, judged by owner, group and mode."""
+        """Whether this account may enter `directory` and every folder above it, according to owner, group and mode."""
         if not self.switch:
             return True
         return all(self._may_pass(above.stat()) for above in [directory, *directory.parents])
@@ -64,12 +64,12 @@ def own_account() -> Account:
 
 
 def account_of(user_id: int) -> Account:
-    """Another account, for a process of root."""
+    """Another account. Only for a process of root."""
     return _switched(pwd.getpwuid(user_id))
 
 
 def unprivileged_account() -> Account:
-    """For a process of root: `postgres` if the system has it, else an account that is created for the purpose."""
+    """For a process of root: `postgres` if the system has it, else an account created for Icecore."""
     return _switched(_unprivileged_entry())
 
 

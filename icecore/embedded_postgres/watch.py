@@ -8,15 +8,15 @@ from pathlib import Path
 
 import structlog
 
+from .cluster_directories import STATE_DIRECTORY
 from .errors import EmbeddedPostgresError
-from .place import STATE_DIRECTORY
 from .server import server_is_gone, start_again
 
 CHECK_SECONDS = 0.5
 RESTARTS_MAX = 6
-"""In a row: a server that died before it had run for HEALTHY_SECONDS, or did not start at all."""
+"""Consecutive failures: the server did not start, or died before it had run for HEALTHY_SECONDS."""
 RESTART_SECONDS_MIN = 0.2
-"""Before the second restart; each further pause is twice as long."""
+"""The pause before the second restart. Each further pause is twice as long."""
 HEALTHY_SECONDS = 60.0
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.embedded_postgres")
@@ -26,11 +26,11 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.embedded_post
 async def restarted_on_failure(
     data_directory: Path, stop: asyncio.Event, *, state_directory: Path = STATE_DIRECTORY
 ) -> AsyncIterator[None]:
-    """Watches the server while the block runs, inside `embedded_postgres`; when it gives up or fails, it sets `stop`, and the block ends
-    with EmbeddedPostgresError.
+    """Watches the server while the block runs, inside `embedded_postgres`. If it gives up or fails, it sets `stop`, and the block ends with
+    EmbeddedPostgresError.
     """
     watching = asyncio.create_task(_watch(data_directory, state_directory, stop), name="postgres-watch")
-    # Whatever it fails at: nobody serves on without it.
+    # Any failure: the process must not serve without the watch.
     watching.add_done_callback(lambda _: stop.set())
     try:
         yield
@@ -42,12 +42,17 @@ async def restarted_on_failure(
 async def _watch(data_directory: Path, state_directory: Path, stop: asyncio.Event) -> None:
     failed, started = 0, time.monotonic()
     while not await _stopped_within(stop, CHECK_SECONDS):
-        if not await asyncio.to_thread(server_is_gone, data_directory):
+        try:
+            gone = await asyncio.to_thread(server_is_gone, data_directory)
+        except OSError:
+            # Unknown, as while clients have taken all the files that this process may open. The next look tells.
+            continue
+        if not gone:
             continue
         if time.monotonic() - started > HEALTHY_SECONDS:
             failed = 0
         while not stop.is_set():
-            _log.error("the embedded Postgres has died; starting it again", restarts_in_a_row=failed + 1)
+            _log.error("embedded_postgres_restarting", restarts_in_a_row=failed + 1)
             reason = await _start_again(data_directory, state_directory)
             failed, started = failed + 1, time.monotonic()
             if failed >= RESTARTS_MAX:
@@ -57,11 +62,11 @@ async def _watch(data_directory: Path, state_directory: Path, stop: asyncio.Even
 
 
 async def _start_again(data_directory: Path, state_directory: Path) -> str:
-    """Why it did not start; empty where it did."""
+    """Starts the server again and returns the error message; empty if it has started."""
     try:
         await asyncio.to_thread(start_again, data_directory, state_directory=state_directory)
     except EmbeddedPostgresError as error:
-        _log.error("the embedded Postgres did not start", error=str(error))
+        _log.error("embedded_postgres_start_failed", error=str(error))
         return f": {error}"
     return ""
 

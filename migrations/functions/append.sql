@@ -1,21 +1,21 @@
--- Appends a batch of commands under one lock, each in its own subtransaction, and answers each by itself:
---   appended   position = its last event's; also where an earlier copy of the command did it
---   recorded   a command without events: a refusal is remembered, and no earlier copy of it can come to effect any more
---   replayed   the Idempotency-Key was used before by the same request: the record
---   key_reused the Idempotency-Key was used before by another request
---   head | parent | not_empty | claim | location | generation | staged   what stands in the way: decide again
---   error      anything else Postgres said, with its code
--- locked_microseconds: the time under the lock until this command was done; 0 where there was nothing to do.
+-- Appends a batch of commands under one lock, each in its own subtransaction, and returns one row per command. `outcome` is:
+--   appended   position = that of its last event; also if an earlier copy of the command was appended
+--   recorded   a refusal, which has no events, was recorded; no earlier copy of the command can be appended any more
+--   replayed   the Idempotency-Key was already used by the same request; the row contains the record
+--   key_reused the Idempotency-Key was already used by a different request
+--   head | parent | not_empty | claim | location | generation | preloaded   the conflict; decide again
+--   error      any other error of Postgres, with its code
+-- locked_microseconds: the time under the lock until this command was done; 0 if there was nothing to do.
 -- batch: JSON array of commands (commands/execution/submission.py writes it); blobs: the bytes they refer to by index, from 1.
--- Read committed, autocommit, lock first: everything below sees what the holder before committed.
+-- Runs in its own transaction in read committed and takes the lock first, so that it sees all that the previous holder committed.
 create or replace function icecore.append(batch jsonb, blobs bytea[])
 returns table (command integer, outcome text, "position" bigint, detail text, status smallint, object_id uuid, version bigint, body bytea,
                locked_microseconds bigint)
 language plpgsql volatile security definer
--- With the rights of the owner, so that nobody else needs them; names are looked for in no schema of the caller.
+-- Runs with the owner's rights, so that no other role needs them. Names are not resolved in the caller's schemas.
 set search_path = pg_catalog, pg_temp
--- Plans made while the tables are small are kept while they grow, so a look-up by a key must be cheaper than one page of a table.
--- Prices, and not enable_seqscan = off: that one prices a scan for which there is no index so high that Postgres 14 to 17 compile it.
+-- Plans made while the tables are small are kept while they grow, so a look-up by key must always cost less than reading one page.
+-- Costs are set instead of enable_seqscan = off, which makes a scan without an index so expensive that Postgres 14 to 17 compile it (JIT).
 set seq_page_cost = 1000
 set random_page_cost = 0
 as $$
@@ -26,10 +26,10 @@ declare
   v_position bigint; v_hash bytea; v_at timestamptz; v_generation integer;
   s_position bigint; s_hash bytea; s_at timestamptz;
   v_started bigint; v_locked timestamptz; v_found record; v_command uuid; v_first bigint; v_recorded timestamptz;
-  v_rests_on_earlier boolean := false;
+  v_depends_on_earlier boolean := false;
 begin
   if current_setting('transaction_isolation') <> 'read committed' then
-    -- What the holder of the lock writes would not be seen below.
+    -- The statements below would not see what the previous holder of the lock wrote.
     raise exception using errcode = '55000', message = 'icecore.append runs in transactions that are read committed';
   end if;
   perform pg_advisory_xact_lock(4936203174);
@@ -50,7 +50,7 @@ begin
       select x.last_position, case when x.first_position is null then 'recorded' else 'appended' end into position, outcome
         from icecore.commands x where x.command_id = v_command;
       if found then
-        v_rests_on_earlier := true;
+        v_depends_on_earlier := true;
         return next; continue;
       end if;
       outcome := 'appended';
@@ -61,27 +61,27 @@ begin
           position := v_found.position; detail := v_found.operation; status := v_found.status;
           object_id := v_found.object_id; version := v_found.version; body := v_found.body;
           outcome := case when v_found.request_hash = decode(i->>'hash', 'hex') then 'replayed' else 'key_reused' end;
-          v_rests_on_earlier := true;
+          v_depends_on_earlier := true;
           return next; continue;
         end if;
       end if;
       if c ? 'generation' and (c->>'generation')::integer <> v_generation then
         raise exception using errcode = 'IC409', constraint = 'generation', detail = v_generation::text;
       end if;
-      if c ? 'staged' then
-        -- Parts that were written beforehand, as (table, number): unless they were given up meanwhile, they are the table's from here on.
+      if c ? 'preloaded' then
+        -- Parts that were written before the append, as (table, number): the table owns them from here on, unless they were abandoned.
         -- The number is recorded when all of them are durable.
-        for k in 0 .. jsonb_array_length(c->'staged') - 1 loop
-          r := c->'staged'->k;
-          delete from icecore.preloaded_parts x where x.table_id = (r->>0)::uuid and x.generation = v_generation and not x.given_up
+        for k in 0 .. jsonb_array_length(c->'preloaded') - 1 loop
+          r := c->'preloaded'->k;
+          delete from icecore.preloaded_parts x where x.table_id = (r->>0)::uuid and x.generation = v_generation and not x.abandoned
             and x.parts = (r->>1)::bigint;
           if not found then
-            raise exception using errcode = 'IC409', constraint = 'staged', detail = r->>0;
+            raise exception using errcode = 'IC409', constraint = 'preloaded', detail = r->>0;
           end if;
         end loop;
       end if;
       if c ? 'read_from' then
-        -- A file was read, as (position, its place), which lay in nobody's place then: a purge that ended since may have deleted it.
+        -- A file was read, as (position, location). No table claimed its location then, but a purge that ended since may have deleted it.
         r := c->'read_from';
         if exists (select 1 from icecore.events x
                    join icecore.tables t
@@ -90,7 +90,7 @@ begin
                      and t.locations && icecore.location_prefixes(r->>1)) then
           raise exception using errcode = 'IC409', constraint = 'claim', detail = r->>1;
         end if;
-        -- Nor may it be about to be deleted, because a commit removed it from its table's metadata log.
+        -- The file must also not be waiting for its deletion because a commit removed it from its table's metadata log.
         if exists (select 1 from icecore.old_metadata_files x where x.key = r->>1) then
           raise exception using errcode = 'IC409', constraint = 'claim', detail = r->>1;
         end if;
@@ -106,7 +106,7 @@ begin
         perform icecore.write_claims(c->'claims');
       end if;
       v_first := null;
-      -- Later than all before, under the lock: a time up to the last event's is answered for good.
+      -- Later than all earlier times, so that the state at a time up to the last event's never changes.
       v_recorded := greatest(clock_timestamp(), v_at + interval '1 microsecond');
       for k in 0 .. jsonb_array_length(c->'events') - 1 loop
         e := c->'events'->k;
@@ -145,7 +145,7 @@ begin
         v_position := s_position; v_hash := s_hash; v_at := s_at; position := v_position;
       when others then
         if sqlstate like '53%' or sqlstate in ('25006', '58030') then
-          -- No room, no writes here, a failing disk: that is not about the command. The batch is given up.
+          -- No space, read-only or a disk error: the command is not the cause, so the whole batch fails.
           raise;
         end if;
         get stacked diagnostics outcome = returned_sqlstate, detail = message_text;
@@ -156,11 +156,11 @@ begin
     return next;
   end loop;
   if v_position > v_started then
-    -- One per batch: Postgres holds a cluster-wide lock from before a notifying commit until after its flush.
+    -- One per batch, because Postgres holds a cluster-wide lock from before a notifying commit until after its flush.
     perform pg_notify('events', v_position::text);
   end if;
-  if v_rests_on_earlier and current_setting('synchronous_standby_names') <> '' then
-    -- The session that wrote it may have ended before the standbys had it. With this the commit waits for them; it leaves nothing behind.
+  if v_depends_on_earlier and current_setting('synchronous_standby_names') <> '' then
+    -- The session that wrote the record may have ended before the standbys had it. This message makes the commit wait for them. It stores nothing.
     perform pg_logical_emit_message(true, 'icecore', ''::text);
   end if;
 end $$;

@@ -1,14 +1,14 @@
--- Every key a location lies in: 's3://b/a/t/' -> {'s3://b/', 's3://b/a/', 's3://b/a/t/', ...}
+-- The location and all its parents as claim keys: 's3://b/a/t/' -> {'s3://b/', 's3://b/a/', 's3://b/a/t/', ...}
 create or replace function icecore.location_prefixes(key text) returns text[] language sql immutable as $$
   select array_agg(left(key, i)) from generate_series(1, length(key)) i where substr(key, i, 1) = '/' $$;
 
--- Takes and releases a command's claims, or raises IC409 with what stands in the way.
+-- Writes and releases a command's claims. Raises IC409 with the conflicting claim.
 create or replace function icecore.write_claims(c jsonb) returns void language plpgsql as $$
 declare r jsonb; v_key text; v_owner uuid;
 begin
-  -- What the command relies on: parents that live, namespaces that hold nothing.
-  for n in 0 .. jsonb_array_length(c->'alive') - 1 loop
-    r := c->'alive'->n;
+  -- Conditions of the command: parents that exist, and namespaces that are empty.
+  for n in 0 .. jsonb_array_length(c->'parents') - 1 loop
+    r := c->'parents'->n;
     if not exists (select 1 from icecore.claims where owner = (r#>>'{}')::uuid) then
       raise exception using errcode = 'IC409', constraint = 'parent', detail = r#>>'{}';
     end if;

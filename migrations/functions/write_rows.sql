@@ -1,5 +1,5 @@
--- Writes the rows a command's events fold to (domain/read_models/rows.py): JSON objects by the names of the tables' columns; what one does
--- not name is null. Positions in them are counted from p_before; bytes are in blobs, by index from 1.
+-- Writes the rows of a command's events (domain/read_models/rows.py): JSON objects with the tables' columns as keys; a missing key is null.
+-- Positions in them are relative to p_before. Bytes are in blobs, by index from 1.
 create or replace function icecore.write_rows(rows jsonb, blobs bytea[], p_generation integer, p_before bigint) returns void
 language plpgsql as $$
 declare
@@ -7,8 +7,8 @@ declare
   v_name icecore.names; v_warehouse icecore.warehouses; v_namespace icecore.namespaces; v_table icecore.tables; v_view icecore.views;
   v_proposal icecore.proposals;
 begin
-  -- Before names are opened. One by one and by the key: joined to the JSON, it would be planned for as many rows as the JSON might have. In
-  -- the order of events, so that an object's first closes the name it had.
+  -- Names are closed before others are opened, in the order of events. One statement per row, by key: a join with the JSON would be planned
+  -- for as many rows as the JSON might have.
   for k in 0 .. coalesce(jsonb_array_length(rows->'names_closed'), 0) - 1 loop
     r := rows->'names_closed'->k;
     update icecore.names n set to_position = p_before + (r->>'position')::bigint
@@ -46,7 +46,7 @@ begin
       select p_generation, p.table_id, p.kind, p.valid_to, p.ordinals
       from jsonb_to_recordset(rows->'part_tombstones') p(table_id uuid, kind smallint, valid_to bigint, ordinals int8multirange);
   end if;
-  -- Behind those that are opened. One statement per table and kind, by the key, for the same reason.
+  -- Parts are closed after others are opened. One statement per table and kind, by key, for the same reason.
   for k in 0 .. coalesce(jsonb_array_length(rows->'parts_closed'), 0) - 1 loop
     r := rows->'parts_closed'->k;
     update icecore.table_parts p set valid_to = (r->>'valid_to')::bigint

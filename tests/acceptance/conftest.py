@@ -1,4 +1,4 @@
-"""Servers for the acceptance tests: each module has an Icecore of its own, started as users start it."""
+"""Servers for the acceptance tests: each module has its own Icecore, started as users start it."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,6 +1,7 @@
-"""The statements a Spark user runs against a catalog, in order, each with what it must answer.
+"""The statements of a Spark user, in order, each with its expected result.
 
-A name in braces stands for what an earlier step remembered. Tables live in namespace `story` of the catalog `ice`, which is the current one.
+A name in braces is replaced by a value that an earlier step remembered. Tables are in namespace `story` of the catalog `ice`, which is the
+current one.
 """
 
 from collections.abc import Callable
@@ -14,8 +15,10 @@ Rows = list[list[Any]]
 class Step:
     """One statement.
 
-    rows -- exactly what comes back. among -- rows that are part of what comes back. refused -- a part of the refusal's text; all None: it succeeds.
-    remember -- the name under which the first column of the first row is kept for later steps.
+    rows -- the exact result.
+    among -- rows that the result must contain.
+    refused -- part of the error's text. All None: the statement succeeds.
+    remember -- the name for the first column of the first row, for later steps.
     """
 
     name: str
@@ -28,14 +31,14 @@ class Step:
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one statement: its rows, or the text of its refusal."""
+    """The outcome of one statement: its rows, or the text of its error."""
 
     rows: Rows
     error: str | None = None
 
 
 def tell(steps: tuple[Step, ...], sql: Callable[[str], Rows], refusal: type[Exception]) -> dict[str, Result]:
-    """Run every step, also after one that went wrong, and answer with what became of each, by name."""
+    """Runs every step, also after one that failed, and returns the outcomes by name."""
     remembered: dict[str, str] = {}
     results: dict[str, Result] = {}
     for step in steps:

@@ -1,4 +1,4 @@
-"""The demo shows PyIceberg and Spark at work, the events of it as they arrive, and the log they left."""
+"""The demo shows PyIceberg and Spark, their events as they arrive, and the log."""
 
 import re
 import subprocess
@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from tests.servers.icecore import clean_environment
-from tests.servers.places import ROOT
+from tests.servers.paths import ROOT
 from tests.servers.spark import spark_3_5
 
 HANGS_AFTER_SECONDS = 300
@@ -15,7 +15,7 @@ HANGS_AFTER_SECONDS = 300
 
 @pytest.fixture(scope="module")
 def demo() -> str:
-    """What one run of the demo prints."""
+    """The output of one run of the demo."""
     spark_3_5()
     command = [sys.executable, "-m", "demo"]
     limit = HANGS_AFTER_SECONDS
@@ -31,7 +31,7 @@ def test_demo_shows_what_engines_read(demo: str, rows: str) -> None:
 
 
 def test_demo_shows_events_while_spark_goes_on(demo: str) -> None:
-    """What a statement committed is told before a later statement, and nothing is left for the end."""
+    """The events of a statement are shown before the next statement."""
     plain = re.sub(r"\x1b\[[0-9;]*m", "", demo)
     _, _, spark = plain.partition("Spark SQL")
     arrived, _, _ = spark.partition("The log:")
@@ -43,7 +43,7 @@ def test_demo_shows_events_while_spark_goes_on(demo: str) -> None:
 
 @pytest.mark.parametrize("topic", ["namespace created", "table created", "table committed", "table renamed", "view created"])
 def test_demo_shows_the_log_of_it(demo: str, topic: str) -> None:
-    """Each kind of change stands in the log, in colour."""
+    """Each kind of change is shown, in colour."""
     _, _, log = demo.partition("icecore log")
     assert topic in log
     assert "\x1b[" in log

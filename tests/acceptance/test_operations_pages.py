@@ -1,4 +1,4 @@
-"""The commands of docs/how-to/database-roles.md and backup.md, run as they stand there: a restored database is what its log says."""
+"""The commands of docs/how-to/database-roles.md and backup.md, as they are on the pages. A restored database agrees with its log."""
 
 import os
 import secrets
@@ -15,7 +15,7 @@ from pyiceberg.catalog import load_catalog
 from icecore.embedded_postgres.binaries import _packaged_binaries
 from tests.fixtures.readme import pieces
 from tests.servers.icecore import PROGRAM, CommandFailedError, Icecore, clean_environment, icecore, operate
-from tests.servers.places import ROOT
+from tests.servers.paths import ROOT
 from tests.servers.processes import answers, free_port, running
 
 ROLES = pieces((ROOT / "docs" / "how-to" / "database-roles.md").read_text())
@@ -30,7 +30,7 @@ def programs() -> str:
 
 
 class Cluster:
-    """The session's Postgres with the page's two roles; databases are made by the page's commands, under names of their own."""
+    """The session's Postgres with the page's two roles. Databases are created by the page's commands, with different names."""
 
     def __init__(self, admin_dsn: str, programs: str, folder: Path) -> None:
         self.admin_dsn, self._folder = admin_dsn, folder
@@ -65,7 +65,7 @@ class Cluster:
         return done.stdout
 
     def serve_once(self, **settings: str) -> None:
-        """`icecore serve` answers, and is ended."""
+        """Starts `icecore serve`, waits for an answer and stops it."""
         port = free_port()
         with running(
             [PROGRAM, "serve", "--port", str(port)], log=self._folder / "serve.log", seconds_max=SECONDS_MAX,
@@ -110,7 +110,7 @@ def test_backup_and_restore(cluster: Cluster, scratch: Path) -> None:
 
 
 def test_dump_of_the_embedded_postgres(cluster: Cluster, scratch: Path, served: Icecore) -> None:
-    """It is taken while the catalog serves, and is restored to another Postgres."""
+    """The dump is taken while the catalog serves, and restored to another Postgres."""
     cluster.run(BACKUP["dump embedded"])
     restored = cluster.database()
     cluster.run(BACKUP["restore"], **restored)
@@ -119,7 +119,7 @@ def test_dump_of_the_embedded_postgres(cluster: Cluster, scratch: Path, served: 
 
 
 def test_verify_finds_a_damaged_restore(cluster: Cluster, scratch: Path) -> None:
-    """The page's last step is worth doing: a row that the dump lost is found."""
+    """Negative control: a row that is missing after the restore is found."""
     damaged = cluster.database()
     cluster.run(ROLES["migrate"], **damaged)
     cluster.run(f'icecore warehouse create other --profile \'{{"type": "local", "directory": "{scratch}/other"}}\'', **damaged)

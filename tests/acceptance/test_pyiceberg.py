@@ -1,4 +1,4 @@
-"""PyIceberg as users run it: everything made, written, read, evolved, renamed and dropped; and one table shared with Spark."""
+"""PyIceberg as users run it: creates, writes, reads, evolves, renames and drops tables; and shares a table with Spark."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,7 +33,7 @@ def catalog(server: Icecore) -> Catalog:
 
 @pytest.fixture
 def town(catalog: Catalog, request: pytest.FixtureRequest) -> str:
-    """A namespace of this test's own, which the test leaves as it likes."""
+    """A new namespace for this test."""
     name = f"town_{request.node.name}"
     catalog.create_namespace(name)
     return name
@@ -46,7 +46,7 @@ def names(catalog: Catalog, table: str) -> list[str]:
 
 
 def test_namespaces_live_and_end(catalog: Catalog) -> None:
-    """A namespace is made, listed, nested, given properties, refused twice, and dropped once it is empty."""
+    """A namespace is created, listed, nested and changed. Two operations are refused, and it is dropped once it is empty."""
     catalog.create_namespace("country", {"owner": "crown"})
     catalog.create_namespace(("country", "county"))
     assert ("country",) in catalog.list_namespaces()
@@ -81,7 +81,7 @@ def test_rows_are_written_read_and_deleted(catalog: Catalog, town: str) -> None:
 
 
 def test_schema_and_partitions_evolve(catalog: Catalog, town: str) -> None:
-    """Columns, partition fields and properties are changed, and every change is there after a fresh load."""
+    """Columns, partition fields and properties are changed, and every change is visible after a reload."""
     table = catalog.create_table(f"{town}.people", PEOPLE.schema)
     table.append(PEOPLE)
     with table.update_schema() as schema:
@@ -103,7 +103,7 @@ def test_schema_and_partitions_evolve(catalog: Catalog, town: str) -> None:
 
 
 def test_branches_and_tags_point_into_history(catalog: Catalog, town: str) -> None:
-    """A tag keeps its snapshot, a branch takes writes of its own."""
+    """A tag keeps its snapshot, and a branch has its own writes."""
     table = catalog.create_table(f"{town}.people", PEOPLE.schema)
     table.append(PEOPLE)
     snapshot = table.current_snapshot()
@@ -119,7 +119,7 @@ def test_branches_and_tags_point_into_history(catalog: Catalog, town: str) -> No
 
 
 def test_a_writer_with_an_old_view_is_refused(catalog: Catalog, town: str) -> None:
-    """Of two clients that change the schema of what they loaded before, the second is told so."""
+    """Two clients change the schema of the same loaded state. The second is refused."""
     catalog.create_table(f"{town}.people", PEOPLE.schema)
     one, other = (catalog.load_table(f"{town}.people") for _ in range(2))
     with one.update_schema() as schema:
@@ -129,7 +129,9 @@ def test_a_writer_with_an_old_view_is_refused(catalog: Catalog, town: str) -> No
 
 
 def test_tables_are_renamed_and_dropped(catalog: Catalog, town: str) -> None:
-    """A table moves to another namespace with its rows; its old name is free; a dropped one is gone, a purged one with its files."""
+    """A table is moved to another namespace with its rows, and its old name is free. A dropped table is gone, a purged one with its
+    files.
+    """
     catalog.create_namespace(f"{town}_next")
     catalog.create_table(f"{town}.people", PEOPLE.schema).append(PEOPLE)
     with pytest.raises(TableAlreadyExistsError):
@@ -145,7 +147,7 @@ def test_tables_are_renamed_and_dropped(catalog: Catalog, town: str) -> None:
 
 
 def test_a_staged_table_appears_with_its_rows(catalog: Catalog, town: str) -> None:
-    """Create-as-select: nobody sees the table before its first rows are in."""
+    """Create-as-select: the table is not visible before its first rows."""
     with catalog.create_table_transaction(f"{town}.people", PEOPLE.schema) as transaction:
         assert not catalog.table_exists(f"{town}.people")
         transaction.append(PEOPLE)
@@ -153,7 +155,7 @@ def test_a_staged_table_appears_with_its_rows(catalog: Catalog, town: str) -> No
 
 
 def test_a_metadata_file_is_registered_as_a_table(catalog: Catalog, town: str) -> None:
-    """A table that was dropped comes back under another name by its metadata file."""
+    """A dropped table is registered under another name from its metadata file."""
     table = catalog.create_table(f"{town}.people", PEOPLE.schema)
     table.append(PEOPLE)
     catalog.drop_table(f"{town}.people")
@@ -162,7 +164,7 @@ def test_a_metadata_file_is_registered_as_a_table(catalog: Catalog, town: str) -
 
 
 def test_the_past_is_read_by_position(catalog: Catalog, server: Icecore, town: str) -> None:
-    """A client that names `demo@<position>` sees the tables of that moment and is refused every write."""
+    """A client of `demo@<position>` sees the tables at that position and cannot write."""
     table = catalog.create_table(f"{town}.people", PEOPLE.schema)
     table.append(PEOPLE)
     position = server.position()
@@ -185,7 +187,7 @@ def spark(server: Icecore, scratch: Path) -> Iterator[SparkShell]:
 
 @pytest.mark.timeout(900)
 def test_spark_and_pyiceberg_share_a_table(catalog: Catalog, town: str, spark: SparkShell) -> None:
-    """Each reads what the other has written, rows and schema, turn by turn."""
+    """Each reads the rows and the schema that the other has written."""
     table = catalog.create_table(f"{town}.people", PEOPLE.schema)
     table.append(PEOPLE)
     assert [["Ada", 1815], ["Grace", 1906]] == spark.sql(f"SELECT name, born FROM ice.{town}.people ORDER BY name")
@@ -204,7 +206,7 @@ def test_spark_and_pyiceberg_share_a_table(catalog: Catalog, town: str, spark: S
 
 @pytest.mark.timeout(900)
 def test_a_view_of_spark_is_seen_renamed_and_dropped_by_pyiceberg(catalog: Catalog, town: str, spark: SparkShell) -> None:
-    """Views live beside tables: both clients list, find and drop them."""
+    """Views are listed with tables: both clients list, find and drop them."""
     spark.sql(f"CREATE VIEW ice.{town}.recent AS SELECT 1 AS one")
     assert [(town, "recent")] == catalog.list_views(town)
     assert catalog.view_exists(f"{town}.recent")
@@ -213,7 +215,7 @@ def test_a_view_of_spark_is_seen_renamed_and_dropped_by_pyiceberg(catalog: Catal
 
 
 def test_tables_lie_on_an_s3_server(server: Icecore, scratch: Path) -> None:
-    """The same on S3, the clients' credentials being their own settings."""
+    """The same on S3. The clients have their own credentials."""
     with moto_s3(scratch) as s3:
         server.create_warehouse("bucket", s3.storage_profile, s3.storage_credential)
         keys = {"s3.access-key-id": s3.environment["AWS_ACCESS_KEY_ID"], "s3.secret-access-key": s3.environment["AWS_SECRET_ACCESS_KEY"]}

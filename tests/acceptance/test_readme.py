@@ -1,4 +1,4 @@
-"""The README's commands and examples do what it says, run as they stand there."""
+"""The README's commands and examples, as they are in the file, have the described results."""
 
 import functools
 import json
@@ -11,7 +11,7 @@ import pytest
 
 from tests.fixtures.readme import CATALOG_URI, EVENTS_URI, pieces, properties, statements
 from tests.servers.icecore import START_SECONDS_MAX, Icecore, clean_environment
-from tests.servers.places import ROOT
+from tests.servers.paths import ROOT
 from tests.servers.processes import answers, free_port, running
 from tests.servers.spark import spark_4_1, spark_shell
 
@@ -19,7 +19,7 @@ SECONDS_MAX = 120
 
 
 def test_make_run_serves_the_catalog(scratch: Path) -> None:
-    """`make run` answers on the catalog's address; only port and folder are told otherwise, by the environment."""
+    """`make run` serves the catalog's address. Port and folder are set by the environment."""
     port = free_port()
     variables = clean_environment() | {"ICECORE_PORT": str(port), "ICECORE_DATA_DIR": str(scratch / "made")}
     log = scratch / "make.log"
@@ -30,7 +30,7 @@ def test_make_run_serves_the_catalog(scratch: Path) -> None:
 
 
 def test_pyiceberg_example(server: Icecore) -> None:
-    """The example for PyIceberg prints the row that its filter leaves."""
+    """The example for PyIceberg prints the filtered row."""
     program = pieces()["pyiceberg"].replace(CATALOG_URI, server.catalog_uri)
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=SECONDS_MAX, env=dict(os.environ), check=False
@@ -40,11 +40,11 @@ def test_pyiceberg_example(server: Icecore) -> None:
 
 
 def test_events_example(server: Icecore) -> None:
-    """The command for events shows the log from its beginning, and goes on: it is the test that ends it."""
+    """The command for events prints the log from its beginning and continues until the test ends it."""
     command = pieces()["events"].replace(EVENTS_URI, f"{server.uri}/history/v1/events")
     shell = subprocess.Popen(["bash", "-c", f"exec {command}"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     assert shell.stdout is not None
-    # A stream that stays silent is cut by the test's time limit.
+    # The test's time limit ends a silent stream.
     lines = [shell.stdout.readline().rstrip("\n") for _ in range(5)]
     assert ["id: 1", "event: io.icecore.warehouse.created.v1"] == lines[2:4]
     assert "demo" == json.loads(lines[4].removeprefix("data: "))["subject"]
@@ -55,7 +55,7 @@ def test_events_example(server: Icecore) -> None:
 
 @pytest.mark.timeout(900)
 def test_spark_example(server: Icecore, scratch: Path) -> None:
-    """The statements for Spark run under the settings that stand there; the jar is the same one, fetched before."""
+    """The statements for Spark run with the settings of the README, with the same jar from the cache."""
     spark = spark_4_1()
     settings = properties(pieces()["spark settings"])
     package = settings.pop("spark.jars.packages").split(":")

@@ -1,6 +1,6 @@
-"""Spark as users run it: the whole story on Spark 4.1 and on Spark 3.5 from PyPI alone, on local files, and on an S3 server.
+"""Spark as users run it: all statements on Spark 4.1 and on Spark 3.5 from PyPI, on local files and on an S3 server.
 
-NATS and Kafka are told meanwhile, and whoever listens there knows as much as the catalog in the end.
+Events are published to NATS and Kafka meanwhile. At the end, a consumer of either knows as much as the catalog.
 """
 
 import json
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.timeout(900)
 
 @dataclass(frozen=True)
 class Setting:
-    """A Spark and where its tables lie."""
+    """A Spark, and where its tables are."""
 
     name: str
     spark: Callable[[], Spark]
@@ -57,7 +57,7 @@ def brokers(scratch: Path) -> Iterator[tuple[NatsServer, KafkaBroker]]:
 
 @pytest.fixture(scope="module")
 def server(scratch: Path, brokers: tuple[NatsServer, KafkaBroker]) -> Iterator[Icecore]:
-    """A server that tells both."""
+    """A server that publishes to both."""
     nats, kafka = brokers
     sinks = {"NATS__TYPE": "nats", "NATS__URL": nats.url, "KAFKA__TYPE": "kafka", "KAFKA__URL": kafka.url, "KAFKA__TOPIC": TOPIC}
     with icecore(scratch / "data", environment={f"ICECORE_SINKS__{name}": value for name, value in sinks.items()}) as running:
@@ -66,7 +66,7 @@ def server(scratch: Path, brokers: tuple[NatsServer, KafkaBroker]) -> Iterator[I
 
 @pytest.fixture(scope="module")
 def story(request: pytest.FixtureRequest, server: Icecore, scratch: Path) -> Iterator[dict[str, Result]]:
-    """What became of each statement, on a catalog that holds what earlier settings left in other warehouses."""
+    """The outcome of each statement, on a catalog with the objects of earlier settings in other warehouses."""
     setting: Setting = request.param
     spark = setting.spark()
     directory = scratch / setting.warehouse
@@ -90,7 +90,7 @@ def settings() -> pytest.MarkDecorator:
 @settings()
 @pytest.mark.parametrize("step", STORY, ids=lambda step: step.name)
 def test_statement(story: dict[str, Result], step: Step) -> None:
-    """Each statement of the story answers what it should, or is refused as it should."""
+    """Each statement has its expected result or error."""
     result = story[step.name]
     if step.refused is not None:
         assert result.error is not None
@@ -114,7 +114,7 @@ def test_log_rebuilds_what_spark_reads(story: dict[str, Result], server: Icecore
 def test_consumers_know_what_spark_has_made(
     story: dict[str, Result], server: Icecore, brokers: tuple[NatsServer, KafkaBroker], request: pytest.FixtureRequest
 ) -> None:
-    """Processes that read one stream or the other, and nothing else, know every table and its current metadata."""
+    """Consumers that read only one of the brokers know every table and its current metadata."""
     assert story
     warehouse = request.node.callspec.params["story"].warehouse
     nats, kafka = brokers
@@ -126,7 +126,7 @@ def test_consumers_know_what_spark_has_made(
 
 
 def until_told(server: Icecore) -> None:
-    """Until both sinks are where the log is."""
+    """Waits until both sinks are at the end of the log."""
     deadline = time.monotonic() + TOLD_SECONDS_MAX
     while {0} != {sink["lag-events"] for sink in json.loads(operate("sinks", "--json", "--data", str(server.data)))}:
         assert time.monotonic() < deadline, "the sinks are not told"

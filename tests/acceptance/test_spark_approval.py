@@ -1,4 +1,4 @@
-"""Spark where changes need approval: a contract that refuses, a change that waits, an append nobody wants, each as its user sees it."""
+"""Spark with approval hooks: a schema contract, a change that waits for approval, and a refused append, from the user's point of view."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.servers.spark import SparkShell, SqlRefusedError, catalog_settings, s
 
 pytestmark = pytest.mark.timeout(600)
 
-# Refuses rows for tables whose namespace is closed; knows nothing of event loops.
+# Refuses rows for tables of a closed namespace. It does not use an event loop.
 CLOSED = """
 from icecore.approval.contract import ALLOW, Refuse
 
@@ -57,14 +57,14 @@ def shell(server: Icecore, scratch: Path) -> Iterator[SparkShell]:
 
 @pytest.fixture
 def approver(server: Icecore) -> Iterator[Approver]:
-    """Who decides on proposals."""
+    """A client that decides on proposals."""
     opened = Approver(server.uri, "approved")
     yield opened
     opened.close()
 
 
 def test_a_contract_refuses_what_breaks_readers(shell: SparkShell) -> None:
-    """Rows and columns come; the column that would go stays, and Spark's user reads why."""
+    """Rows and columns can be added. Dropping a column is refused with the reason."""
     shell.sql("CREATE NAMESPACE sales")
     shell.sql("ALTER NAMESPACE sales SET PROPERTIES ('icecore.schema-contract' = 'no-breaking-changes')")
     shell.sql("CREATE TABLE sales.orders (id INT, name STRING)")
@@ -77,7 +77,7 @@ def test_a_contract_refuses_what_breaks_readers(shell: SparkShell) -> None:
 
 
 def test_a_change_waits_and_takes_effect_when_it_is_approved(shell: SparkShell, approver: Approver) -> None:
-    """The statement ends with the proposal; after the approval the same session sees the column gone."""
+    """The statement fails with the proposal's id. After the approval, the same session sees the column dropped."""
     shell.sql("CREATE NAMESPACE held")
     shell.sql(
         "ALTER NAMESPACE held SET PROPERTIES "
@@ -85,7 +85,7 @@ def test_a_change_waits_and_takes_effect_when_it_is_approved(shell: SparkShell, 
     )
     shell.sql("CREATE TABLE held.orders (id INT, name STRING)")
     shell.sql("INSERT INTO held.orders VALUES (1, 'Ada')")
-    with pytest.raises(SqlRefusedError, match="It waits as proposal"):
+    with pytest.raises(SqlRefusedError, match="waits for approval until"):
         shell.sql("ALTER TABLE held.orders DROP COLUMN name")
     (proposal,) = approver.proposals("?status=open")
     assert "held.orders: column name is dropped" == proposal["reason"]
@@ -95,7 +95,7 @@ def test_a_change_waits_and_takes_effect_when_it_is_approved(shell: SparkShell, 
 
 
 def test_rows_that_are_refused_leave_no_files(shell: SparkShell, server: Icecore, scratch: Path) -> None:
-    """A final refusal: Spark deletes the data it wrote, and the log has only what was there before."""
+    """On a final refusal, Spark deletes the data it wrote, and the log is unchanged."""
     shell.sql("CREATE NAMESPACE closed")
     shell.sql("CREATE TABLE closed.orders (id INT)")
     position, files = server.position(), {*(scratch / "warehouse").rglob("*.*")}

@@ -1,4 +1,4 @@
-"""The commands of docs/how-to/upgrade.md that carry tables over, run as they stand there."""
+"""The commands of docs/how-to/upgrade.md that move tables to a new catalog."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ from pyiceberg.types import NestedField, StringType
 
 from tests.fixtures.readme import CATALOG_URI, pieces
 from tests.servers.icecore import PROGRAM, Icecore, clean_environment, icecore
-from tests.servers.places import ROOT
+from tests.servers.paths import ROOT
 
 PAGE = pieces((ROOT / "docs" / "how-to" / "upgrade.md").read_text())
 PEOPLE = Schema(NestedField(1, "name", StringType(), required=False))
@@ -34,7 +34,7 @@ def run(server: Icecore, folder: Path, piece: str, *, python: bool) -> None:
 
 
 def test_tables_are_carried_over_to_a_new_catalog(scratch: Path) -> None:
-    """With their files where they are; also those of nested namespaces."""
+    """Their files stay where they are; nested namespaces are included."""
     with icecore(scratch / "old") as old:
         catalog = load_catalog("old", type="rest", uri=old.catalog_uri, warehouse="demo")
         for namespace in ("town", "town.street"):

@@ -1,4 +1,4 @@
-"""The commands and files of docs/how-to/warehouses.md and storage.md, run as they stand there."""
+"""The commands and files of docs/how-to/warehouses.md and storage.md, as they are on the pages."""
 
 import json
 import os
@@ -13,7 +13,7 @@ import pytest
 from tests.fixtures.readme import CATALOG_URI, pieces
 from tests.servers.icecore import PROGRAM, Icecore, clean_environment, icecore
 from tests.servers.moto import S3, moto_s3
-from tests.servers.places import ROOT
+from tests.servers.paths import ROOT
 
 ENDPOINT = "http://127.0.0.1:9000"
 SERVER_URI = CATALOG_URI.removesuffix("/catalog")
@@ -41,7 +41,9 @@ def server(scratch: Path, page: dict[str, str], s3: S3) -> Iterator[Icecore]:
 
 
 def test_s3_warehouse(server: Icecore, scratch: Path, page: dict[str, str], s3: S3) -> None:
-    """The warehouse is made of the request's parts and listed; PyIceberg writes and reads a table in it. Port, bucket and folder differ."""
+    """The warehouse is created from the page's request and listed. PyIceberg writes and reads a table in it. Port, bucket and folder
+    differ.
+    """
     request = json.loads(page["minio"])
     assert ENDPOINT == request["storage-profile"]["endpoint"]
     (scratch / "profile.json").write_text(json.dumps({**request["storage-profile"], "endpoint": s3.endpoint, "bucket": s3.bucket}))
@@ -50,12 +52,14 @@ def test_s3_warehouse(server: Icecore, scratch: Path, page: dict[str, str], s3: 
         "ICECORE_DATA_DIR": str(server.data), "PATH": os.pathsep.join((str(PROGRAM.parent), os.environ["PATH"])),
     }  # fmt: skip
     assert "lake" in run(["bash", "-e", "-c", page["warehouse create"]], scratch, environment)
+    local = page["create local"].replace("create lake", "create files").replace("/data/lake", str(scratch / "files"))
+    assert "warehouse-id" in run(["bash", "-e", "-c", local], scratch, environment)
     program = page["s3 pyiceberg"].replace(CATALOG_URI, server.catalog_uri)
     assert "[{'name': 'Ada'}]\n" == run([sys.executable, "-c", program], scratch, clean_environment())
 
 
 def test_warehouse_over_http(server: Icecore, scratch: Path, page: dict[str, str], s3: S3) -> None:
-    """The three requests, and PyIceberg in the warehouse they made."""
+    """The three requests create a warehouse, and PyIceberg uses it."""
     request = json.loads(page["http request"])
     assert ENDPOINT == request["storage-profile"]["endpoint"]
     request["storage-profile"] |= {"endpoint": s3.endpoint, "bucket": s3.bucket}
@@ -66,6 +70,9 @@ def test_warehouse_over_http(server: Icecore, scratch: Path, page: dict[str, str
         return json.loads(run(["bash", "-e", "-c", command], scratch, clean_environment() | environment))
 
     created = answer("http create")
+    other = {**request, "warehouse-name": "other", "storage-profile": {**request["storage-profile"], "key-prefix": "other"}}
+    (scratch / "warehouse.json").write_text(json.dumps(other))
+    assert "other" == answer("create request")["name"]
     assert created in answer("http list")["warehouses"]
     assert created == answer("http load", WAREHOUSE_ID=created["warehouse-id"])
     assert "password" not in json.dumps(created)

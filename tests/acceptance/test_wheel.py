@@ -1,7 +1,8 @@
-"""Icecore as people install it: the wheel as a tool of uv, at work in a folder whose packages have the names of our folders."""
+"""The installed wheel, as a tool of uv, in a folder that contains packages with the names of our folders."""
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -14,9 +15,11 @@ import pytest
 
 from icecore.data_folder import DataFolder
 from requirements.environment import REQUIREMENTS, uv, uv_environment
+from tests.fixtures.readme import pieces
 from tests.tidy.test_packaging import FOLDERS
 
 CHECKOUT = Path(__file__).parents[2]
+INSTALLING = CHECKOUT / "docs" / "start" / "installing.md"
 START_SECONDS_MAX = 60
 
 
@@ -30,18 +33,20 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the programs that `uv tool install` made."""
+    """The folder of the programs that the page's `uv tool install` made, here of the wheel."""
     folder = tmp_path_factory.mktemp("tool")
     places = {"UV_TOOL_DIR": str(folder / "tools"), "UV_TOOL_BIN_DIR": str(folder / "bin")}
-    what = f"icecore[embedded,nats] @ {wheel.as_uri()}"
-    command = [str(uv()), "tool", "install", "--quiet", "--constraints", str(REQUIREMENTS / "dev.lock"), what]
+    program, *documented, checkout = shlex.split(pieces(INSTALLING.read_text())["uv tool"])
+    assert "uv" == program
+    what = f"icecore{checkout.removeprefix('.')} @ {wheel.as_uri()}"
+    command = [str(uv()), *documented, "--quiet", "--constraints", str(REQUIREMENTS / "dev.lock"), what]
     subprocess.run(command, check=True, env=uv_environment() | places)
     return folder / "bin"
 
 
 @pytest.fixture
 def crowded(open_directory: Path) -> Path:
-    """Somebody's folder with packages of the same names; importing one fails."""
+    """A folder with packages of the same names; importing one of them fails."""
     folder = open_directory / "crowded"
     for name in sorted({*FOLDERS.values(), "tests", "benchmarks"} - {"icecore"}):
         (folder / name).mkdir(parents=True)
@@ -84,7 +89,7 @@ def test_the_wheel_holds_one_package_and_every_file_of_ours(wheel: Path) -> None
 
 
 def test_it_serves_publishes_and_rebuilds_among_packages_of_other_people(running: tuple[str, Path], installed: Path, crowded: Path) -> None:
-    """Two serving processes, the worker with its sink, and a rebuild in processes of its own."""
+    """Two serving processes, the worker with its sink, and a rebuild with helper processes."""
     url, data = running
     prefix = json.loads(_answer(f"{url}/catalog/v1/config?warehouse=demo"))["overrides"]["prefix"]
     _answer(f"{url}/catalog/v1/{prefix}/namespaces", {"namespace": ["town"]})
@@ -100,14 +105,14 @@ def test_it_serves_publishes_and_rebuilds_among_packages_of_other_people(running
 
 
 def test_python_runs_it_as_a_module(installed: Path, crowded: Path) -> None:
-    """Which puts the current folder first on its path."""
+    """This puts the current folder first on the path."""
     python = (installed / "icecore").read_text().splitlines()[0].removeprefix("#!")
     done = subprocess.run([python, "-m", "icecore", "--version"], cwd=crowded, capture_output=True, text=True, timeout=60)
     assert (0, "0.1.0\n") == (done.returncode, done.stdout)
 
 
 def test_the_packages_of_other_people_would_be_noticed(crowded: Path) -> None:
-    """An import by a bare name gets theirs."""
+    """Negative control: an import by a bare name finds the other package."""
     done = subprocess.run([sys.executable, "-c", "import domain"], cwd=crowded, capture_output=True, text=True, timeout=60)
     assert "somebody else's domain was imported" in done.stderr
 
@@ -116,3 +121,14 @@ def _answer(url: str, body: object = None) -> bytes:
     data = None if body is None else json.dumps(body).encode()
     with urllib.request.urlopen(urllib.request.Request(url, data, {"Content-Type": "application/json"}), timeout=30) as answer:
         return bytes(answer.read())
+
+
+def test_first_commands_of_the_page(running: tuple[str, Path], installed: Path) -> None:
+    """The version, and the health of a running server; the fixture is what its second command starts."""
+    version, serve, health = pieces(INSTALLING.read_text())["first commands"].splitlines()
+    assert serve.startswith("icecore serve --data /tmp/icecore-test ")
+    environment = os.environ | {"PATH": f"{installed}{os.pathsep}{os.environ['PATH']}"}
+    for command in (version, health.replace("/tmp/icecore-test", str(running[1]))):
+        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, env=environment, check=False)
+        assert 0 == done.returncode, done.stderr
+        assert done.stdout

@@ -1,4 +1,4 @@
-"""The catalog the ecosystem's suites are pointed at: ours, freshly started, or the one that ICECORE_CONFORMANCE_URI names."""
+"""The catalog for the ecosystem's suites: a new server of ours, or the one in ICECORE_CONFORMANCE_URI."""
 
 import os
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ def scratch() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def target(scratch: Path) -> Iterator[Target]:
-    """An empty catalog for one suite. A foreign one must have been started empty by whoever named it."""
+    """An empty catalog for one suite. A foreign catalog must be empty."""
     if FOREIGN_URI:
         yield Target(FOREIGN_URI, None)
         return

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 @dataclass(frozen=True)
 class Outcome:
-    """One test's end: `passed`, `failed` (errors too) or `skipped`, with what was said."""
+    """The result of one test: `passed`, `failed` (including errors) or `skipped`, with its message."""
 
     name: str
     kind: str

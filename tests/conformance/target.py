@@ -1,4 +1,4 @@
-"""What a suite is pointed at."""
+"""The catalog that a suite tests."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,13 +11,13 @@ from tests.servers.moto import S3
 
 @dataclass(frozen=True)
 class Target:
-    """A catalog that is up: its address, and our server behind it unless it is a foreign one."""
+    """A running catalog: its URL, and our server unless the catalog is foreign."""
 
     uri: str
     server: Icecore | None
 
     def add_local_warehouse(self, name: str, directory: Path, allowed_locations: tuple[str, ...] = ()) -> None:
-        """A warehouse on an empty local folder; a foreign catalog takes any name."""
+        """A warehouse in an empty local folder; a foreign catalog accepts any name."""
         directory.mkdir()
         if self.server:
             profile = {"type": "local", "directory": str(directory), "allowed-locations": list(allowed_locations)}
@@ -30,7 +30,7 @@ class Target:
             self.server.create_warehouse(name, profile, s3.storage_credential)
 
     def check_against_log(self) -> None:
-        """Our log and read models agree before and after a rebuild; a foreign catalog has neither."""
+        """Checks that our log and read models agree, before and after a rebuild. Does nothing for a foreign catalog."""
         if self.server is None:
             pytest.skip("ICECORE_CONFORMANCE_URI names a catalog that is not ours")
         self.server.check_against_log()

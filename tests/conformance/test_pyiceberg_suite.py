@@ -12,7 +12,7 @@ from tests.conformance.reports import Outcome, outcomes
 from tests.conformance.target import Target
 from tests.servers.icecore import icecore, open_directory
 from tests.servers.moto import S3, moto_s3
-from tests.servers.places import ROOT
+from tests.servers.paths import ROOT
 from tests.servers.pyiceberg_suite import Suite, pyiceberg_suite
 from tests.servers.spark import spark_connect
 
@@ -24,16 +24,16 @@ OUTPUT_SHOWN_MAX = 4_000
 TEXT_SHOWN_MAX = 400
 WAREHOUSE = "suite"
 
-# Against local files 567 need nothing but a catalog. One of them wants a server set to another namespace separator and one a
-# warehouse on S3: both run by themselves below; test_catalog.py's 38 cases for a catalog that PyIceberg's settings name come on top.
+# Against local files, 567 tests need only a catalog. One needs another namespace separator and one a warehouse on S3: both run separately
+# below. test_catalog.py adds 38 cases for a catalog of PyIceberg's settings.
 PASSED_MIN = {"local": 567 - 2 + 38, "full": 1_060}
 
-# Where one test of the suite claims that a table's statistics lie. No file is read there.
+# The location of a table's statistics in one of the suite's tests. The file is not read.
 STATISTICS = "tests/integration/test_statistics_operations.py::test_manage_statistics[session_catalog]"
 SEPARATOR = "tests/integration/test_catalog.py::test_rest_custom_namespace_separator"
 STATISTICS_LOCATION = "s3://bucket/warehouse"
 
-# What the suite skips by itself, whatever the catalog.
+# Tests that the suite skips for every catalog.
 SKIPPED = {
     "test_namespace_with_slash",
     "test_table_name_with_slash",
@@ -66,7 +66,7 @@ def suite_outcomes(target: Target, scratch: Path) -> list[Outcome]:
 
 
 def _variables(target: Target, suite: Suite, warehouse: str, form: str, s3: S3 | None = None) -> dict[str, str]:
-    """The environment that tells the suite where everything is."""
+    """The environment variables with the servers' addresses."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("ICECORE_", "PYICEBERG_"))}
     variables = clean | {
         "ICECORE_SUITE_URI": target.uri,
@@ -75,7 +75,7 @@ def _variables(target: Target, suite: Suite, warehouse: str, form: str, s3: S3 |
         "ICECORE_SUITE_FORM": form,
         "PYTHONPATH": f"{HERE}{os.pathsep}{suite.directory}",
         "PYTHONDONTWRITEBYTECODE": "1",
-        # test_catalog.py takes one more catalog from PyIceberg's own settings.
+        # test_catalog.py takes another catalog from PyIceberg's own settings.
         "PYICEBERG_TEST_CATALOG": "settings",
         "PYICEBERG_CATALOG__SETTINGS__URI": target.uri,
         "PYICEBERG_CATALOG__SETTINGS__WAREHOUSE": warehouse,
@@ -99,12 +99,12 @@ def _run(suite: Suite, variables: dict[str, str], scratch: Path, *tests: str) ->
 
 
 def _create_default_namespace(target: Target, warehouse: str) -> None:
-    """The suite presupposes it."""
+    """The suite requires it."""
     RestCatalog("target", uri=target.uri, warehouse=warehouse).create_namespace("default")
 
 
 def _provision(suite: Suite, variables: dict[str, str]) -> None:
-    """Run the suite's own provisioning by Spark, without the half that speaks to Hive."""
+    """Runs the suite's own provisioning with Spark, without the part for Hive."""
     script = (suite.directory / "dev" / "provision.py").read_text()
     without_hive = re.sub(r'    "hive": load_catalog\(.*?\n    \),\n', "", script, flags=re.DOTALL)
     program = "import rest_overlay\nrest_overlay.redirect()\n" + without_hive
@@ -124,23 +124,22 @@ def _provision(suite: Suite, variables: dict[str, str]) -> None:
 
 
 def test_no_test_of_the_suite_fails(suite_outcomes: list[Outcome]) -> None:
-    """What PyIceberg's authors expect of a REST catalog holds."""
     assert {} == {outcome.name: outcome.text[-TEXT_SHOWN_MAX:] for outcome in suite_outcomes if outcome.kind == "failed"}
 
 
 def test_the_whole_suite_has_run(suite_outcomes: list[Outcome]) -> None:
-    """No fewer tests pass than against Iceberg's own server."""
+    """At least as many tests pass as against Iceberg's own server."""
     assert sum(outcome.kind == "passed" for outcome in suite_outcomes) >= PASSED_MIN[FORM]
 
 
 def test_only_what_the_suite_itself_skips_is_skipped(suite_outcomes: list[Outcome]) -> None:
-    """Every skip is known by its name."""
+    """Every skipped test is in the list."""
     names = {outcome.name.partition("::")[2].partition("[")[0] for outcome in suite_outcomes if outcome.kind == "skipped"}
     assert set() == names - SKIPPED
 
 
 def test_levels_are_joined_as_the_server_says() -> None:
-    """The one test of the suite that wants levels joined by a dot passes on a server that is told so."""
+    """The suite's test of levels joined by a dot passes on a server with that separator."""
     with open_directory() as scratch, icecore(scratch / "data", environment={"ICECORE_NAMESPACE_SEPARATOR": "."}) as server:
         target = Target(server.catalog_uri, server)
         target.add_local_warehouse("separator", scratch / "warehouse")
@@ -150,7 +149,7 @@ def test_levels_are_joined_as_the_server_says() -> None:
 
 
 def test_statistics_may_lie_where_the_warehouse_allows(target: Target, scratch: Path) -> None:
-    """The one test of the suite that names a file on S3 passes on a warehouse on S3 that allows its location."""
+    """The suite's test with a file on S3 passes on a warehouse that allows its location."""
     with moto_s3(scratch) as s3:
         target.add_s3_warehouse("statistics", s3, (STATISTICS_LOCATION,))
         _create_default_namespace(target, "statistics")

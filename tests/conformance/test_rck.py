@@ -8,7 +8,7 @@ import pytest
 from tests.conformance.reports import Outcome, outcomes
 from tests.conformance.target import Target
 from tests.servers import maven
-from tests.servers.places import ROOT, exclusive
+from tests.servers.paths import ROOT, exclusive
 
 POM = ROOT / "tests" / "conformance" / "rck" / "pom.xml"
 WAREHOUSE = "rck_warehouse"
@@ -16,10 +16,11 @@ KIT_PACKAGE = "org.apache.iceberg.rest.RESTCompatibilityKit"
 TESTS_RUN = 157
 TEXT_SHOWN_MAX = 400
 
-# CatalogTests asks for these two by name, ViewCatalogTests for places in JUnit's temporary folders.
+# CatalogTests uses these two locations; ViewCatalogTests uses JUnit's temporary folders.
 KIT_TABLES = (Path("/tmp/ns/tbl"), Path("/tmp/newdb/newtable"))
 
-# The kit skips these for every catalog: it asks for no slashes in names, no nested or empty namespaces, no unique locations.
+# The kit skips these for every catalog, because they concern optional features: slashes in names, nested and empty namespaces, unique
+# locations.
 SKIPPED = {
     "CatalogTests::createAndDropEmptyNamespace",
     "CatalogTests::createTableInUniqueLocation",
@@ -42,7 +43,7 @@ def kit(target: Target, scratch: Path) -> list[Outcome]:
     reports = scratch / "reports"
     target.add_local_warehouse(WAREHOUSE, scratch / "warehouse", (*(place.as_uri() for place in KIT_TABLES), junit.as_uri()))
     settings = {"rck.uri": target.uri, "rck.warehouse": WAREHOUSE, "rck.scratch": junit, "rck.reports": reports}
-    with exclusive("rck"):  # the kit's two tables have one place on this machine
+    with exclusive("rck"):  # The kit's two tables have fixed locations on this machine.
         _remove_kit_tables()
         maven.run("-q", "test", *(f"-D{name}={value}" for name, value in settings.items()), pom=POM, build=scratch / "target")
         _remove_kit_tables()
@@ -55,17 +56,16 @@ def _remove_kit_tables() -> None:
 
 
 def test_no_test_of_the_kit_fails(kit: list[Outcome]) -> None:
-    """What Iceberg's Java client expects of a REST catalog holds."""
     assert {} == {outcome.name: outcome.text[:TEXT_SHOWN_MAX] for outcome in kit if outcome.kind == "failed"}
 
 
 def test_the_whole_kit_has_run(kit: list[Outcome]) -> None:
-    """A kit that stops early would look like one that passes."""
+    """An incomplete run must not count as passed."""
     assert len(kit) == TESTS_RUN
 
 
 def test_only_what_the_kit_itself_skips_is_skipped(kit: list[Outcome]) -> None:
-    """Every skip is known by its name."""
+    """Every skipped test is in the list."""
     skipped = {outcome.name.removeprefix(KIT_PACKAGE) for outcome in kit if outcome.kind == "skipped"}
     assert (set(), set()) == (skipped - SKIPPED, SKIPPED - skipped)
 

@@ -1,4 +1,4 @@
-"""Requests drawn from Iceberg's own OpenAPI document, right and wrong: never a 5xx, and every error is an Iceberg error model."""
+"""Valid and invalid requests generated from Iceberg's OpenAPI document: no 5xx, and every error is an Iceberg error model."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -67,7 +67,7 @@ def populated(server: CatalogServer) -> str:
 
 
 def aimed(case: Any, draw: Any) -> Any:
-    """`case`, pointed at things that exist more often than not."""
+    """`case` with names that mostly exist."""
     existing = {"prefix": WAREHOUSE, "namespace": NAMESPACE, "table": TABLE, "view": VIEW}
     for name in case.path_parameters or {}:
         if name in existing and draw(st.integers(0, 9)) > 1:
@@ -93,7 +93,7 @@ def check_answer(response: Any, method: str) -> None:
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=["right", "wrong"])
 @pytest.mark.parametrize(("method", "path"), OPERATIONS, ids=[f"{method} {path}" for method, path in OPERATIONS])
 def test_every_answer_is_a_right_one(document: Any, populated: str, method: str, path: str, mode: GenerationMode) -> None:
-    """No 5xx, and an Iceberg error model with every 4xx, served operation or not; as many cases of each kind as are meant."""
+    """No 5xx, and an Iceberg error model with every 4xx, for served and other operations, with enough cases of each kind."""
     statuses: list[int] = []
     operation = document[path][method]
     session = requests.Session()

@@ -1,4 +1,4 @@
-"""One suite over every object store: local files by system calls, S3 by obstore on a real server."""
+"""One suite for every object store: local files with system calls, S3 with obstore on a real server."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ AWKWARD_NAMES = ["with space", "a=b+c", "é", "名前", "~tilde", "(1)", "a&b;c,
 
 
 async def test_what_was_put_is_got(opened_store: OpenedStore) -> None:
-    """Bytes come back as they went, in folders nobody made before."""
+    """In folders that did not exist."""
     location = opened_store.profile.base.child("t", "metadata", "00000-a.metadata.json")
     data = bytes(range(256)) * 40
     await opened_store.store.put_new(location, data)
@@ -41,7 +41,7 @@ async def test_what_was_put_is_got(opened_store: OpenedStore) -> None:
 
 
 async def test_a_view_is_written_as_its_bytes(opened_store: OpenedStore) -> None:
-    """A document is a part of the answer that holds it."""
+    """A document is written from a memoryview of the answer that contains it."""
     location = opened_store.profile.base.child("t", "viewed.json")
     await opened_store.store.put_new(location, memoryview(b"[document]")[1:-1])
     assert b"document" == await opened_store.store.get(location)
@@ -56,7 +56,7 @@ async def test_pieces_are_written_one_behind_the_other(opened_store: OpenedStore
 
 
 async def test_large_and_empty_files_round_trip(opened_store: OpenedStore) -> None:
-    """Neither size has a special end: zero bytes, and more than is handled on the event loop."""
+    """Zero bytes, and more than is processed on the event loop."""
     for name, size_bytes in (("empty", 0), ("large", 3_000_001)):
         location = opened_store.profile.base.child(name)
         data = os.urandom(size_bytes)
@@ -66,7 +66,7 @@ async def test_large_and_empty_files_round_trip(opened_store: OpenedStore) -> No
 
 @pytest.mark.parametrize("name", AWKWARD_NAMES)
 async def test_awkward_names_are_literal(opened_store: OpenedStore, name: str) -> None:
-    """What the location rules let pass arrives in the store as written, under its own name there."""
+    """Names that the location rules permit are stored literally."""
     location = opened_store.profile.permit(f"{opened_store.profile.base}/{name}/{name}")
     await opened_store.store.put_new(location, name.encode())
     assert name.encode() == await opened_store.store.get(location)
@@ -74,7 +74,7 @@ async def test_awkward_names_are_literal(opened_store: OpenedStore, name: str) -
 
 
 async def test_an_imported_percent_sign_is_literal(opened_store: OpenedStore) -> None:
-    """`%20` and a space are two files: nothing is decoded on the way."""
+    """`%20` and a space are two files, because nothing is decoded."""
     encoded = opened_store.profile.permit(f"{opened_store.profile.base}/a%20b", imported=True)
     plain = opened_store.profile.permit(f"{opened_store.profile.base}/a b")
     await opened_store.store.put_new(encoded, b"encoded")
@@ -85,7 +85,7 @@ async def test_an_imported_percent_sign_is_literal(opened_store: OpenedStore) ->
 
 
 async def test_a_missing_file_is_the_sentence_java_says(opened_store: OpenedStore) -> None:
-    """Clients and the compatibility kit compare the text."""
+    """Clients and the compatibility kit compare the message."""
     location = opened_store.profile.base.child("t", "gone")
     await opened_store.store.put_new(opened_store.profile.base.child("other"), b"")
     with pytest.raises(NotFound) as refusal:
@@ -94,7 +94,7 @@ async def test_a_missing_file_is_the_sentence_java_says(opened_store: OpenedStor
 
 
 async def test_a_file_is_never_replaced(opened_store: OpenedStore) -> None:
-    """The second put of one location fails and the first bytes stay."""
+    """The second put of a location fails, and the first content stays."""
     location = opened_store.profile.base.child("t", "once")
     await opened_store.store.put_new(location, b"first")
     with pytest.raises(AlreadyExists):
@@ -103,7 +103,7 @@ async def test_a_file_is_never_replaced(opened_store: OpenedStore) -> None:
 
 
 async def test_of_many_writers_one_wins(opened_store: OpenedStore) -> None:
-    """Twenty puts of one location at once: one file, whole, nineteen refusals."""
+    """Twenty concurrent puts of one location: one complete file and nineteen refusals."""
     location = opened_store.profile.base.child("t", "race")
     payloads = [bytes([number]) * 400_000 for number in range(20)]
     outcomes = await asyncio.gather(*(opened_store.store.put_new(location, data) for data in payloads), return_exceptions=True)
@@ -113,7 +113,7 @@ async def test_of_many_writers_one_wins(opened_store: OpenedStore) -> None:
 
 
 async def test_a_file_over_the_limit_is_not_read(opened_store: OpenedStore) -> None:
-    """The limit is inclusive, and over it the answer is 413."""
+    """The limit is inclusive. A larger file is refused with 413."""
     location = opened_store.profile.base.child("t", "ten")
     await opened_store.store.put_new(location, b"0123456789")
     assert b"0123456789" == await opened_store.store.get(location, bytes_max=10)
@@ -122,7 +122,7 @@ async def test_a_file_over_the_limit_is_not_read(opened_store: OpenedStore) -> N
 
 
 async def test_exists_means_a_file(opened_store: OpenedStore) -> None:
-    """A folder that holds files is none, nor is what lies below a file."""
+    """A folder does not count, nor does a path below a file."""
     location = opened_store.profile.base.child("t", "metadata", "f")
     await opened_store.store.put_new(opened_store.profile.base.child("other"), b"")
     assert not await opened_store.store.exists(location)
@@ -133,7 +133,7 @@ async def test_exists_means_a_file(opened_store: OpenedStore) -> None:
 
 
 async def test_delete_takes_what_is_there(opened_store: OpenedStore) -> None:
-    """Files already gone are no error, and do not keep others from going."""
+    """Missing files are not an error and do not prevent the others from being deleted."""
     base = opened_store.profile.base
     there, other = base.child("t", "there"), base.child("t", "other")
     await opened_store.store.put_new(there, b"")
@@ -144,7 +144,7 @@ async def test_delete_takes_what_is_there(opened_store: OpenedStore) -> None:
 
 
 async def test_allowed_locations_are_served(opened_store: OpenedStore) -> None:
-    """An allowed location lies elsewhere (for S3 in another bucket), and is read and written like the base."""
+    """An allowed location is outside the base (for S3 in another bucket), and is read and written like it."""
     (allowed,) = opened_store.profile.allowed
     location = opened_store.profile.permit(f"{allowed}/t/f")
     await opened_store.store.put_new(location, b"allowed")
@@ -155,7 +155,7 @@ async def test_allowed_locations_are_served(opened_store: OpenedStore) -> None:
 
 
 async def test_the_store_itself_refuses_what_lies_outside(opened_store: OpenedStore) -> None:
-    """A location that slipped past every door before is refused here, for each operation."""
+    """Every operation refuses a location outside the warehouse, even if earlier checks missed it."""
     base = opened_store.profile.base
     outside = StorageLocation.parse(f"{str(base).rpartition('/')[0]}/elsewhere/f")
     for operation in (
@@ -170,7 +170,7 @@ async def test_the_store_itself_refuses_what_lies_outside(opened_store: OpenedSt
 
 @pytest.mark.parametrize(("codec", "magic"), [("none", b"{"), ("gzip", b"\x1f\x8b")])
 async def test_metadata_files_round_trip(opened_store: OpenedStore, codec: str, magic: bytes) -> None:
-    """The document goes and comes, packed exactly when the property says so."""
+    """The document is the same after a round trip, and compressed exactly if the property says so."""
     document = {"location": "é 🙂", "format-version": 2}
     table = str(opened_store.profile.default_table_location(uuid4()))
     location = metadata_file_location(opened_store.profile, table, {"write.metadata.compression-codec": codec}, 3, uuid4())
@@ -184,10 +184,10 @@ def _descriptors_open() -> int:
 
 
 class TestLocalFiles:
-    """What only a file system can get wrong."""
+    """Tests for local files only."""
 
     async def test_links_out_of_the_warehouse_are_refused(self, local_store: OpenedStore, tmp_path: Path) -> None:
-        """A link to a folder, in any place of the path, and a link to a file: neither read, written nor deleted."""
+        """A link to a folder anywhere in the path, and a link to a file: neither read, written nor deleted."""
         secret = tmp_path / "secret"
         secret.mkdir()
         (secret / "f").write_bytes(b"secret")
@@ -211,7 +211,7 @@ class TestLocalFiles:
         assert ["f"] == [entry.name for entry in secret.iterdir()]
 
     async def test_a_link_inside_is_refused_too(self, local_store: OpenedStore, tmp_path: Path) -> None:
-        """One rule, wherever the link points: two paths to one file would make two locations of it."""
+        """Links are refused wherever they point, because two paths to one file would be two locations."""
         base = local_store.profile.base
         await local_store.store.put_new(base.child("t", "f"), b"")
         (tmp_path / "warehouse" / "again").symlink_to("t")
@@ -226,7 +226,7 @@ class TestLocalFiles:
         assert b"x" == (tmp_path / "elsewhere" / "f").read_bytes()
 
     async def test_what_an_engine_can_open_is_there(self, local_store: OpenedStore, tmp_path: Path) -> None:
-        """An operator may move a table's folder to another disk and leave a link: engines open its files, so they exist."""
+        """An operator may move a table's folder to another disk and link to it. Engines can open its files, so they exist."""
         base = local_store.profile.base
         await local_store.store.put_new(base.child("t", "f"), b"x")
         (tmp_path / "warehouse" / "t").rename(tmp_path / "moved")
@@ -237,7 +237,7 @@ class TestLocalFiles:
         assert not await local_store.store.exists(base.child("broken"))
 
     async def test_rights_follow_the_umask(self, local_store: OpenedStore, tmp_path: Path) -> None:
-        """Other programs of the machine read the files: 0644 and 0755 under the usual umask, nothing executable."""
+        """Other programs on the machine read the files: 0644 and 0755 with the usual umask."""
         before = os.umask(0o022)
         try:
             await local_store.store.put_new(local_store.profile.base.child("t", "f"), b"")
@@ -247,7 +247,7 @@ class TestLocalFiles:
         assert 0o755 == stat.S_IMODE((tmp_path / "warehouse" / "t").stat().st_mode)
 
     async def test_nothing_but_the_file_is_left(self, local_store: OpenedStore, tmp_path: Path) -> None:
-        """Neither a put nor a refused put leaves a temporary file or an open descriptor."""
+        """A put, also a refused one, leaves no temporary file and no open descriptor."""
         location = local_store.profile.base.child("t", "f")
         await local_store.store.put_new(location, b"x")
         open_before = _descriptors_open()
@@ -262,7 +262,7 @@ class TestLocalFiles:
         assert ["f"] == [entry.name for entry in (tmp_path / "warehouse" / "t").iterdir()]
 
     async def test_a_pipe_does_not_hang_the_server(self, local_store: OpenedStore, tmp_path: Path) -> None:
-        """What is no ordinary file is not there: opening a pipe would wait for its writer."""
+        """Opening a pipe would wait for its writer, so a file that is not regular counts as missing."""
         (tmp_path / "warehouse").mkdir()
         os.mkfifo(tmp_path / "warehouse" / "pipe")
         async with asyncio.timeout(5):
@@ -270,12 +270,12 @@ class TestLocalFiles:
                 await local_store.store.get(local_store.profile.base.child("pipe"))
 
     async def test_a_name_too_long_for_the_file_system_is_a_bad_request(self, local_store: OpenedStore) -> None:
-        """Within the location rules, yet no file system takes it."""
-        with pytest.raises(BadRequest, match="longer than the file system takes"):
+        """The name complies with the location rules but is too long for the file system."""
+        with pytest.raises(BadRequest, match="longer than the file system allows"):
             await local_store.store.put_new(local_store.profile.base.child("x" * 300), b"")
 
     async def test_a_missing_directory_is_not_a_missing_file(self, local_store: OpenedStore, tmp_path: Path) -> None:
-        """As when a disk is not mounted: the file is not lost, and a load is not to say so."""
+        """If a disk is not mounted, the file is not lost, so a load must not say that it is missing."""
         base = local_store.profile.base
         location = base.child("t", "f")
         await local_store.store.put_new(location, b"x")
@@ -291,11 +291,11 @@ def _local(opened: OpenedStore) -> LocalProfile:
 
 
 class TestStoreAway:
-    """A store that is gone, broken, slow or closed to us: 503 in bounded time, and no word of the credential."""
+    """A store that is unreachable, broken, slow or refuses access: 503 within a time limit, without the credential."""
 
     @pytest.mark.parametrize("status", [400, 403, 500, 503])
     async def test_a_server_that_refuses_is_unavailable(self, odd_store: OpenedStore, odd_s3_server: OddS3Server, status: int) -> None:
-        """Whatever the store's reason, nothing was done and the client may come again."""
+        """Whatever the store's reason, nothing was done and the client may retry."""
         odd_s3_server.status = status
         location = odd_store.profile.base.child("f")
         for operation in (odd_store.store.get(location), odd_store.store.put_new(location, b"x"), odd_store.store.exists(location)):
@@ -305,7 +305,7 @@ class TestStoreAway:
         assert odd_s3_server.seen
 
     async def test_a_server_that_is_gone_is_unavailable(self) -> None:
-        """Nobody listens on the port: the answer comes within the time of the retries."""
+        """No server listens on the port. The answer arrives within the time of the retries."""
         profile = parse_storage_profile(
             {"type": "s3", "bucket": "bucket", "region": "r", "endpoint": "http://127.0.0.1:1", "path-style-access": True}
         )
@@ -317,7 +317,7 @@ class TestStoreAway:
     async def test_a_server_that_hangs_is_unavailable(
         self, odd_store: OpenedStore, odd_s3_server: OddS3Server, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A request has an end, and so have its retries."""
+        """Requests and their retries have a time limit."""
         monkeypatch.setattr("icecore.storage.bucket_store.REQUEST_SECONDS_MAX", 1)
         odd_s3_server.hang()
         async with asyncio.timeout(25):
@@ -325,7 +325,7 @@ class TestStoreAway:
                 await odd_store.store.put_new(odd_store.profile.base.child("f"), b"x")
 
     async def test_a_missing_bucket_is_not_a_missing_file(self, odd_store: OpenedStore) -> None:
-        """A put that meets 404 has nowhere to go: that is no fault of the client's request."""
+        """A put that gets 404 is not the client's fault."""
         with pytest.raises(ServiceUnavailable, match="no such bucket"):
             await odd_store.store.put_new(odd_store.profile.base.child("f"), b"x")
 
@@ -342,8 +342,8 @@ class TestStoreAway:
     async def test_the_reason_is_said_in_plain_words(
         self, odd_store: OpenedStore, fields: dict[str, Any], reason: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Also where the client gives up in a way that it does not document: that is no fault of this server's."""
-        # On an operator's machine the name may be a proxy's to resolve.
+        """Also for undocumented exceptions of the client."""
+        # On an operator's machine a proxy may resolve the name.
         for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
             monkeypatch.delenv(name, raising=False)
         profile = parse_storage_profile(odd_store.profile.to_json() | fields)
@@ -358,39 +358,39 @@ class TestStoreAway:
     async def test_the_reason_tells_statuses_times_and_tls_apart(
         self, odd_store: OpenedStore, odd_s3_server: OddS3Server, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """As an operator looks in another place for each."""
+        """Operators need to distinguish these causes."""
         monkeypatch.setattr("icecore.storage.bucket_store.REQUEST_SECONDS_MAX", 1)
         location = odd_store.profile.base.child("kind: ConnectionRefused")
         odd_s3_server.status = 503
-        with pytest.raises(ServiceUnavailable, match="it answered with status 503"):
+        with pytest.raises(ServiceUnavailable, match="it responded with status 503"):
             await odd_store.store.exists(location)
         tls = parse_storage_profile(odd_store.profile.to_json() | {"endpoint": odd_s3_server.endpoint.replace("http:", "https:")})
         with pytest.raises(ServiceUnavailable, match="it does not speak TLS"):
             await open_store(tls, None).put_new(location, b"x")
         odd_s3_server.hang()
-        with pytest.raises(ServiceUnavailable, match="it did not answer in time"):
+        with pytest.raises(ServiceUnavailable, match="it did not respond in time"):
             await open_store(odd_store.profile, None).put_new(location, b"x")
 
     async def test_a_base_that_is_the_whole_bucket_is_readable(self, s3_store: OpenedStore) -> None:
-        """It has no path to list below."""
+        """It has no path for the listing."""
         whole = {name: value for name, value in s3_store.profile.to_json().items() if name != "key-prefix"}
         await open_store(parse_storage_profile(whole), s3_store.credential).check_readable()
 
     async def test_a_bucket_that_is_gone_is_not_a_missing_file(self, s3_store: OpenedStore) -> None:
-        """A get meets 404 for both; only the store's answer tells which."""
+        """Both result in 404 for a get. Only the store's response tells which it is."""
         profile = parse_storage_profile(s3_store.profile.to_json() | {"bucket": "nobody-made-it"})
         with pytest.raises(ServiceUnavailable, match="there is no such bucket"):
             await open_store(profile, s3_store.credential).get(profile.base.child("f"))
 
     async def test_a_giant_is_refused_by_its_announced_length(self, odd_store: OpenedStore, odd_s3_server: OddS3Server) -> None:
-        """Not one byte of an object over the limit is waited for."""
+        """The content of an object beyond the limit is not read."""
         odd_s3_server.status, odd_s3_server.content_length = 200, METADATA_BYTES_MAX + 1
         with pytest.raises(PayloadTooLarge):
             await odd_store.store.get(odd_store.profile.base.child("f"))
 
 
 class TestCredentials:
-    """A store is opened with what the warehouse has, and with nothing the machine has."""
+    """A store is opened only with the warehouse's credential, not with the machine's."""
 
     HOSTILE: ClassVar[dict[str, str]] = {
         "AWS_ACCESS_KEY_ID": "ambient-key",
@@ -412,7 +412,7 @@ class TestCredentials:
     async def test_the_environment_changes_no_request(
         self, odd_s3_server: OddS3Server, odd_store: OpenedStore, monkeypatch: pytest.MonkeyPatch, anonymous: bool
     ) -> None:
-        """Keys, tokens, addresses and switches of the environment reach neither a signed nor an anonymous request."""
+        """Keys, tokens, addresses and switches of the environment affect neither signed nor anonymous requests."""
         for name, value in self.HOSTILE.items():
             monkeypatch.setenv(name, value)
         store = open_store(odd_store.profile, None if anonymous else odd_store.credential)
@@ -435,7 +435,7 @@ class TestCredentials:
         assert "*" == odd_s3_server.seen[1].headers["if-none-match"]
 
     async def test_google_is_asked_with_the_key_it_was_given(self, odd_s3_server: OddS3Server, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The address and the signature are the key file's; a bucket's switch in the environment changes nothing."""
+        """The URL and the signature are from the key file. A variable with a bucket has no effect."""
         monkeypatch.setenv("GOOGLE_BUCKET", "ambient")
         monkeypatch.setenv("GOOGLE_SKIP_SIGNATURE", "true")
         private_key = rsa.generate_private_key(public_exponent=65_537, key_size=2_048)
@@ -456,7 +456,7 @@ class TestCredentials:
         assert request.headers["authorization"].startswith("Bearer ")
 
     def test_the_clouds_variables_can_be_forgotten(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """What the program calls at its start leaves everything else alone."""
+        """Other variables are not changed."""
         monkeypatch.setattr(
             os, "environ", {"AWS_SESSION_TOKEN": "x", "AZURE_STORAGE_TOKEN": "x", "GOOGLE_SERVICE_ACCOUNT": "x", "PATH": "p"}
         )
@@ -464,7 +464,7 @@ class TestCredentials:
         assert {"PATH": "p"} == os.environ
 
     async def test_stores_are_kept_by_profile_and_credential(self, odd_store: OpenedStore) -> None:
-        """Equal profile and credential: one store; another credential: another; the unused one goes when there are too many."""
+        """One store per profile and credential. The least recently used one is closed if there are too many."""
         stores = ObjectStores(stores_open_max=2)
         other = parse_storage_credential(
             {"type": "s3", "credential-type": "access-key", "aws-access-key-id": "other", "aws-secret-access-key": "other"}
@@ -488,6 +488,8 @@ class TestCredentials:
         ],
     )
     def test_a_credential_of_another_store_is_refused(self, profile: dict[str, str], credential: dict[str, str] | None) -> None:
-        """A profile is opened by its own kind, and Google's and Azure's only with one: else their clients look around."""
+        """A profile needs a credential of its own type. GCS and ADLS require one, because their clients would otherwise search the machine
+        for it.
+        """
         with pytest.raises(BadRequest, match="storage-credential"):
             open_store(parse_storage_profile(profile), parse_storage_credential(credential) if credential else None)

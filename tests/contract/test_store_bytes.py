@@ -1,4 +1,4 @@
-"""A store that sends more than it announced: what is read is counted, whatever the head of the answer says."""
+"""A store that sends more than it announced: the content is counted, whatever the response's headers say."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BYTES_MAX = MEBIBYTE
 
 
 class UnderstatingServer(HttpServer):
-    """Announces 100 bytes and sends 64 MiB in chunks, as long as they are taken; the chunks count."""
+    """Announces 100 bytes, sends 64 MiB in chunks, and counts the chunks that are read."""
 
     def __init__(self) -> None:
         self.sent_mebibytes = 0
@@ -58,7 +58,7 @@ def understating_server() -> Iterator[UnderstatingServer]:
 
 
 async def test_no_more_is_read_than_was_asked_for(understating_server: UnderstatingServer) -> None:
-    """The rest stays with the store: what the sockets and the client hold is all that it could send."""
+    """The store can send only as much as the buffers of sockets and the client hold."""
     profile = parse_storage_profile(odd_s3_profile(understating_server.endpoint))
     store = open_store(profile, parse_storage_credential(S3_CREDENTIAL))
     with pytest.raises(PayloadTooLarge):

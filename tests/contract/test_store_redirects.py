@@ -1,4 +1,4 @@
-"""Redirects of a store: what lies on another host is neither asked, nor taken for what the store holds."""
+"""Redirects by a store: other hosts get no requests, and their content is not used."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ OTHER_FILE = b"a page that asks for a password"
 
 
 class RedirectingServer(HttpServer):
-    """Sends every request on to another address, with the status it is told to."""
+    """Redirects every request to another URL, with a configured status."""
 
     def __init__(self, target: str | None) -> None:
-        """target -- the address of another server; None: this one's own, whose other paths hold a file."""
+        """target -- the URL of another server; None: this one, whose other paths have a file."""
         self.status = 307
         self.asked = 0
         self.followed: list[str] = []
@@ -62,7 +62,7 @@ class RedirectingServer(HttpServer):
 
 @pytest.fixture
 def redirecting_server(odd_s3_server: OddS3Server) -> Iterator[RedirectingServer]:
-    """In front of a server that would answer everything, under another name of this host."""
+    """Redirects to a server that answers every request, under another name of this host."""
     odd_s3_server.status = 200
     opened = RedirectingServer(odd_s3_server.endpoint.replace("127.0.0.1", "localhost"))
     yield opened
@@ -85,7 +85,7 @@ CALLS: dict[str, ApiRequest] = {
 async def test_no_redirect_to_another_host_is_followed(
     redirecting_server: RedirectingServer, odd_s3_server: OddS3Server, status: int, call: str
 ) -> None:
-    """The other server sees nothing, and its answer is not the store's: no put counts as done that was never taken."""
+    """The other server gets no request, and a put that was redirected fails."""
     redirecting_server.status = status
     profile = parse_storage_profile(odd_s3_profile(redirecting_server.endpoint))
     store = open_store(profile, parse_storage_credential(S3_CREDENTIAL))
@@ -100,7 +100,7 @@ async def test_no_redirect_to_another_host_is_followed(
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 @pytest.mark.parametrize("to", ["another port", "another path"])
 async def test_no_put_counts_that_was_led_to_another_file(odd_s3_server: OddS3Server, status: int, to: str) -> None:
-    """Of the same host, as a gateway leads to its log-in: the client follows a 303 by a GET, and takes the page for the put's answer."""
+    """A gateway on the same host redirects a put to its log-in page with a 303, and the client gets the page as the put's response."""
     odd_s3_server.status, odd_s3_server.content_length = 200, len(OTHER_FILE)
     with closing(RedirectingServer(odd_s3_server.endpoint if to == "another port" else None)) as redirecting:
         redirecting.status = status
@@ -112,7 +112,7 @@ async def test_no_put_counts_that_was_led_to_another_file(odd_s3_server: OddS3Se
 
 
 class ForgetfulServer(HttpServer):
-    """Says that it took a file, under an ETag that is not the file's, and does not have it."""
+    """Confirms a put with an ETag that is not the file's, without storing the file."""
 
     def __init__(self) -> None:
         server, self.asked = self, list[str]()
@@ -140,13 +140,13 @@ async def test_no_put_counts_of_a_file_that_is_not_there() -> None:
     with closing(ForgetfulServer()) as server:
         profile = parse_storage_profile(odd_s3_profile(server.endpoint))
         store = open_store(profile, parse_storage_credential(S3_CREDENTIAL))
-        with pytest.raises(ServiceUnavailable, match="does not have what it was given"):
+        with pytest.raises(ServiceUnavailable, match="does not have the object that was written"):
             await store.put_new(profile.base.child("t", "metadata", "00000-a.metadata.json"), b"metadata")
     assert ["PUT", "HEAD"] == server.asked
 
 
 async def test_a_proxy_of_the_environment_is_still_used(odd_s3_server: OddS3Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a machine reaches stores by a proxy alone, what may be reached is the proxy's to say."""
+    """If a machine reaches stores only through a proxy, the proxy decides which hosts are reachable."""
     odd_s3_server.status = 404
     profile = parse_storage_profile(odd_s3_profile("http://store.example:9000"))
     for name in ("ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy", "http_proxy"):

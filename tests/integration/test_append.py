@@ -1,4 +1,4 @@
-"""`icecore.append`, the one way into the log, through the committer on a real Postgres."""
+"""`icecore.append`, the only way to write the log, with the committer on a real Postgres."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -70,7 +70,7 @@ def changed(state: NamespaceState, generation: int | None = None, **updates: str
 
 
 def table(name: str, location_key: str | None = None, parent_id: UUID = WAREHOUSE_ID) -> tuple[Submission, TableState]:
-    """A command that creates a table, which claims `location_key` (or a place of its own)."""
+    """A command that creates a table, which claims `location_key` (or a new location)."""
     table_id = uuid7()
     location = f"file:///warehouse/{table_id}"
     metadata = new_table_metadata(
@@ -90,7 +90,7 @@ async def log_of(database: str) -> list[RecordedEvent]:
 
 
 async def sound(database: str) -> None:
-    """Whatever happened: the log is dense and chained, and every row, claim and command is what it says."""
+    """Whatever happened, the log is dense and chained, and every row, claim and command agrees with it."""
     assert [] == (await verify(database)).differences
 
 
@@ -98,7 +98,7 @@ async def sound(database: str) -> None:
 
 
 async def test_positions_are_dense_and_in_the_order_of_commits(database: str) -> None:
-    """Two processes' committers with many waiting commands: a subscriber that asks for `> mine` misses nothing and sees no disorder."""
+    """Two processes' committers with many waiting commands: a subscriber that reads after its last position misses nothing."""
     commands = 400
     committers = [Committer(database), Committer(database)]
     for each in committers:
@@ -125,7 +125,7 @@ async def test_positions_are_dense_and_in_the_order_of_commits(database: str) ->
 
 
 async def test_an_append_that_is_not_committed_keeps_the_next_one_waiting(database: str, committer: Committer) -> None:
-    """Marten's held-open append: positions become visible in their order, or not yet."""
+    """While an append is uncommitted, later ones wait, so that positions become visible in order."""
     first, _ = namespace("first")
     second, _ = namespace("second")
     async with await AsyncConnection.connect(database) as held:
@@ -140,7 +140,7 @@ async def test_an_append_that_is_not_committed_keeps_the_next_one_waiting(databa
 
 
 async def test_a_sequence_without_the_lock_loses_events_to_a_follower(database: str) -> None:
-    """The negative control of the two above: numbers from a sequence are visible out of order, and `> mine` misses one."""
+    """Negative control of the two above: positions from a sequence become visible out of order, and a subscriber misses one."""
     async with (
         await AsyncConnection.connect(database) as slow,
         await AsyncConnection.connect(database, autocommit=True) as quick,
@@ -160,11 +160,11 @@ async def test_a_sequence_without_the_lock_loses_events_to_a_follower(database: 
 
 
 async def test_an_append_in_a_higher_isolation_level_is_refused(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would not see what the command before it wrote, for whose end it waited. A pooler has dropped our connections' options."""
+    """It would not see the rows of the append it waited for. Here a pooler has dropped our connections' options."""
     monkeypatch.setattr(connection_module, "OPTIONS", "-c default_transaction_isolation=serializable")
     committer = Committer(database)
     committer.start()
-    with pytest.raises(ServiceUnavailable, match="takes no writes: its transactions are not read committed"):
+    with pytest.raises(ServiceUnavailable, match="Postgres accepts no writes: its transactions are not read committed"):
         await committer.submit(namespace("first")[0])
     assert committer.writes_refused is not None
     await committer.close()
@@ -172,7 +172,7 @@ async def test_an_append_in_a_higher_isolation_level_is_refused(database: str, m
 
 
 async def test_one_notify_per_batch(database: str, committer: Committer) -> None:
-    """However many commands, one wakes the subscribers; a batch that appends nothing wakes nobody."""
+    """One notification for any number of commands, and none for a batch that appends nothing."""
     async with await AsyncConnection.connect(database, autocommit=True) as listening:
         await listening.execute("listen events")
         await committer.submit_batch([namespace(f"n{n}")[0] for n in range(5)])
@@ -182,12 +182,12 @@ async def test_one_notify_per_batch(database: str, committer: Committer) -> None
 
 
 async def test_commands_gather_behind_a_batch_on_its_way(database: str, committer: Committer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What comes while the first is away goes together, though connections are free."""
+    """Commands that arrive while the first call is in flight are sent together, although connections are free."""
     monkeypatch.setattr(committing, "GATHER_SECONDS_MAX", 600)
     async with await AsyncConnection.connect(database) as held:
         await append(held, [namespace("held")[0]])
         first, waited = asyncio.create_task(committer.submit(namespace("first")[0])), False
-        # Taken into a batch as soon as it waits no more.
+        # Taken into a batch once it does not wait any more.
         while not waited or committer.queued:
             waited = waited or committer.queued > 0
             await asyncio.sleep(0)
@@ -201,8 +201,8 @@ async def test_commands_gather_behind_a_batch_on_its_way(database: str, committe
     await sound(database)
 
 
-async def test_a_batch_that_stays_away_holds_up_the_next_for_a_moment_only(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever keeps a connection: the next batch goes by another."""
+async def test_a_slow_call_delays_the_next_batch_only_briefly(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If a call is slow, the next batch uses another connection."""
     monkeypatch.setattr(committing, "GATHER_SECONDS_MAX", 0.001)
     sent = asyncio.Event()
     send = committing._send
@@ -225,23 +225,23 @@ async def test_a_batch_that_stays_away_holds_up_the_next_for_a_moment_only(datab
 
 
 async def test_a_batch_of_sixty_four_commands_is_one_transaction(database: str, committer: Committer) -> None:
-    """As many as a batch may hold; each with an outcome of its own."""
+    """The maximum of a batch. Each command has its own outcome."""
     batch = [namespace(f"n{n}")[0] for n in range(APPEND_COMMANDS_MAX)]
     async with await AsyncConnection.connect(database, autocommit=True) as listening:
         await listening.execute("listen events")
         results = await committer.submit_batch(batch)
-        # A transaction that appends notifies once, when it commits, of the position it reached.
+        # A transaction that appends notifies once, at its commit, with its last position.
         heard = [notice.payload async for notice in listening.notifies(timeout=0.5)]
     assert [AppendResult("appended", n) for n in range(1, 65)] == results
     assert (["64"], {64: 1}) == (heard, committer.metrics.append_sizes)
     await sound(database)
 
 
-# What a command rests on
+# Heads
 
 
 async def test_a_command_decided_on_another_head_is_refused(committer: Committer, database: str) -> None:
-    """Equal version numbers do not fool it: the event's id is compared."""
+    """Equal version numbers do not matter, because event ids are compared."""
     created, state = namespace("a")
     await committer.submit(created)
     mine, _ = changed(state, owner="me")
@@ -253,7 +253,7 @@ async def test_a_command_decided_on_another_head_is_refused(committer: Committer
 
 
 async def test_a_stream_that_is_there_cannot_be_created_again(committer: Committer) -> None:
-    """No head is a head too."""
+    """The expected head is that there is none."""
     created, state = namespace("a")
     await committer.submit(created)
     again = Submission(context("createNamespace"))
@@ -262,18 +262,18 @@ async def test_a_stream_that_is_there_cannot_be_created_again(committer: Committ
 
 
 async def test_the_head_of_a_stream_that_is_only_read_is_compared(committer: Committer) -> None:
-    """A command may rest on a stream it does not write."""
+    """A command may depend on a stream that it does not write to."""
     created, state = namespace("a")
     await committer.submit(created)
     update, _ = changed(state, owner="them")
     await committer.submit(update)
     other, _ = namespace("b")
-    other.rest_on(state)
+    other.depend_on(state)
     assert "head" == (await committer.submit(other)).outcome
 
 
 async def test_a_batch_is_appended_in_order(committer: Committer) -> None:
-    """Each decided on the state its predecessor leaves."""
+    """Each is decided on the state after the previous one."""
     first, state = namespace("a")
     second, state = changed(state, x="1")
     third, state = changed(state, x="2")
@@ -281,8 +281,8 @@ async def test_a_batch_is_appended_in_order(committer: Committer) -> None:
     assert [("appended", 1), ("appended", 2), ("appended", 3)] == [(result.outcome, result.position) for result in results]
 
 
-async def test_a_failed_predecessor_fails_its_successors_and_nobody_else(committer: Committer, database: str) -> None:
-    """Their heads are not in the log; positions and hashes go on as if the failed ones had not been tried."""
+async def test_a_failed_predecessor_fails_only_its_successors(committer: Committer, database: str) -> None:
+    """Their heads are not in the log. Positions and hashes continue as if the failed ones had not been tried."""
     taken, _ = namespace("taken")
     await committer.submit(taken)
     failing, state = namespace("taken")
@@ -295,7 +295,7 @@ async def test_a_failed_predecessor_fails_its_successors_and_nobody_else(committ
 
 
 async def test_a_replayed_predecessor_fails_its_successors(committer: Committer) -> None:
-    """It was done before, under another id: the events the successor rests on are not in the log."""
+    """The predecessor is in the log under another command id, so the events that the successor depends on are not."""
     key = uuid4()
     keyed, _ = namespace("a", given=context("createNamespace", key=key, request_hash=b"h"))
     keyed.record = IdempotencyRecord(200)
@@ -307,7 +307,9 @@ async def test_a_replayed_predecessor_fails_its_successors(committer: Committer)
 
 
 async def test_an_error_after_events_were_inserted_takes_them_back(committer: Committer, database: str) -> None:
-    """A command's own subtransaction: its events, rows and claims go, the counters are restored, the others stay."""
+    """Each command has a subtransaction: its events, rows and claims are rolled back, the counters restored, and others are not
+    affected.
+    """
     before, _ = namespace("before")
     broken, _ = namespace("broken")
     broken.rows.names[0] = broken.rows.names[0]._replace(kind="no such kind")
@@ -320,12 +322,12 @@ async def test_an_error_after_events_were_inserted_takes_them_back(committer: Co
 
 
 async def test_an_append_that_postgres_refuses_as_a_whole_has_no_effect(committer: Committer, database: str) -> None:
-    """A fault of ours, which is known to have changed nothing; each command of a batch hears so, and the next call goes on."""
+    """A bug that certainly changed nothing. Each command of the batch fails, and the next call succeeds."""
     first, state = namespace("a")
     second, _ = changed(state, x="1")
     async with await AsyncConnection.connect(database, autocommit=True) as connection:
         await connection.execute("alter function icecore.append(jsonb, bytea[]) rename to append_away")
-        with pytest.raises(InternalError, match="refused the command"):
+        with pytest.raises(InternalError, match="rejected the command"):
             await committer.submit(first)
         assert ["error", "error"] == [result.outcome for result in await committer.submit_batch([first, second])]
         await connection.execute("alter function icecore.append_away(jsonb, bytea[]) rename to append")
@@ -333,7 +335,7 @@ async def test_an_append_that_postgres_refuses_as_a_whole_has_no_effect(committe
 
 
 async def test_rows_of_another_generation_are_refused(committer: Committer, database: str) -> None:
-    """A rebuild switched between the decision and the append: it is decided again on the new rows."""
+    """A rebuild switched generations between the decision and the append. The command is decided again."""
     created, state = namespace("a")
     await committer.submit(created)
     refused = await committer.submit(changed(state, generation=7, x="1")[0])
@@ -345,7 +347,7 @@ async def test_rows_of_another_generation_are_refused(committer: Committer, data
 
 
 async def test_of_twenty_creators_of_one_name_one_wins(database: str) -> None:
-    """From two processes, mixed with twenty who want names of their own."""
+    """From two processes, together with twenty commands for different names."""
     committers = [Committer(database), Committer(database)]
     for each in committers:
         each.start()
@@ -385,7 +387,7 @@ async def test_locations_do_not_equal_contain_or_lie_inside_another(committer: C
 
 
 async def test_overlapping_locations_wanted_at_once_have_one_winner(database: str, committer: Committer) -> None:
-    """Each lies inside the one before."""
+    """Each location is inside the previous one."""
     nested = ["s3|s3://b/" + "a/" * depth for depth in range(1, 16)]
     results = await asyncio.gather(*(committer.submit(table(f"t{n}", key)[0]) for n, key in enumerate(nested)))
     assert ["appended"] + ["location"] * 14 == sorted(result.outcome for result in results)
@@ -393,12 +395,12 @@ async def test_overlapping_locations_wanted_at_once_have_one_winner(database: st
 
 
 async def test_nothing_of_anothers_is_released(committer: Committer, database: str) -> None:
-    """A name refuses the command; a place is passed over."""
+    """A name of another object refuses the command; a location is ignored."""
     created, state = table("t", "s3|s3://b/t/")
     assert "appended" == (await committer.submit(created)).outcome
     settle = "select icecore.write_claims(%s::jsonb)"
     names = "select kind, scope, key from icecore.claims where owner = %s"
-    nothing: dict[str, list[Any]] = {kind: [] for kind in ("alive", "empty", "release", "take", "release_locations", "take_locations")}
+    nothing: dict[str, list[Any]] = {kind: [] for kind in ("parents", "empty", "release", "take", "release_locations", "take_locations")}
     async with await AsyncConnection.connect(database, autocommit=True) as connection:
         held = await (await connection.execute(names, (state.id,))).fetchall()
         assert held
@@ -415,7 +417,7 @@ async def test_nothing_of_anothers_is_released(committer: Committer, database: s
 
 @pytest.mark.parametrize(("purge", "expected"), [(False, "appended"), (True, "location")])
 async def test_a_dropped_tables_location_is_free_when_the_drop_is_final(committer: Committer, purge: bool, expected: str) -> None:
-    """Its name is free at once; with a purge to come its place is not."""
+    """Its name is free at once; its location only after a pending purge."""
     created, state = table("t", "s3|s3://b/t/")
     drop = Submission(context("dropTable"))
     drop.add(state.id, WAREHOUSE_ID, state, [TableDropped(purge)])
@@ -425,7 +427,7 @@ async def test_a_dropped_tables_location_is_free_when_the_drop_is_final(committe
 
 
 async def test_two_tables_swap_their_names_in_one_command(committer: Committer, database: str) -> None:
-    """What a command releases is free for it to take."""
+    """A command can take claims that it releases itself."""
     (create_a, a), (create_b, b) = table("a"), table("b")
     await committer.submit_batch([create_a, create_b])
     swap = Submission(context("renameTable"))
@@ -436,7 +438,7 @@ async def test_two_tables_swap_their_names_in_one_command(committer: Committer, 
 
 
 async def test_a_name_ends_once(committer: Committer, database: str) -> None:
-    """The end of a table's second name is not the end of its first."""
+    """Closing a table's second name does not close its first one again."""
     created, state = table("a")
     await committer.submit(created)
     for name in ("b", "c"):
@@ -460,7 +462,7 @@ async def test_several_events_of_one_stream_in_one_command(committer: Committer,
 
 
 async def test_tables_and_views_share_their_names(committer: Committer) -> None:
-    """One space of names per namespace."""
+    """They share one name space per namespace."""
 
     def view(name: str) -> Submission:
         submission = Submission(context("createView"))
@@ -474,7 +476,7 @@ async def test_tables_and_views_share_their_names(committer: Committer) -> None:
 
 
 async def test_of_a_drop_of_a_namespace_and_a_table_created_in_it_one_wins(committer: Committer, database: str) -> None:
-    """In either order: no table is left in a namespace that is gone."""
+    """In either order, no table is left in a dropped namespace."""
     seen = set()
     for n in range(12):
         created, state = namespace(f"n{n}")
@@ -482,7 +484,7 @@ async def test_of_a_drop_of_a_namespace_and_a_table_created_in_it_one_wins(commi
         drop = Submission(context("dropNamespace"), empty=[state.id])
         drop.add(state.id, WAREHOUSE_ID, state, [NamespaceDropped()])
         create, _ = table("t", parent_id=state.id)
-        create.alive.append(state.id)
+        create.parents.append(state.id)
         race = [committer.submit(drop), committer.submit(create)]
         results = await asyncio.gather(*(race if n % 2 else reversed(race)))
         outcomes = [result.outcome for result in (results if n % 2 else reversed(results))]
@@ -492,11 +494,11 @@ async def test_of_a_drop_of_a_namespace_and_a_table_created_in_it_one_wins(commi
     await sound(database)
 
 
-# The same command twice
+# Repeated commands
 
 
 async def test_the_same_command_sent_again_is_found_and_not_done_twice(committer: Committer, database: str) -> None:
-    """Same outcome, same position; also in the same batch as itself."""
+    """It has the same outcome and position, also if it is repeated in the same batch."""
     created, state = namespace("a")
     first = await committer.submit(created)
     await committer.submit(changed(state, x="1")[0])
@@ -508,7 +510,7 @@ async def test_the_same_command_sent_again_is_found_and_not_done_twice(committer
 
 
 async def test_a_key_is_replayed_with_the_record_of_its_first_request(committer: Committer, database: str) -> None:
-    """Whatever the second command is: its key answers before its heads and claims are looked at."""
+    """The key is checked before the second command's heads and claims."""
     key, record = uuid4(), IdempotencyRecord(200, uuid4(), 3, b"body")
     first, _ = namespace("a", given=context("createNamespace", key=key, request_hash=b"h"))
     first.record = record
@@ -523,7 +525,7 @@ async def test_a_key_is_replayed_with_the_record_of_its_first_request(committer:
 
 
 async def test_a_key_belongs_to_its_project_and_actor(committer: Committer) -> None:
-    """Another's equal key is another key."""
+    """Another principal's or project's equal key is a different key."""
     key = uuid4()
     for n, (project_id, actor) in enumerate([(PROJECT_ID, "anonymous"), (PROJECT_ID, "other"), (uuid4(), "anonymous")]):
         submission, _ = namespace(f"n{n}", given=RequestContext("r", project_id, Principal(actor), "createNamespace", key, b"h"))
@@ -532,7 +534,7 @@ async def test_a_key_belongs_to_its_project_and_actor(committer: Committer) -> N
 
 
 async def test_a_failed_command_leaves_its_key_free(committer: Committer) -> None:
-    """Only what happened is remembered."""
+    """Only committed commands are recorded."""
     key = uuid4()
     await committer.submit(namespace("a")[0])
     failing, _ = namespace("a", given=context("createNamespace", key=key, request_hash=b"h"))
@@ -544,7 +546,7 @@ async def test_a_failed_command_leaves_its_key_free(committer: Committer) -> Non
 
 
 async def test_a_refusal_is_a_row_without_events_and_bars_a_late_first_copy(committer: Committer, database: str) -> None:
-    """Once a command is answered with a refusal, no copy of it that was under way comes to effect."""
+    """After a command was answered with a refusal, no copy of it in flight takes effect."""
     late, _ = namespace("a")
     refusal = Submission(late.context, late.command_id)
     assert "recorded" == (await committer.submit(refusal)).outcome
@@ -553,12 +555,12 @@ async def test_a_refusal_is_a_row_without_events_and_bars_a_late_first_copy(comm
     await sound(database)
 
 
-# Doubt
+# Lost answers
 
 
 @pytest.mark.parametrize("cut", ["answer", "request", "late"])
 async def test_a_lost_connection_leaves_one_effect(database: str, cut: str) -> None:
-    """Whether Postgres had done it, never heard of it, or hears of it late: the command is in the log once."""
+    """Whether Postgres executed the request, never got it, or gets it later: the command is in the log once."""
     async with CuttingProxy(database).running() as proxy:
         committer = Committer(proxy.dsn, connections=1)
         committer.start()
@@ -572,8 +574,8 @@ async def test_a_lost_connection_leaves_one_effect(database: str, cut: str) -> N
     await sound(database)
 
 
-async def test_a_refusal_after_doubt_stands_though_the_first_copy_comes_late(database: str) -> None:
-    """Sent again it loses to another command, and is refused; then the lost copy arrives while the other one's effect is gone."""
+async def test_a_refusal_after_a_lost_answer_bars_the_late_first_copy(database: str) -> None:
+    """The repeated command conflicts with another and is refused. The lost copy arrives after the conflict is gone."""
     async with CuttingProxy(database).running() as proxy:
         committer, other = Committer(proxy.dsn, connections=1), Committer(database)
         committer.start()
@@ -595,7 +597,7 @@ async def test_a_refusal_after_doubt_stands_though_the_first_copy_comes_late(dat
 
 
 async def test_a_command_that_was_barred_has_had_no_effect(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The answer to the bar is lost as well, and the command sent a third time finds its own bar: that is no success."""
+    """The answer to the row that bars the command is lost too. The third copy finds that row, which is not a success."""
     send = committing._send
     async with CuttingProxy(database).running() as proxy:
         committer, other = Committer(proxy.dsn, connections=1), Committer(database)
@@ -622,7 +624,9 @@ async def test_a_command_that_was_barred_has_had_no_effect(database: str, monkey
 
 
 async def test_of_a_batch_that_is_refused_nothing_is_appended(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It fails as a whole, and then its first command by itself: the next one is not sent, since the metadata files of all are deleted."""
+    """The batch fails as a whole, and then its first command fails alone. The others are not sent, because the metadata files of all are
+    deleted.
+    """
     send = committing._send
 
     async def failing(connection: Any, submissions: list[Submission], figures: Any) -> Any:
@@ -643,7 +647,7 @@ async def test_of_a_batch_that_is_refused_nothing_is_appended(database: str, mon
 
 
 async def test_a_backend_that_is_terminated_leaves_one_effect(database: str, committer: Committer) -> None:
-    """pg_terminate_backend while commands are on their way: each is in the log once, and was answered so."""
+    """pg_terminate_backend during commands: each is in the log once and is answered accordingly."""
     kills, commands = 0, 0
     async with await AsyncConnection.connect(database, autocommit=True) as connection, asyncio.timeout(60):
         while kills < 5:
@@ -670,7 +674,7 @@ select count(*) from (
 
 
 async def test_refusals_while_postgres_is_away_leave_room(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What waited and was refused waits no longer: the queue takes as much as before, and never answers that it is full."""
+    """Refused commands leave the queue, so that it has its full capacity."""
     monkeypatch.setattr("icecore.commands.execution.committer.QUEUE_COMMANDS_MAX", 4)
     monkeypatch.setattr("icecore.commands.execution.committer.APPEND_COMMANDS_MAX", 1)
     async with CuttingProxy(database).running() as proxy:
@@ -685,7 +689,7 @@ async def test_refusals_while_postgres_is_away_leave_room(database: str, monkeyp
 
 
 async def test_busy_while_in_doubt_is_still_doubt(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A resend that cannot get the lock says nothing of the first copy, which may be in the log: never a plain 503."""
+    """A repeated command that cannot get the lock may have an earlier copy in the log, so the answer is not a plain 503."""
     monkeypatch.setattr("icecore.commands.execution.committer.LOCK_TIMEOUT_SECONDS", 1)
     async with CuttingProxy(database).running() as proxy, await AsyncConnection.connect(database) as holder:
         committer = Committer(proxy.dsn, connections=1)
@@ -702,12 +706,12 @@ async def test_busy_while_in_doubt_is_still_doubt(database: str, monkeypatch: py
     assert 2 == len(await log_of(database))
 
 
-# The rows of the log themselves
+# Rows of the log
 
 
 @pytest.mark.parametrize("statement", ["update icecore.events set actor = 'x'", "delete from icecore.events", "truncate icecore.events"])
 async def test_the_log_is_append_only(committer: Committer, database: str, statement: str) -> None:
-    """Also for whoever owns the table."""
+    """Also for the table's owner."""
     await committer.submit(namespace("a")[0])
     with psycopg.connect(database) as connection, pytest.raises(psycopg.Error, match="the log is append-only"):
         connection.execute(statement)  # type: ignore[arg-type]  # the parameters above
@@ -715,7 +719,7 @@ async def test_the_log_is_append_only(committer: Committer, database: str, state
 
 
 async def test_recorded_at_grows_with_every_command(committer: Committer, database: str) -> None:
-    """A clock that was ahead, or is set back: times go on by a microsecond until it has caught up, so that one names one position."""
+    """If the clock is ahead or set back, times increase by a microsecond until it has caught up, so that a time identifies a position."""
     await committer.submit(namespace("a")[0])
     ahead = datetime.now(UTC) + timedelta(hours=1)
     with psycopg.connect(database) as connection:
@@ -728,7 +732,7 @@ async def test_recorded_at_grows_with_every_command(committer: Committer, databa
 
 
 async def test_one_time_for_a_command_and_times_in_the_order_of_positions(committer: Committer, database: str) -> None:
-    """Time and position agree, so that a time names a position."""
+    """Times are in the order of positions, so that a time identifies a position."""
 
     def of_two_events(number: int) -> Submission:
         submission, name = Submission(context("createNamespace")), f"n{number}"
@@ -740,14 +744,14 @@ async def test_one_time_for_a_command_and_times_in_the_order_of_positions(commit
     events = await log_of(database)
     times = [event.recorded_at for event in events]
     assert sorted(times) == times
-    # A position is given to a command's events side by side, and with them one time; other commands have others.
+    # A command's events have consecutive positions and one time. Other commands have other times.
     assert [each.command_id for each in events[::2]] == [each.command_id for each in events[1::2]]
     assert times[::2] == times[1::2]
     assert 100 == len({each.command_id for each in events}) == len(set(times))
 
 
 async def test_the_envelope_is_what_the_command_said(committer: Committer, database: str) -> None:
-    """Every column of the row comes from somewhere."""
+    """Every column of the row."""
     given_context = RequestContext(
         "request", uuid4(), Principal("actor ✓"), "createWarehouse", None, b"", "correlation", cause := uuid4(), "00-trace-span-01"
     )
@@ -788,7 +792,7 @@ EVENTS = st.builds(
 
 
 def test_the_hash_in_sql_is_the_hash_in_python(database: str) -> None:
-    """Over nulls, empty and multi-byte texts, and times to the microsecond on both sides of 1970."""
+    """For nulls, empty and multi-byte texts, and times before and after 1970."""
     with psycopg.connect(database, autocommit=True) as connection:
 
         @settings(max_examples=300, deadline=None)
@@ -811,7 +815,7 @@ _COLUMNS = (*RecordedEvent.__slots__[:-2], "hash", "context")
 
 
 async def append(connection: AsyncConnection[Any], submissions: list[Submission]) -> None:
-    """Calls the function in the connection's own transaction, which the committer never does."""
+    """Calls the function in the connection's own transaction, unlike the committer."""
     blobs: list[bytes] = []
     batch = orjson.dumps([submission.to_json(blobs) for submission in submissions]).decode()
     await connection.execute("select * from icecore.append(%s::text::jsonb, %s::bytea[])", (batch, blobs))

@@ -1,6 +1,6 @@
-"""The plans of `icecore.append` on Debian's Postgres as it is shipped, with JIT on where it is on by default.
+"""The query plans of `icecore.append` on Debian's Postgres with default settings, with JIT on.
 
-They are made while the tables are small and kept while they grow, until Postgres looks at the tables again.
+Plans are made while tables are small and cached while they grow, until statistics change.
 """
 
 import asyncio
@@ -24,10 +24,10 @@ from tests.fixtures.catalog import context, opened_catalog
 from tests.fixtures.command_runs import EVERY_KIND, CommandRun
 from tests.servers.postgres import debian_postgres
 
-# Far more than a small table has; nothing of what a command touches has as many rows.
+# Much larger than the small tables; no table that a command uses has as many rows.
 _ROWS_ADDED = 20_000
 _ROWS_READ_MAX = 5_000
-# Every statement of the functions with its plan, as it was run. No statistics but those the test has made.
+# Logs every statement of the functions with its executed plan. Only the test updates statistics.
 _LOGGED = (
     "-c session_preload_libraries=auto_explain -c auto_explain.log_min_duration=0 -c auto_explain.log_nested_statements=on "
     "-c auto_explain.log_analyze=on -c auto_explain.log_timing=off -c auto_explain.log_format=json "
@@ -35,7 +35,7 @@ _LOGGED = (
 )
 _PLAN = re.compile(r"^icecore-committer/LOG:  duration: .*?plan:\n((?:\t.*\n)+)", re.MULTILINE)
 
-# Rows of nobody, in the middle of every key.
+# Unrelated rows in the middle of every key.
 _GROW = """
 set session_replication_role = replica;
 insert into icecore.events
@@ -65,7 +65,7 @@ insert into icecore.old_metadata_files
 
 @pytest.fixture
 def shipped(open_directory: Path) -> Iterator[tuple[str, Path]]:
-    """A migrated database of Debian's Postgres, and its log."""
+    """A migrated database on Debian's Postgres, and its server log."""
     directory = open_directory / "cluster"
     with debian_postgres(_LOGGED, directory) as dsn:
         asyncio.run(apply_migrations(dsn))
@@ -83,7 +83,7 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def rows_read(node: dict[str, Any]) -> int:
-    """What a scan looked at, those it did not want included."""
+    """The rows that a scan read, including those it filtered out."""
     unwanted = sum(count for name, count in node.items() if name.startswith("Rows Removed by"))
     return int((node["Actual Rows"] + unwanted) * node["Actual Loops"])
 
@@ -91,13 +91,13 @@ def rows_read(node: dict[str, Any]) -> int:
 async def test_every_statement_of_the_append_finds_its_rows_by_a_key_and_is_not_compiled(
     shipped: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also with plans that were made when everything was small: no scan of a whole table, no scan of a wrong index, no JIT."""
-    monkeypatch.setattr("icecore.database.connection.OPTIONS", "")  # as behind a pooler that drops options
+    """Also with plans from when the tables were small: no sequential scan, no scan of a wrong index, no JIT."""
+    monkeypatch.setattr("icecore.database.connection.OPTIONS", "")  # As with a pooler that drops options.
     dsn, log = shipped
     async with opened_catalog(dsn, tmp_path / "warehouse") as catalog:
         await every_kind(catalog, "demo")
     with psycopg.connect(dsn, autocommit=True) as connection:
-        # What Postgres does by itself after the fifth use of a statement.
+        # As Postgres does by itself after the fifth use of a statement.
         connection.execute("alter database postgres set plan_cache_mode = force_generic_plan")
         connection.execute("vacuum analyze")
     async with opened_catalog(dsn, tmp_path / "warehouse") as catalog:
@@ -122,7 +122,7 @@ async def test_every_statement_of_the_append_finds_its_rows_by_a_key_and_is_not_
 
 
 async def every_kind(catalog: Any, warehouse: str) -> None:
-    """Every command, registrations with their parts written beforehand, and one with an Idempotency-Key."""
+    """Every command, registrations with parts written beforehand, and one with an Idempotency-Key."""
     run = await CommandRun.on(catalog, warehouse)
     with pytest.MonkeyPatch.context() as registering:
         registering.setattr(preloaded_parts, "PARTS_APPENDED_MAX", 1)

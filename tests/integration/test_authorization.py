@@ -1,4 +1,4 @@
-"""Every operation asks whether the principal may do it, by the ids of what it reads or changes, before it does anything."""
+"""Every operation is authorized with the ids of its resources before it does anything."""
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -42,7 +42,7 @@ ELSEWHERE = {"namespace": ["empty"], "name": "x"}
 
 OPEN = {operation.name for operation in OPERATIONS if operation.open}
 
-# Each operation: its address below the server's root, its body, and what it is permitted on, by kind and name.
+# Each operation: its path below the server's root, its body, and its resources by kind and name.
 W = "/catalog/v1/demo"
 N, T, V = f"{W}/namespaces/n", f"{W}/namespaces/n/tables/t", f"{W}/namespaces/n/views/v"
 PROPOSAL = uuid4()
@@ -105,7 +105,7 @@ REQUESTS: dict[str, tuple[str, Any, Sequence[str]]] = {
     "wait": ("/history/v1/wait?position=1", None, ["server"]),
 }
 
-# The same operations, asked for what lies elsewhere: below a namespace, of a warehouse, in what is not there.
+# The same operations for other resources: in a namespace, in a warehouse, and for objects that do not exist.
 OTHERS: list[tuple[str, str, Any, Sequence[str]]] = [
     ("listNamespaces", f"{W}/namespaces?parent=n", None, ["namespace n"]),
     ("createNamespace", f"{W}/namespaces", {"namespace": ["n", "below"]}, ["namespace n"]),
@@ -126,7 +126,7 @@ OTHERS: list[tuple[str, str, Any, Sequence[str]]] = [
 
 
 class Recorder:
-    """Notes what it is asked, and refuses everything while `denies`. meanwhile -- happens before a rename is permitted."""
+    """Records requests, and refuses everything while `denies` is set. meanwhile -- executed before a rename is authorized."""
 
     def __init__(self) -> None:
         self.denies = False
@@ -150,7 +150,7 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
 
 @dataclass(frozen=True)
 class Served:
-    """`client` takes whole addresses. ids -- by kind and name."""
+    """`client` takes whole paths. ids -- by kind and name."""
 
     client: RestClient
     warehouse_directory: Path
@@ -174,13 +174,13 @@ def server(recorder: Recorder, database: str, tmp_path: Path) -> Iterator[Served
 
 
 def test_every_operation_is_listed_here() -> None:
-    """A new operation says what it is permitted on, or that it is open to everybody."""
+    """A new operation must list its resources, or be open."""
     assert {"getHealth", "getLiveness", "getReadiness", "listEventSchemas", "loadEventSchema"} == OPEN
     assert {operation.name for operation in OPERATIONS} - OPEN == set(REQUESTS)
 
 
 def test_what_is_not_permitted_does_nothing(server: Served, recorder: Recorder) -> None:
-    """Refused by the ids of what it is about, with nothing in the log and no file written."""
+    """Refused with the ids of its resources. The log is unchanged and no file is written."""
     client, files, head = server.client, sorted(server.warehouse_directory.rglob("*")), _head(server, recorder)
     methods = {operation.name: operation.method for operation in OPERATIONS}
     for name, address, body, permitted_on in [*((name, *request) for name, request in REQUESTS.items()), *OTHERS]:
@@ -197,7 +197,7 @@ def test_what_is_not_permitted_does_nothing(server: Served, recorder: Recorder) 
 
 
 def test_what_is_kept_in_memory_is_permitted_each_time(server: Served, recorder: Recorder) -> None:
-    """An answer that one principal was given is not given to the next unasked."""
+    """A cached answer is authorized for each request."""
     client = server.client
     recorder.denies = False
     assert [200, 200] == [client.call_root("GET", T).status for _ in range(2)]
@@ -205,8 +205,8 @@ def test_what_is_kept_in_memory_is_permitted_each_time(server: Served, recorder:
     assert 403 == client.call_root("GET", T).status
 
 
-def test_who_asks_is_found_out_first(database: str, tmp_path: Path, recorder: Recorder) -> None:
-    """The principal of the context is the one that the headers prove; without one nothing is looked at, an unknown address apart."""
+def test_authentication_comes_first(database: str, tmp_path: Path, recorder: Recorder) -> None:
+    """The principal of the context is that of the headers. Without one the request is refused, except for an unknown path."""
 
     class ByHeader:
         async def authenticate(self, headers: Mapping[str, str]) -> Principal:
@@ -233,7 +233,7 @@ def test_who_asks_is_found_out_first(database: str, tmp_path: Path, recorder: Re
 
 
 def test_a_refusal_is_not_remembered_by_the_key(server: Served, recorder: Recorder) -> None:
-    """Who is permitted later may send the same request again."""
+    """The same request can be sent again once it is permitted."""
     client, key = server.client, uuid4()
     request = ("POST", f"{W}/namespaces", {"namespace": ["later"]})
     assert 403 == client.call_root(*request, key=key).status
@@ -243,7 +243,7 @@ def test_a_refusal_is_not_remembered_by_the_key(server: Served, recorder: Record
 
 @pytest.mark.parametrize("is_there", [True, False])
 async def test_what_is_moved_goes_where_it_was_permitted(recorder: Recorder, catalog: Application, is_there: bool) -> None:
-    """Where the name of the destination stands for another namespace by then, the principal needs to be permitted on that one."""
+    """If the destination's name refers to another namespace by then, the principal needs permission for that one."""
     warehouse, source, destination = await resolve_warehouse(catalog.backends, PROJECT_ID_DEFAULT, "demo"), named("n"), named("there")
 
     async def create(namespace: NamespaceIdentifier) -> UUID:
@@ -273,7 +273,7 @@ def named(name: str) -> NamespaceIdentifier:
 
 
 def _head(server: Served, recorder: Recorder) -> int:
-    """The end of the log, which health tells everybody."""
+    """The end of the log, which health returns to everybody."""
     asked = len(recorder.asked)
     position = server.client.call_root("GET", "/health").json["log"]["position"]
     assert asked == len(recorder.asked)

@@ -1,4 +1,4 @@
-"""The commands of benchmarks/README.md run, each in a short form: tiny blocks, few rounds. The long tests start the peers' servers too."""
+"""The commands of benchmarks/README.md in a short form: tiny blocks, few rounds. The long tests start the peers' servers too."""
 
 import os
 import re
@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from tests.servers.icecore import Icecore, icecore
-from tests.servers.places import ROOT
+from tests.servers.paths import ROOT
 from tests.servers.processes import free_port
 
 LONG = os.environ.get("ICECORE_TEST_LONG") == "1"
 SECONDS_MAX = 500
 TINY = ("--rounds", "1", "--block-seconds", "0.05")
 README = (ROOT / "benchmarks" / "README.md").read_text()
-# Left out: the one that writes over the recorded rates, and the one that has no short form.
+# Excluded: the command that changes the recorded rates, and the one without a short form.
 COMMANDS = [
     line.split("#")[0].split()[2:]
     for line in README.splitlines()
@@ -27,7 +27,7 @@ COMMANDS = [
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Icecore]:
-    """What `--uri` is given; its own warehouse is called `demo`."""
+    """The server for `--uri`. Its own warehouse is `demo`."""
     with icecore(tmp_path_factory.mktemp("benchmarks")) as started:
         yield started
 
@@ -40,7 +40,7 @@ def run(module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_a_documented_command_measures(command: list[str], server: Icecore, tmp_path: Path) -> None:
-    """It ends well, and each figure is one."""
+    """It succeeds, and each result is a number."""
     module, *arguments = [word.replace("http://127.0.0.1:8181", server.uri).replace("PROFILES", str(tmp_path)) for word in command]
     if module == "benchmarks.peers" and not LONG:
         arguments += ["--only", "icecore"]
@@ -54,7 +54,7 @@ def test_a_documented_command_measures(command: list[str], server: Icecore, tmp_
 
 
 def test_a_peer_that_cannot_be_had_is_named_and_fails() -> None:
-    """In the table and at the end."""
+    """In the table and in the exit code."""
     done = run("benchmarks.peers", "--only", "--uri", f"gone=http://127.0.0.1:{free_port()}", *TINY)
     assert 1 == done.returncode, done.stdout + done.stderr
     assert "gone is not measured: [Errno 111] Connection refused" in done.stdout
@@ -63,7 +63,7 @@ def test_a_peer_that_cannot_be_had_is_named_and_fails() -> None:
 
 @pytest.mark.parametrize("uri", ["http://127.0.0.1:8181/catalog", "name=127.0.0.1:8181", "=http://127.0.0.1:8181"])
 def test_a_peer_without_a_name_or_an_address_is_refused(uri: str) -> None:
-    """Before anything is started."""
+    """Before a server is started."""
     done = run("benchmarks.peers", "--uri", uri)
     assert 2 == done.returncode
     assert "is not NAME=http://…" in done.stderr

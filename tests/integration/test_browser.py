@@ -1,4 +1,4 @@
-"""Web pages against a catalog, in a real browser: what a foreign page sends, what DNS rebinding reads, what a permitted origin may do."""
+"""Web pages and a catalog in a real browser: requests of foreign pages, DNS rebinding, and permitted origins."""
 
 import http.client
 import http.server
@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from icecore.api.request_metrics import REQUEST_FIGURES, RequestMetrics
+from icecore.api.request_metrics import REQUEST_METRICS, RequestMetrics
 from icecore.compose import Application
 from tests.fixtures.catalog import CatalogServer, served_catalog
 from tests.fixtures.rest_client import RestClient
@@ -69,9 +69,10 @@ window.onload = async () => {
 
 
 class Site:
-    """A web site: its page, the findings that reports, and paths below `/catalog` relayed as they came, as by a rebound name.
+    """A web site: its page, the findings that the page reports, and paths below `/catalog`, which are forwarded unchanged as with a rebound
+    name.
 
-    page, catalog -- set before the browser comes.
+    page, catalog -- set before the browser starts.
     """
 
     def __init__(self) -> None:
@@ -107,7 +108,7 @@ class Site:
                 self.wfile.write(body)
 
             def log_message(self, format: str, *arguments: Any) -> None:  # noqa: A002 - the name of the base class
-                """Nothing."""
+                """Logs nothing."""
 
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.port = self._server.server_address[1]
@@ -119,7 +120,7 @@ class Site:
         self.catalog = server.url
 
     def report(self) -> dict[str, Any]:
-        """What the page found."""
+        """Receives a finding of the page."""
         return self._reports.get(timeout=REPORT_SECONDS_MAX)
 
     def close(self) -> None:
@@ -135,11 +136,11 @@ def site() -> Iterator[Site]:
 
 
 def test_a_foreign_web_page_changes_nothing_and_a_rebound_name_reads_nothing(database: str, tmp_path: Path, site: Site) -> None:
-    """fetch without CORS, forms, requests without a body, and a page whose host name leads to the catalog."""
+    """fetch without CORS, forms, requests without a body, and a page whose host name resolves to the catalog."""
     figures: list[RequestMetrics] = []
 
     def prepare(catalog: Application) -> None:
-        figures.append(catalog.app[REQUEST_FIGURES])
+        figures.append(catalog.app[REQUEST_METRICS])
 
     with served_catalog(database, tmp_path / "warehouse", prepare=prepare) as server:
         client = RestClient(server.url, "demo")
@@ -155,12 +156,12 @@ def test_a_foreign_web_page_changes_nothing_and_a_rebound_name_reads_nothing(dat
     assert [0] * 3 == [found[name][0] for name in ("json", "drop", "foreign_read")], "the browser asks first, and hides what it reads"
     assert [403] * 2 == [found[name][0] for name in ("rebound_read", "rebound_drop")]
     assert "kept" not in json.dumps(found)
-    # Three sent without CORS, two forms, two preflight requests, two through the rebound name.
+    # Three requests without CORS, two forms, two preflight requests, two through the rebound name.
     assert 9 == figures[0].refusals["ForbiddenException"]
 
 
 def test_a_page_of_a_permitted_origin_uses_the_catalog(database: str, tmp_path: Path, site: Site) -> None:
-    """With preflight requests, the answers' headers, and refusals that it can read."""
+    """With preflight requests, CORS headers and readable errors."""
     origin = f"http://app.test:{site.port}"
     with served_catalog(database, tmp_path / "warehouse", cors_origins=(origin,)) as server:
         site.show(PERMITTED_PAGE, server)

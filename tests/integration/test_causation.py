@@ -1,23 +1,23 @@
-"""What led to an event, where no client did."""
+"""The causation id of events that no client caused directly."""
 
 import psycopg
 
 from icecore.compose import Application
 from tests.fixtures.command_runs import EVERY_KIND, CommandRun
 
-# Topic of the effect, and of its cause in the same stream.
+# The topic of an effect, and of its cause in the same stream.
 CAUSES = {
     "table.purged.v1": "table.dropped.v1",
     "proposal.approved.v1": "proposal.opened.v1",
     "proposal.expired.v1": "proposal.opened.v1",
     "proposal.stale.v1": "proposal.opened.v1",
 }
-# What is held here, and approved: the cause is in the proposal's stream.
+# Held and approved changes: the cause is in the proposal's stream.
 APPROVED = "namespace.properties-changed.v1"
 
 
 async def test_what_the_server_does_by_itself_names_the_event_that_led_to_it(catalog: Application, database: str) -> None:
-    """A purge its drop, an approved change and a proposal's end the proposal; what a client asked for names nothing."""
+    """A purge has its drop; an approved change and a proposal's end have the proposal. Events of clients' commands have none."""
     run = await CommandRun.on(catalog)
     for step in EVERY_KIND:
         await run.step(step)

@@ -1,4 +1,4 @@
-"""Processes beside a server: whatever they do, they are started again, and gone when they are told to stop."""
+"""Child processes of a server are restarted when they die, and end when they are stopped."""
 
 import asyncio
 import os
@@ -20,12 +20,12 @@ PROGRAM = "tests.fixtures.child_program"
 
 @pytest.fixture(autouse=True)
 def checkout_on_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Children import nothing from the current folder, and the tests are not installed."""
+    """Children do not import from the current folder, and the tests are not installed."""
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
 
 
 def stopped_after(child: ChildProcess, *, deaths: int = 0, ready: bool = False) -> list[int]:
-    """The exit codes of those that died, of a child that is stopped after so many deaths, or once it is ready."""
+    """The exit codes of the children that died, for a child that is stopped after that many deaths, or once it is ready."""
 
     async def run() -> list[int]:
         stop, codes = asyncio.Event(), list[int]()
@@ -46,14 +46,13 @@ def stopped_after(child: ChildProcess, *, deaths: int = 0, ready: bool = False) 
 
 
 def test_one_that_dies_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As often as it takes."""
     monkeypatch.setattr(child_process, "RESTART_SECONDS_MIN", 0.01)
     assert [7, 7, 7] == stopped_after(ChildProcess("one", PROGRAM, {"exit": 7}, grace_seconds=5), deaths=3)
 
 
 @pytest.mark.parametrize(("healthy_seconds", "pauses"), [(1_000.0, [0.02, 0.04, 0.05]), (0.0, [0.01, 0.01, 0.01])])
 def test_pauses_grow_up_to_a_bound_until_one_lives(monkeypatch: pytest.MonkeyPatch, healthy_seconds: float, pauses: list[float]) -> None:
-    """What dies at once is not started as fast as the machine can."""
+    """A child that dies at once must not be restarted as fast as possible."""
     monkeypatch.setattr(child_process, "RESTART_SECONDS_MIN", 0.01)
     monkeypatch.setattr(child_process, "RESTART_SECONDS_MAX", 0.05)
     monkeypatch.setattr(child_process, "HEALTHY_SECONDS", healthy_seconds)
@@ -62,22 +61,24 @@ def test_pauses_grow_up_to_a_bound_until_one_lives(monkeypatch: pytest.MonkeyPat
     assert pauses == [each["pause_seconds"] for each in logged]
 
 
-def test_a_stop_is_heard_in_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However long it would be."""
+def test_a_stop_ends_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even in a long pause."""
     monkeypatch.setattr(child_process, "RESTART_SECONDS_MIN", 1_000.0)
     monkeypatch.setattr(child_process, "RESTART_SECONDS_MAX", 1_000.0)
     assert [7] == stopped_after(ChildProcess("one", PROGRAM, {"exit": 7}, grace_seconds=5), deaths=1)
 
 
 def test_one_that_dies_before_it_reads_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it was to be given is more than a pipe holds."""
+    """Its input is larger than a pipe's buffer."""
     monkeypatch.setattr(child_process, "RESTART_SECONDS_MIN", 0.01)
     given = {"settings": "x" * 4_000_000}
     assert [0, 0] == stopped_after(ChildProcess("one", "icecore.exit_codes", given, grace_seconds=5), deaths=2)
 
 
 def test_a_child_ends_with_its_parent_and_not_by_ctrl_c(tmp_path: Path) -> None:
-    """Ctrl-C reaches the whole group; the parent stops its children in its own order. That it has ended is the end of its pipe."""
+    """Ctrl-C is sent to the whole process group, and the parent stops its children in its own order. The end of the pipe tells a child that
+    its parent has ended.
+    """
     note = tmp_path / "note"
     with subprocess.Popen([sys.executable, "-m", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdin is not None
@@ -95,9 +96,9 @@ def test_a_child_ends_with_its_parent_and_not_by_ctrl_c(tmp_path: Path) -> None:
 
 
 def test_none_is_left_where_the_parent_gives_up(tmp_path: Path) -> None:
-    """Whatever ends what keeps it running."""
+    """For any error in the parent."""
     note = tmp_path / "note"
-    child = ChildProcess("one", PROGRAM, {"note": str(note), "deaf": True}, grace_seconds=5, says_ready=True)
+    child = ChildProcess("one", PROGRAM, {"note": str(note), "deaf": True}, grace_seconds=5, reports_ready=True)
 
     async def run() -> None:
         keeping = asyncio.create_task(child.keep_running(asyncio.Event()))
@@ -112,7 +113,7 @@ def test_none_is_left_where_the_parent_gives_up(tmp_path: Path) -> None:
 
 
 def test_no_module_is_taken_from_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Anybody may have written there."""
+    """Other accounts may be able to write there."""
     (tmp_path / "orjson.py").write_text("raise SystemExit(9)")
     monkeypatch.chdir(tmp_path)
     assert [7] == stopped_after(ChildProcess("one", PROGRAM, {"exit": 7}, grace_seconds=5), deaths=1)
@@ -120,10 +121,10 @@ def test_no_module_is_taken_from_the_working_directory(tmp_path: Path, monkeypat
 
 @pytest.mark.parametrize("deaf", [False, True])
 def test_one_that_serves_is_stopped(deaf: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By SIGTERM; one that does not hear it is killed."""
+    """With SIGTERM. One that ignores it is killed."""
     monkeypatch.setattr(child_process, "KILL_MARGIN_SECONDS", 0.2)
     note = tmp_path / "note"
-    child = ChildProcess("one", PROGRAM, {"note": str(note), "deaf": deaf}, grace_seconds=0.2 if deaf else 30.0, says_ready=True)
+    child = ChildProcess("one", PROGRAM, {"note": str(note), "deaf": deaf}, grace_seconds=0.2 if deaf else 30.0, reports_ready=True)
     assert [] == stopped_after(child, ready=True)
     process_id, *graceful = note.read_text().split()
     assert ([] if deaf else ["gracefully"]) == graceful

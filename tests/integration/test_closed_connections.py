@@ -1,4 +1,4 @@
-"""Connections that end leave nothing in memory: neither what came of a body nor what was not sent of an answer."""
+"""Closed connections leave nothing in memory, neither received parts of a body nor unsent parts of an answer."""
 
 import socket
 import time
@@ -45,7 +45,7 @@ def connected(server: CatalogServer) -> Iterator[socket.socket]:
 
 @contextmanager
 def accepted(server: CatalogServer) -> Iterator[socket.socket]:
-    """Before that there is nothing of it in memory to be found."""
+    """Before that, nothing of the request is in memory."""
     before = set(objects_of(EdgeProtocol))
     with connected(server) as opened:
         end = time.monotonic() + ACCEPTED_SECONDS_MAX
@@ -76,7 +76,7 @@ ENDED_BY_SERVER = ("head", "body", "answer")
     [(sent, "client") for sent in SENT] + [(sent, "server") for sent in ENDED_BY_SERVER],
 )
 def test_of_a_connection(server: CatalogServer, sent: str, ended_by: str) -> None:
-    """Ended by the client, or by the server because the client does nothing more."""
+    """Closed by the client, or by the server after a timeout."""
     with ExitStack() as opened, nothing_left(EdgeProtocol, StreamReader, PiecePayload):
         client = opened.enter_context(accepted(server))
         client.sendall(SENT[sent])

@@ -1,4 +1,4 @@
-"""The watch over connections in use: it ends with whoever has them."""
+"""The watchdog of connections ends with its pool."""
 
 import asyncio
 from collections.abc import Callable
@@ -20,7 +20,7 @@ def watches() -> int:
 
 
 async def test_a_catalog_that_is_closed_leaves_no_watch_behind(database: str, tmp_path: Path) -> None:
-    """Neither that of its reads nor that of its commits, which were looking a moment ago."""
+    """Neither of reads nor of commits, which were being watched."""
     async with opened_catalog(database, tmp_path / "warehouse") as catalog:
         warehouse = await resolve_warehouse(catalog.backends, PROJECT_ID, "demo")
         await create_namespace(catalog.commands, context("createNamespace"), warehouse, CreateNamespace(NamespaceIdentifier(("a",)), {}))
@@ -29,8 +29,10 @@ async def test_a_catalog_that_is_closed_leaves_no_watch_behind(database: str, tm
     assert 0 == watches()
 
 
-async def test_who_reads_by_time_is_not_taken_for_the_append_that_holds_the_lock(database: str, new_database: Callable[[], str]) -> None:
-    """Any number of them have it at one time; an append behind them waits for it. Nor is another catalog's append in the same Postgres."""
+async def test_reads_by_time_are_not_taken_for_the_append_with_the_lock(database: str, new_database: Callable[[], str]) -> None:
+    """Readers by time share the append lock, and an append waits for them. The same holds for another catalog's append in the same
+    Postgres.
+    """
     async with (
         await AsyncConnection.connect(database) as one,
         await AsyncConnection.connect(database) as other,

@@ -1,4 +1,4 @@
-"""Connections to Postgres: all of ours are opened in one place, with the same options."""
+"""Connections to Postgres are all opened in one place, with the same options."""
 
 import ast
 import asyncio
@@ -28,7 +28,7 @@ async def shown(connection: psycopg.AsyncConnection, name: str) -> str:
 
 
 async def test_nothing_is_compiled_and_the_options_of_the_address_hold(database: str) -> None:
-    """What an operator writes into the address is not lost, and cannot turn compilation on."""
+    """Options in the database URL apply, but cannot turn JIT on."""
     given = make_conninfo(database, options="-c work_mem=7MB -c jit=on")
     async with await connect(given, options="-c lock_timeout=3s") as connection:
         assert ["off", "7MB", "3s"] == [await shown(connection, name) for name in ("jit", "work_mem", "lock_timeout")]
@@ -39,7 +39,7 @@ async def test_nothing_is_compiled_and_the_options_of_the_address_hold(database:
 
 
 async def test_transactions_see_what_was_committed_before_each_statement_whatever_the_database_asks_for(database: str) -> None:
-    """In a higher isolation level an append that waited for another's lock would not see what that one wrote."""
+    """In a higher isolation level, an append would not see the rows of the append it waited for."""
     name = Identifier(str(conninfo_to_dict(database)["dbname"]))
     with psycopg.connect(database, autocommit=True) as admin:
         admin.execute(SQL("alter database {} set default_transaction_isolation = 'repeatable read'").format(name))
@@ -65,13 +65,13 @@ async def test_the_committer_keeps_its_limits_and_compiles_nothing(database: str
 
 
 def opened_in(module: Path) -> list[int]:
-    """The lines where a module opens a connection by psycopg itself."""
+    """The lines in which a module opens a connection with psycopg."""
     calls = [node for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
     return [call.lineno for call in calls if ast.unparse(call.func) in ("AsyncConnection.connect", "psycopg.AsyncConnection.connect")]
 
 
 def test_every_connection_is_opened_in_one_place() -> None:
-    """One that is opened elsewhere would have other options."""
+    """Otherwise it would have other options."""
     opened = {str(module.relative_to(CHECKOUT)) for folder in BELOW for module in modules(folder) if opened_in(module)}
     assert {"database/connection.py"} == opened
 
@@ -82,14 +82,14 @@ async def use(pool: ConnectionPool, statement: str = "select 1") -> None:
 
 
 async def is_whole(pool: ConnectionPool) -> bool:
-    """Whether its one connection can be had, and nobody holds it."""
+    """Whether its one connection is available."""
     async with asyncio.timeout(5):
         await use(pool)
     return pool.in_use == 0
 
 
-async def test_a_connection_goes_past_those_who_wait_no_more(database: str) -> None:
-    """One was handed it and cancelled before it took it, another was cancelled while it waited."""
+async def test_a_connection_skips_cancelled_requests(database: str) -> None:
+    """One waiting task was cancelled after it got the connection, another one while it waited."""
     pool = ConnectionPool(database, 1, application_name="icecore-test")
     async with pool.connection():
         waiting = [asyncio.create_task(use(pool)) for _ in range(3)]
@@ -105,7 +105,7 @@ async def test_a_connection_goes_past_those_who_wait_no_more(database: str) -> N
 
 
 async def test_the_room_of_a_connection_that_is_not_opened_is_free_again(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Postgres refused it, or whoever wanted it was cancelled."""
+    """If Postgres refuses it, or the waiting task is cancelled."""
     pool = ConnectionPool(database, 1, application_name="icecore-test")
 
     async def refused(*_: object, **__: object) -> None:
@@ -128,7 +128,7 @@ async def test_the_room_of_a_connection_that_is_not_opened_is_free_again(databas
 
 
 async def test_a_connection_on_which_a_statement_was_left_is_not_handed_on(database: str) -> None:
-    """Whoever sent it was cancelled; the next one would wait for its end, or for what psycopg does about it."""
+    """Its task was cancelled. The next user would have to wait for the end of the statement or get an error."""
     pool = ConnectionPool(database, 1, application_name="icecore-test")
     async with pool.connection() as connection:
         before = connection.info.backend_pid
@@ -143,7 +143,7 @@ async def test_a_connection_on_which_a_statement_was_left_is_not_handed_on(datab
 
 
 async def test_a_session_that_ended_while_it_was_idle_is_replaced(database: str) -> None:
-    """And whoever keeps answers hears of it."""
+    """The caches are emptied too."""
     pool, broken = ConnectionPool(database, 1, application_name="icecore-test"), list[bool]()
     pool.on_broken = lambda: broken.append(True)
     async with pool.connection() as connection:
@@ -161,7 +161,7 @@ async def test_a_session_that_ended_while_it_was_idle_is_replaced(database: str)
 
 
 async def test_those_who_wait_behind_a_connection_that_cannot_be_opened_do_not_try_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Postgres takes the call and says nothing: each try takes its whole time, so the last one would wait for all."""
+    """Postgres accepts the connection and does not respond. If each task tried, the last would wait for all of them."""
     monkeypatch.setattr(connections, "CONNECT_SECONDS_MAX", 0.3)
 
     async def one() -> None:
@@ -178,7 +178,7 @@ async def test_those_who_wait_behind_a_connection_that_cannot_be_opened_do_not_t
 
 
 def tries(server: socket.socket) -> int:
-    """How many connections wait to be accepted."""
+    """The number of connections that wait to be accepted."""
     server.setblocking(False)
     count = 0
     with suppress(BlockingIOError):
@@ -189,7 +189,7 @@ def tries(server: socket.socket) -> int:
 
 
 async def test_what_is_sent_while_silence_is_looked_into_is_cut_with_the_rest(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Postgres has said nothing to a newcomer all that time: who came meanwhile need not wait for the next look."""
+    """The probe got no answer, so later statements need not wait for another check."""
     looks = 0
 
     async def answers(watch: connection_watchdog.ConnectionWatchdog) -> bool:
@@ -209,8 +209,8 @@ async def test_what_is_sent_while_silence_is_looked_into_is_cut_with_the_rest(da
             asked.set_result(None)
             await connection.execute("select 1")
 
-    answers_indeed = connection_watchdog.ConnectionWatchdog._answers
-    monkeypatch.setattr(connection_watchdog.ConnectionWatchdog, "_answers", answers)
+    answers_indeed = connection_watchdog.ConnectionWatchdog._responds
+    monkeypatch.setattr(connection_watchdog.ConnectionWatchdog, "_responds", answers)
     second: asyncio.Event = asyncio.Event()
     asked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     async with CuttingProxy(database).running() as proxy:

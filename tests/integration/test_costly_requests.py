@@ -1,4 +1,4 @@
-"""One small request costs little, whatever it says: nobody else waits for it, and nothing of it stays."""
+"""A single small request is cheap, whatever its content: it neither delays other clients nor stays in memory."""
 
 import http.client
 import json
@@ -14,7 +14,7 @@ from tests.servers.processes import free_port
 
 PROCESSOR_SECONDS_MAX = 0.25
 MARKS = "a" + "\u0301\u0316" * 30_000
-"""Combining marks whose order is to be changed: of twice as many, it takes four times as long."""
+"""Combining marks to be reordered: the time is quadratic in their number."""
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def server(metrics_port: int) -> Iterator[Icecore]:
 
 
 def answered(server: Icecore, method: str, path: str, body: object = None, *, port: int | None = None) -> tuple[int, bytes]:
-    """Status and body of the answer, which took the server no more than PROCESSOR_SECONDS_MAX."""
+    """Status and body of the answer. The server used at most PROCESSOR_SECONDS_MAX."""
     connection = http.client.HTTPConnection("127.0.0.1", port or urlsplit(server.uri).port, timeout=60)
     before = processor_seconds(server.process_id)
     sent = None if body is None else json.dumps(body, ensure_ascii=False).encode()
@@ -80,7 +80,7 @@ def test_a_costly_pattern_of_types_is_refused(server: Icecore) -> None:
     ("path", "status"), [("/" * 60_000, 404), ("/history/v1/events" + "/a" * 33, 404), ("/history/v1/events/" + "a" * 1_024, 400)]
 )
 def test_an_address_that_cannot_be_one_is_not_looked_up(server: Icecore, metrics_port: int, path: str, status: int) -> None:
-    """A segment that is no id is refused as one."""
+    """A segment that is not an id is refused without a lookup."""
     assert status == answered(server, "GET", path)[0]
     assert 404 == answered(server, "GET", path, port=metrics_port)[0]
 

@@ -1,4 +1,4 @@
-"""The data folder is its account's alone: other accounts neither read it nor hold up a start or a stop by its locks."""
+"""The data folder is accessible only to its account: others can neither read it nor block a start or stop with its locks."""
 
 import base64
 import os
@@ -36,7 +36,7 @@ sys.stdin.read()
 
 @contextmanager
 def holding(path: Path, user: int | None = None) -> Iterator[subprocess.Popen[str]]:
-    """Another process that holds the lock of a file, of another account if one is named."""
+    """Another process, optionally of another account, that holds the lock of a file."""
     process = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(path)],
         stdin=subprocess.PIPE,
@@ -58,14 +58,14 @@ def mode(path: Path) -> int:
 
 
 def test_folder_and_locks_are_closed_to_others(open_directory: Path) -> None:
-    """Under root the account of Postgres may pass through, by its group, and not look around; nobody else may do anything."""
+    """If the server runs as root, Postgres's group may enter the folder but not list it. Others have no access."""
     folder = DataFolder.make(open_directory / "data")
     with embedded_postgres(folder.path) as dsn, folder.claimed(), psycopg.connect(dsn) as connection:
         assert (1,) == connection.execute("SELECT 1").fetchone()
         assert (0o710 if os.geteuid() == 0 else 0o700) == mode(folder.path)
         assert {0o600} == {mode(folder.path / name) for name in LOCKS}
         assert (folder.path / "postgres" / "data").is_dir()
-        # Who may open a file may lock it, and keep everybody waiting.
+        # An account that can open a file can lock it.
         for name in LOCKS if os.geteuid() == 0 else ():
             with holding(folder.path / name, pwd.getpwnam("nobody").pw_uid) as process:
                 _, errors = process.communicate("")
@@ -73,7 +73,7 @@ def test_folder_and_locks_are_closed_to_others(open_directory: Path) -> None:
 
 
 def test_the_key_is_on_the_disk_with_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was encrypted with it could not be read without it: the file, its folder and the way to it are synced before it is used."""
+    """Without the key its ciphertexts are lost, so the file and its folders are synced before it is used."""
     synced: list[int] = []
     fsync = os.fsync
 
@@ -88,7 +88,7 @@ def test_the_key_is_on_the_disk_with_its_name(tmp_path: Path, monkeypatch: pytes
 
 
 def test_of_two_that_make_the_key_both_have_one(open_directory: Path) -> None:
-    """Whoever comes second keeps what is there; nobody else may read it."""
+    """The second process uses the existing key. Other accounts cannot read it."""
     folder = DataFolder.make(open_directory / "data")
     ready = threading.Barrier(8)
 
@@ -103,7 +103,7 @@ def test_of_two_that_make_the_key_both_have_one(open_directory: Path) -> None:
 
 
 def test_what_an_earlier_version_left_open_is_closed(open_directory: Path) -> None:
-    """The folder and its lock files had the rights of the umask."""
+    """The folder and its lock files had the permissions of the umask."""
     path = open_directory / "data"
     path.mkdir(mode=0o755)
     for name in LOCKS:
@@ -115,7 +115,7 @@ def test_what_an_earlier_version_left_open_is_closed(open_directory: Path) -> No
 
 
 def test_a_folder_with_other_things_in_it_keeps_its_rights(open_directory: Path) -> None:
-    """It is not ours to close."""
+    """It is not only ours."""
     path = open_directory / "data"
     path.mkdir(mode=0o755)
     (path / "of somebody").touch()
@@ -125,7 +125,7 @@ def test_a_folder_with_other_things_in_it_keeps_its_rights(open_directory: Path)
 
 @pytest.mark.parametrize("moved", [False, True])
 def test_a_folder_at_another_path_is_not_served(open_directory: Path, moved: bool) -> None:
-    """Its tables name their files by the path it had: a copy would delete the original's, and where it was moved they are gone."""
+    """Tables contain the paths of their files. A copy would delete the original's, and those of a moved folder are missing."""
     path, elsewhere = open_directory / "data", open_directory / "elsewhere"
     with DataFolder.make(path).claimed():
         pass
@@ -146,7 +146,7 @@ def test_a_folder_at_another_path_is_not_served(open_directory: Path, moved: boo
 
 @pytest.mark.parametrize("name", ["data ", "dätá"])
 def test_a_folder_of_any_name_is_served_again(open_directory: Path, name: str) -> None:
-    """A space at its end belongs to its path; and elsewhere it is refused as any other."""
+    """A space at the end belongs to the path. At another path it is refused as any other."""
     path = open_directory / name
     for _ in range(2):
         with DataFolder.make(path).claimed():
@@ -157,7 +157,7 @@ def test_a_folder_of_any_name_is_served_again(open_directory: Path, name: str) -
 
 
 def test_a_path_that_is_no_text_is_refused(open_directory: Path) -> None:
-    """Postgres and clients could not be given it."""
+    """Postgres and clients could not use it."""
     with pytest.raises(CommandFailed, match="must be UTF-8 text") as refusal:
         DataFolder.make(open_directory / "data\udcff")
     assert ExitCode.USAGE == refusal.value.code
@@ -166,7 +166,7 @@ def test_a_path_that_is_no_text_is_refused(open_directory: Path) -> None:
 
 @contextmanager
 def no_space() -> Iterator[None]:
-    """Files are made, and nothing can be written to them."""
+    """Files can be created but not written."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
     try:
@@ -176,7 +176,7 @@ def no_space() -> Iterator[None]:
 
 
 def test_what_could_not_be_written_is_not_there(open_directory: Path) -> None:
-    """A file that holds nothing would be refused by every start that follows."""
+    """Later starts would refuse an empty file."""
     folder = DataFolder.make(open_directory / "data")
     with no_space(), pytest.raises(OSError, match="File too large"), folder.claimed():
         pass
@@ -189,7 +189,7 @@ def test_what_could_not_be_written_is_not_there(open_directory: Path) -> None:
 
 @pytest.mark.parametrize("found", [b"", bytes(20)])
 def test_a_path_that_was_not_written_to_its_end_refuses_nothing(open_directory: Path, found: bytes) -> None:
-    """What a power cut leaves of a file that was not synced."""
+    """A power failure may leave a file that was not synced incomplete."""
     folder = DataFolder.make(open_directory / "data")
     (folder.path / "served.at").write_bytes(found)
     with folder.claimed():
@@ -198,7 +198,7 @@ def test_a_path_that_was_not_written_to_its_end_refuses_nothing(open_directory: 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="takes another account's rights")
 def test_a_copy_of_a_folder_that_is_closed_to_this_account_is_refused(open_directory: Path) -> None:
-    """As any copy, by a message."""
+    """As any copy, with a message."""
     path, elsewhere = open_directory / "closed" / "data", open_directory / "elsewhere"
     with DataFolder.make(path).claimed():
         pass
@@ -220,7 +220,7 @@ def test_a_copy_of_a_folder_that_is_closed_to_this_account_is_refused(open_direc
 )
 @pytest.mark.parametrize("closed", [".", ".."], ids=["the folder", "a folder above"])
 def test_a_folder_of_another_account_is_refused_as_what_it_is(open_directory: Path, opened: Callable[[Path], object], closed: str) -> None:
-    """Nothing is to be made: it may be there."""
+    """The folder may exist, so it is not created."""
     path = open_directory / "above" / "data"
     with DataFolder.make(path).claimed():
         pass
@@ -238,7 +238,7 @@ def test_a_folder_of_another_account_is_refused_as_what_it_is(open_directory: Pa
 
 @pytest.mark.parametrize("name", ["postgres.users", "postgres.lock"])
 def test_a_lock_that_is_held_ends_with_a_reason(open_directory: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """By a process that hangs, say: the message names the file and the process, after a time."""
+    """For example by a hanging process. After a timeout, the message names the file and the process."""
     monkeypatch.setattr(icecore.embedded_postgres.server, "LOCK_SECONDS_MAX", 0.3)
     monkeypatch.setattr(icecore.embedded_postgres.server, "USE_SECONDS_MAX", 0.3)
     with (
@@ -250,7 +250,7 @@ def test_a_lock_that_is_held_ends_with_a_reason(open_directory: Path, monkeypatc
 
 
 def test_whoever_holds_the_folder_is_named(open_directory: Path) -> None:
-    """Also where it left no note of itself."""
+    """Also if it has not written its process id."""
     folder = DataFolder.make(open_directory)
     with (
         holding(folder.path / "serving") as holder,
@@ -262,7 +262,7 @@ def test_whoever_holds_the_folder_is_named(open_directory: Path) -> None:
 
 
 def test_no_setting_makes_the_cluster_listen(open_directory: Path) -> None:
-    """Not ALTER SYSTEM, not the file; and no address would be let in."""
+    """Neither ALTER SYSTEM nor the file, and no client address would be accepted."""
     with embedded_postgres(open_directory) as dsn, psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute("ALTER SYSTEM SET listen_addresses = '127.0.0.1'")
         rules = connection.execute("SELECT DISTINCT auth_method FROM pg_hba_file_rules WHERE type <> 'local'").fetchall()

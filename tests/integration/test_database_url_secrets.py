@@ -1,4 +1,4 @@
-"""A database URL that is wrong in any way is reported without its password, whichever command meets it."""
+"""Errors about an invalid database URL do not contain its password, for every command."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from icecore.exit_codes import ExitCode
-from tests.servers.places import ROOT
+from tests.servers.paths import ROOT
 
 CANARY = "canary77"
 
@@ -38,7 +38,7 @@ def icecore(*arguments: str, **variables: str) -> subprocess.CompletedProcess[st
 )
 @pytest.mark.parametrize("variable", ["ICECORE_DATABASE_URL", "ICECORE_DATABASE_OWNER_URL"])
 def test_a_url_that_libpq_cannot_read_is_a_wrong_setting(url: str, said: str, variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Named, with the form it should have."""
+    """The message names the setting and the format."""
     from icecore.settings import SettingsError, load_settings
 
     monkeypatch.setenv("ICECORE_DATABASE_URL", "postgresql://127.0.0.1/icecore")
@@ -51,7 +51,7 @@ def test_a_url_that_libpq_cannot_read_is_a_wrong_setting(url: str, said: str, va
 
 
 def test_the_command_line_says_no_more() -> None:
-    """SQLAlchemy's form, as people copy it."""
+    """With SQLAlchemy's form, which people copy."""
     failed = icecore("migrate", ICECORE_DATABASE_URL=f"postgresql+psycopg://icecore:{CANARY}@127.0.0.1:5432/icecore")
     assert ExitCode.USAGE == failed.returncode
     assert CANARY not in failed.stdout + failed.stderr
@@ -60,7 +60,7 @@ def test_the_command_line_says_no_more() -> None:
 
 @pytest.mark.parametrize("command", ["migrate", "sinks", "serve"])
 def test_a_database_that_refuses_is_named_by_host_and_port(command: str) -> None:
-    """Type, host and port; neither the user nor the database nor the password."""
+    """Type, host and port; neither user, database nor password."""
     arguments = [command, "--port", "0"] if command == "serve" else [command]
     failed = icecore(*arguments, ICECORE_DATABASE_URL=f"postgresql://{CANARY}-user:{CANARY}@127.0.0.1:1/{CANARY}-db")
     assert ExitCode.DATABASE == failed.returncode, failed.stderr
@@ -70,7 +70,7 @@ def test_a_database_that_refuses_is_named_by_host_and_port(command: str) -> None
 
 
 def test_a_database_that_does_not_exist(database: str) -> None:
-    """What the server answers repeats names."""
+    """The server's message repeats names."""
     missing = psycopg.conninfo.make_conninfo(database, dbname=f"{CANARY}-db", password=CANARY)
     failed = icecore("migrate", ICECORE_DATABASE_URL=missing)
     assert ExitCode.DATABASE == failed.returncode

@@ -1,4 +1,4 @@
-"""`icecore doctor`: each check is ok on a sound installation, and says what to do where one is not."""
+"""`icecore doctor`: checks succeed on a correct installation, and otherwise say what to do."""
 
 import asyncio
 import base64
@@ -31,7 +31,7 @@ Examine = Callable[..., dict[str, tuple[str, str]]]
 
 @pytest.fixture
 def examine(database: str) -> Examine:
-    """The checks by name, on the test's database; its exit code is that of what it found."""
+    """The checks by name, on the test's database. Checks the exit code."""
 
     def run(**settings: Any) -> dict[str, tuple[str, str]]:
         given = {"database_url": database, "secret_key": SECRET_KEY} | settings
@@ -59,7 +59,7 @@ def with_warehouse(database: str, tmp_path: Path) -> Path:
 def create_s3_warehouse(database: str, directory: Path, profile: dict[str, Any]) -> None:
     async def make() -> None:
         async with opened_catalog(database, directory) as catalog:
-            catalog.commands.skip_storage_validation = True  # as a store that broke later
+            catalog.commands.skip_storage_validation = True  # As a store that failed later.
             command = CreateWarehouse("lake", profile, S3_CREDENTIAL)
             await create_warehouse(catalog.commands, context("createWarehouse"), command, reviewed=False)
 
@@ -67,7 +67,7 @@ def create_s3_warehouse(database: str, directory: Path, profile: dict[str, Any])
 
 
 def test_a_running_server_passes_every_check(serve: Serve) -> None:
-    """Beside the server, with the sink that its worker leads. As lines for people, and as JSON."""
+    """Beside the server, with the sink that its worker leads. As text and as JSON."""
     sink = {"ICECORE_SINKS__OUT__TYPE": "stdout"}
     served = serve(**sink)
 
@@ -83,7 +83,7 @@ def test_a_running_server_passes_every_check(serve: Serve) -> None:
 
 
 def test_settings_that_are_refused_are_a_failed_check(tmp_path: Path) -> None:
-    """And so is a data folder that no server has made."""
+    """As is a data folder that no server has created."""
     refused = icecore("doctor", ICECORE_PROT="1")
     assert (ExitCode.NO, "failed   settings: Unknown setting ICECORE_PROT; did you mean ICECORE_PORT?") == (
         refused.returncode,
@@ -95,7 +95,7 @@ def test_settings_that_are_refused_are_a_failed_check(tmp_path: Path) -> None:
 
 
 def test_what_the_settings_cannot_mean_is_said(examine: Examine) -> None:
-    """An address that others reach needs the words that it is meant."""
+    """An address that others can reach needs `insecure`."""
 
     def refuse() -> Settings:
         raise SettingsError("no")
@@ -104,8 +104,8 @@ def test_what_the_settings_cannot_mean_is_said(examine: Examine) -> None:
     assert "failed" == examine(host="0.0.0.0")["settings"][0]
 
 
-def test_a_database_that_is_away_unmigrated_or_weak_is_told_apart(examine: Examine, database: str, empty_database: str) -> None:
-    """What builds on it is not checked."""
+def test_an_unreachable_an_unmigrated_and_a_weak_database_are_distinguished(examine: Examine, database: str, empty_database: str) -> None:
+    """Checks that depend on it are left out."""
     away = examine(database_url="postgresql://icecore:hunter2@127.0.0.1:1/icecore")
     assert {"settings", "database"} == set(away)
     assert "cannot be reached" in away["database"][1]
@@ -122,7 +122,7 @@ def test_a_database_that_is_away_unmigrated_or_weak_is_told_apart(examine: Exami
 
 
 async def test_roles_are_told_apart(examine: Examine, serving: str, database: str) -> None:
-    """One that owns the schema could change events; one that only serves is what is wanted."""
+    """A role that owns the schema could change events. One that only serves is recommended."""
     one = await asyncio.to_thread(examine)
     assert ("warning", True) == (one["role"][0], "owns the schema and could change events" in one["role"][1])
     two = await asyncio.to_thread(examine, database_url=serving, database_owner_url=database)
@@ -143,7 +143,7 @@ async def test_roles_are_told_apart(examine: Examine, serving: str, database: st
 
 
 def test_a_clock_that_differs_is_a_warning(examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the direction."""
+    """With the direction of the difference."""
     assert "ok" == examine()["clock"][0]
     clock = {**doctor_module._SQL, "clock": "select clock_timestamp() + interval '90 seconds'"}
     monkeypatch.setattr(doctor_module, "_SQL", clock)
@@ -153,7 +153,7 @@ def test_a_clock_that_differs_is_a_warning(examine: Examine, monkeypatch: pytest
 
 
 def test_another_secret_key_is_found(examine: Examine, database: str, tmp_path: Path, s3_server: S3Server) -> None:
-    """And a missing one. The store of a warehouse whose credential cannot be read is not asked."""
+    """Also a missing one. A store whose credential cannot be decrypted is not accessed."""
     create_s3_warehouse(database, tmp_path / "warehouse", s3_profile(s3_server))
     found = examine()
     assert ("ok", "reads 1 credentials of warehouses") == found["secret key"]
@@ -167,7 +167,7 @@ def test_another_secret_key_is_found(examine: Examine, database: str, tmp_path: 
 
 @pytest.mark.parametrize("fault", ["no bucket", "no server"])
 def test_a_store_that_cannot_be_listed_fails(examine: Examine, database: str, tmp_path: Path, s3_server: S3Server, fault: str) -> None:
-    """The bucket is asked for, not one object that may be missing."""
+    """The bucket itself is missing, not an object."""
     broken = {"bucket": "there-is-no-such-bucket"} if fault == "no bucket" else {"endpoint": "http://127.0.0.1:1"}
     create_s3_warehouse(database, tmp_path / "warehouse", s3_profile(s3_server) | broken)
     status, message = examine()["warehouse lake"]
@@ -177,14 +177,14 @@ def test_a_store_that_cannot_be_listed_fails(examine: Examine, database: str, tm
 
 
 def test_a_missing_directory_fails(examine: Examine, with_warehouse: Path) -> None:
-    """As where its disk is not mounted."""
+    """For example if its disk is not mounted."""
     assert "ok" == examine()["warehouse demo"][0]
     with_warehouse.rmdir()
     assert ("failed", True) == (examine()["warehouse demo"][0], "there is no folder" in examine()["warehouse demo"][1])
 
 
 def test_sinks_are_opened_where_nobody_leads_them(examine: Examine, database: str) -> None:
-    """Without an event. A sink whose lock another process has is left to it."""
+    """Without publishing an event. A sink whose lock another process holds is not opened."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
         webhook = {"type": "webhook", "url": f"http://127.0.0.1:{port}/", "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}
@@ -202,7 +202,7 @@ def test_sinks_are_opened_where_nobody_leads_them(examine: Examine, database: st
         async with locked(database, "out"):
             return await asyncio.to_thread(examine, sinks={"out": {"type": "stdout"}})
 
-    assert ("ok", "another process begins to publish to it") == asyncio.run(beside_a_leader())["sink out"]
+    assert ("ok", "another process is starting to publish to it") == asyncio.run(beside_a_leader())["sink out"]
 
 
 def test_nothing_is_written(examine: Examine, database: str, with_warehouse: Path) -> None:

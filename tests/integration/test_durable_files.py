@@ -1,4 +1,4 @@
-"""Metadata files on local disks are on the disk, with the way to them, before the event that names them."""
+"""Local metadata files and their folders are synced to disk before the event that names them."""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ APPEND = "append"
 
 
 class Recorder:
-    """What was synced and by which thread, and when commands were appended; the syncs are done all the same."""
+    """Records syncs with their threads, and appends. The syncs are executed."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.seen: list[int | str] = []
@@ -58,7 +58,7 @@ class Recorder:
 
 @pytest.fixture
 def recorder(monkeypatch: pytest.MonkeyPatch, client: RestClient) -> Recorder:
-    del client  # what was before is not recorded
+    del client  # Earlier calls are not recorded.
     return Recorder(monkeypatch)
 
 
@@ -71,7 +71,7 @@ def _inodes(*paths: str | Path) -> list[int | str]:
 
 
 def test_file_and_folders_are_on_the_disk_before_the_event(client: RestClient, recorder: Recorder, warehouse: FreshWarehouse) -> None:
-    """Of a new table every folder up to that of the warehouse; of a commit the file and its folder."""
+    """For a new table all folders up to that of the warehouse; for a commit the file and its folder."""
     created = client.create_table(["a"], "t")
     assert 200 == created.status
     file = _file_of(created.json)
@@ -95,7 +95,7 @@ def test_a_large_file_is_synced_too(client: RestClient, recorder: Recorder) -> N
 
 
 def test_files_of_a_batch_wait_for_the_disk_side_by_side(client: RestClient, recorder: Recorder) -> None:
-    """Four creations at once: every fsync waits until all four have begun, and none of them on the event loop."""
+    """Four concurrent creates: every fsync waits until all four have begun, and none runs on the event loop."""
     recorder.meet = threading.Barrier(4)
     calls = [
         ("POST", "/namespaces/a/tables", {"name": f"t{number}", "schema": {"type": "struct", "fields": []}}, None) for number in range(4)
@@ -106,7 +106,7 @@ def test_files_of_a_batch_wait_for_the_disk_side_by_side(client: RestClient, rec
 
 
 def test_a_disk_that_fails_refuses_the_commit(client: RestClient, recorder: Recorder, warehouse: FreshWarehouse) -> None:
-    """503, nothing in the log, no file left; the next commit goes on."""
+    """503, nothing in the log, no file left. The next commit succeeds."""
     assert 200 == client.create_table(["a"], "t").status
     recorder.failure = OSError(errno.EIO, os.strerror(errno.EIO))
     assert (503, "ServiceUnavailableException") == client.commit(["a"], "t", set_properties(x="y")).error
@@ -127,7 +127,7 @@ def test_the_setting_leaves_it_to_the_kernel(database: str, tmp_path: Path, monk
 
 
 def test_a_folder_made_anew_is_synced_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder is known by its inode, which a remembered one keeps from being used again; descriptors do not pile up."""
+    """A folder is identified by its inode, which cannot be reused while its descriptor is open. The number of descriptors is limited."""
     sync = FileSync()
 
     def put(name: str) -> list[int | str]:
@@ -152,7 +152,7 @@ def test_a_folder_made_anew_is_synced_anew(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_folders_leave_descriptors_for_clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a process may open 1,024 files, as most shells permit, those of clients are 768: folders get a sixteenth."""
+    """If a process may open 1,024 files, as usual, clients have 768 of them, and folders a sixteenth."""
     monkeypatch.setattr(resource, "getrlimit", lambda _: (1_024, 1_024))
     sync = FileSync()
     opened = len(list(Path("/proc/self/fd").iterdir()))
@@ -164,23 +164,23 @@ def test_folders_leave_descriptors_for_clients(tmp_path: Path, monkeypatch: pyte
 
 
 def open_in(folder: Path) -> tuple[int, int]:
-    """A new file in it, and the folder itself."""
+    """Opens a new file in the folder, and the folder itself."""
     folder.mkdir(exist_ok=True)
     return os.open(folder / "file", os.O_CREAT | os.O_WRONLY), os.open(folder, os.O_RDONLY)
 
 
 def descriptors(folder: Path) -> int:
-    """On the folder, what leads to it and what lies in it: other threads open others."""
+    """Open descriptors of the folder, its parents and its contents; other threads open others."""
     found = []
     for each in Path("/proc/self/fd").iterdir():
-        # The listing's own is gone again.
+        # The listing's own descriptor is closed again.
         with contextlib.suppress(FileNotFoundError):
             found.append(each.readlink())
     return sum(each.is_relative_to(folder) or folder.is_relative_to(each) for each in found)
 
 
 def test_of_too_many_folders_the_longest_unused_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not those that lead to every file; where descriptors have no limit, folders have."""
+    """Parents of recent files are kept. Without a limit on descriptors there is a limit on folders."""
     way_up = len((tmp_path, *tmp_path.parents))
     monkeypatch.setattr(file_sync, "FOLDERS_SYNCED_MAX", way_up + 3)
     monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
@@ -198,11 +198,11 @@ def test_of_too_many_folders_the_longest_unused_is_forgotten(tmp_path: Path, mon
 
 @pytest.mark.parametrize("code", [errno.EINVAL, errno.EBADF, errno.EIO])
 def test_a_file_system_may_have_no_fsync_of_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
-    """Any other error refuses the file, and leaves no descriptor behind."""
+    """Any other error refuses the file, and leaves no open descriptor."""
     fsync, sync, opened = os.fsync, FileSync(), descriptors(tmp_path)
 
     def fsync_of_files(descriptor: int) -> None:
-        # It is the folder above that cannot be synced.
+        # Only syncing the parent folder fails.
         if os.path.samestat(os.fstat(descriptor), tmp_path.stat()):
             raise OSError(code, os.strerror(code))
         fsync(descriptor)
@@ -217,7 +217,7 @@ def test_a_file_system_may_have_no_fsync_of_folders(tmp_path: Path, monkeypatch:
 
 
 def test_a_folder_that_may_not_be_read_ends_the_way_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """This account has made nothing in it."""
+    """This account cannot have created anything in it."""
     opened = os.open
 
     def open_below(path: str | Path, flags: int, *, dir_fd: int | None = None) -> int:
@@ -233,7 +233,7 @@ def test_a_folder_that_may_not_be_read_ends_the_way_up(tmp_path: Path, monkeypat
 
 
 async def test_a_sync_whose_caller_is_cancelled_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before it has begun too: nobody else closes its descriptors."""
+    """Also before it has begun, because only it closes its descriptors."""
     fsync, go_on = os.fsync, threading.Event()
 
     def slow_fsync(descriptor: int) -> None:
@@ -243,12 +243,12 @@ async def test_a_sync_whose_caller_is_cancelled_is_ended(tmp_path: Path, monkeyp
     monkeypatch.setattr(file_sync, "SYNC_THREADS_MAX", 1)
     monkeypatch.setattr(os, "fsync", slow_fsync)
     sync, opened = FileSync(), descriptors(tmp_path)
-    callers = [asyncio.create_task(sync.sync_aside(*open_in(tmp_path / name))) for name in "ab"]
+    callers = [asyncio.create_task(sync.sync_in_thread(*open_in(tmp_path / name))) for name in "ab"]
     await asyncio.sleep(0.05)
     for caller in callers:
         caller.cancel()
     await asyncio.gather(*callers, return_exceptions=True)
     go_on.set()
     await asyncio.get_running_loop().run_in_executor(sync._threads, lambda: None)
-    # Two folders and the way up are remembered, and nothing else is open.
+    # Only two folders and their parents are cached, and nothing else is open.
     assert len("ab") + len((tmp_path, *tmp_path.parents)) == descriptors(tmp_path) - opened

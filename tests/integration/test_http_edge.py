@@ -46,7 +46,7 @@ class Answered(NamedTuple):
 
 
 class Client:
-    """Sends exactly the path and bytes it is given: other clients clean both."""
+    """Sends exactly the given path and bytes; other clients normalize them."""
 
     def __init__(self, address: str) -> None:
         self._host = urlsplit(address).netloc
@@ -73,13 +73,13 @@ class Client:
         return name
 
     def position(self) -> int:
-        """The log's position after one small event of our own."""
+        """The log's position after one small event."""
         answered = self.send("POST", f"{PREFIX}/namespaces", {"namespace": [f"mark_{uuid.uuid4().hex}"]})
         return int(answered.headers["icecore-position"])
 
 
 class Ground(NamedTuple):
-    """A namespace with a table, and what an attacker would need to know of them."""
+    """A namespace with a table, and what an attacker would need to know."""
 
     client: Client
     namespace: str
@@ -95,7 +95,7 @@ class Ground(NamedTuple):
         return Path(unquote(urlsplit(self.base).path))
 
     def write_metadata(self, document: Json | bytes, *, suffix: str = ".metadata.json", folder: str | None = None) -> str:
-        """A metadata file below the warehouse, as another engine might have left it; its location."""
+        """Writes a metadata file below the warehouse, as another engine might. Returns its location."""
         folder = folder or f"imported-{uuid.uuid4().hex}"
         path = self.directory / folder / "metadata" / f"00000-{uuid.uuid4()}{suffix}"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -125,7 +125,7 @@ def ground(client: Client) -> Ground:
 
 @pytest.fixture
 def untouched(client: Client, ground: Ground) -> Iterator[None]:
-    """The log holds nothing after the test that it did not hold before."""
+    """Asserts that the test added no event to the log."""
     before = client.position()
     yield
     assert before + 1 == client.position()
@@ -283,16 +283,16 @@ DOORS: dict[str, Attack] = {
 
 
 IMPORTS = ("registerTable", "registerView")
-"""Files of other engines may have `%` in their names; it is never decoded, so that `%2e%2e` is a folder of that very name."""
+"""Files of other engines may have `%` in their names. It is never decoded, so that `%2e%2e` is an ordinary folder name."""
 
 STRIPPED = ("set-location", "transaction")
-"""Java's set-location takes trailing slashes off before anything looks at the location."""
+"""Java's set-location removes trailing slashes before the location is checked."""
 
 
 @pytest.mark.usefixtures("untouched")
 @pytest.mark.parametrize("door", DOORS)
 def test_a1_no_location_leads_out_of_the_warehouse(ground: Ground, door: str) -> None:
-    """A1, CVE-2026-42809, CVE-2026-42812: every spelling at every door is a 400, and a name that cannot be is never written."""
+    """A1, CVE-2026-42809, CVE-2026-42812: every spelling is a 400 for every request, and invalid names are not written."""
     spellings = [ground.base + suffix for suffix in BELOW_BASE] + ELSEWHERE
     if door not in STRIPPED:
         spellings.append(f"{ground.base}/a//")
@@ -308,7 +308,7 @@ def test_a1_no_location_leads_out_of_the_warehouse(ground: Ground, door: str) ->
 
 @pytest.mark.parametrize("door", DOORS)
 def test_a1_the_same_requests_are_taken_with_a_place_inside(ground: Ground, door: str) -> None:
-    """The control: nothing but the place refuses them above; of an import nothing lies there."""
+    """Control: with a valid location they are accepted, except that the file to import is missing."""
     inside = ground.table["location"] if door.endswith(("list", "statistics")) else ground.base
     method, path, body = DOORS[door](ground, f"{inside}/{uuid.uuid4().hex}")
     answered = ground.client.send(method, path, body)
@@ -316,14 +316,14 @@ def test_a1_the_same_requests_are_taken_with_a_place_inside(ground: Ground, door
 
 
 def test_a1_trailing_slashes_of_set_location_leave_no_empty_segment(ground: Ground) -> None:
-    """What is stored is the place without them."""
+    """The location is stored without them."""
     update = {"action": "set-location", "location": f"{ground.base}/moved//"}
     answered = ground.client.send("POST", f"{ground.tables}/orders", commit(update))
     assert f"{ground.base}/moved" == answered.json["metadata"]["location"]
 
 
 def test_a1_a_neighbour_whose_name_begins_alike_is_elsewhere(ground: Ground) -> None:
-    """`…/warehouse-evil` does not lie in `…/warehouse`."""
+    """`…/warehouse-evil` is not inside `…/warehouse`."""
     answered = ground.client.send("POST", ground.tables, {"name": "t", "schema": SCHEMA, "location": f"{ground.base}-evil/t"})
     assert (400, "BadRequestException") == (answered.status, answered.error_type)
 
@@ -345,14 +345,14 @@ def test_a1_a_neighbour_whose_name_begins_alike_is_elsewhere(ground: Ground) -> 
     ],
 )
 def test_a1_addresses_are_not_normalised(client: Client, path: str) -> None:
-    """Dots and doubled or encoded slashes in an address are no address of the catalog."""
+    """A path with dots, or doubled or encoded slashes, is not found."""
     answered = client.send("GET", path)
     assert (404, "NotFoundException") == (answered.status, answered.error_type)
 
 
 @pytest.mark.parametrize("name", ["..", "../../x", "a/b", ".", "a\\b", "%2e%2e", "*", "${x}", "a'b", "<script>", "a b", "a+b", "a%b"])
 def test_a1_names_are_names_and_never_paths(client: Client, name: str) -> None:
-    """A table of such a name is created under a location that does not hold the name, and found again."""
+    """A table with such a name has a location without the name."""
     namespace = client.create_namespace()
     tables = f"{PREFIX}/namespaces/{namespace}/tables"
     created = client.send("POST", tables, {"name": name, "schema": SCHEMA})
@@ -364,7 +364,7 @@ def test_a1_names_are_names_and_never_paths(client: Client, name: str) -> None:
 
 
 def poisoned(ground: Ground, field: str, *, inside: bool = False) -> Json:
-    """The ground's metadata as an own table's, with one field that points out of it, or into it."""
+    """The metadata of another table, with one field that points to an invalid or valid location."""
     location = f"{ground.base}/imported-{uuid.uuid4().hex}"
     outside = f"{location}/there" if inside else "file:///etc/passwd"
     document: Json = {**ground.table, "table-uuid": str(uuid.uuid4()), "location": location}
@@ -402,7 +402,7 @@ def register(ground: Ground, metadata_location: str, name: str = "imported") -> 
     ],
 )
 def test_a3_a_registered_file_may_not_point_elsewhere(ground: Ground, field: str) -> None:
-    """A3: one poisoned field refuses the whole file; the same file with a place of its own there is taken."""
+    """A3: one invalid field refuses the whole file. With a valid location it is accepted."""
     answered = register(ground, ground.write_metadata(poisoned(ground, field)))
     assert (400, "BadRequestException") == (answered.status, answered.error_type)
     taken = register(ground, ground.write_metadata(poisoned(ground, field, inside=True)))
@@ -410,7 +410,7 @@ def test_a3_a_registered_file_may_not_point_elsewhere(ground: Ground, field: str
 
 
 def test_a4_anothers_metadata_cannot_be_registered(ground: Ground) -> None:
-    """A4: the location is claimed by the table that has it."""
+    """A4: the location is claimed by the existing table."""
     loaded = ground.client.send("GET", f"{ground.tables}/orders").json
     answered = register(ground, loaded["metadata-location"])
     assert (400, "BadRequestException") == (answered.status, answered.error_type)
@@ -435,7 +435,7 @@ def test_a4_anothers_metadata_cannot_be_registered(ground: Ground) -> None:
     ids=["empty", "no json", "no fields", "a list", "a future format", "nan", "nul", "deep", "no gzip", "gzip of no json", "gzip bomb"],
 )
 def test_a4_a_file_that_is_no_metadata_is_refused(ground: Ground, content: bytes, suffix: str) -> None:
-    """A4: with a 4xx, whatever lies there, in bounded time and space."""
+    """A4: with a 4xx in limited time and memory, whatever the file contains."""
     started = time.monotonic()
     answered = register(ground, ground.write_metadata(content, suffix=suffix))
     assert 400 <= answered.status < 500
@@ -445,7 +445,7 @@ def test_a4_a_file_that_is_no_metadata_is_refused(ground: Ground, content: bytes
 
 
 def test_a4_a_file_that_is_not_there(ground: Ground) -> None:
-    """A4: 404, as the compatibility kit asks for."""
+    """A4: 404, as the compatibility kit expects."""
     answered = register(ground, f"{ground.base}/nowhere/metadata/00000-x.metadata.json")
     assert (404, "NotFoundException") == (answered.status, answered.error_type)
 
@@ -509,7 +509,7 @@ def deep(levels: int) -> bytes:
     ],
 )
 def test_a11_too_much_of_anything_is_refused(ground: Ground, path: str, body: bytes, status: int, limit: str) -> None:
-    """A11: quickly, and before it is understood; the message names the limit."""
+    """A11: quickly, before it is parsed. The message names the limit."""
     started = time.monotonic()
     answered = ground.client.send("POST", f"{PREFIX}/{path.format(ns=ground.namespace)}", body)
     assert status == answered.status
@@ -519,14 +519,14 @@ def test_a11_too_much_of_anything_is_refused(ground: Ground, path: str, body: by
 
 
 def test_a11_a_compressed_body_is_refused(client: Client) -> None:
-    """A11: nothing is unpacked."""
+    """A11: nothing is decompressed."""
     body = gzip.compress(b'{"namespace": ["' + b"a" * 50_000_000 + b'"]}')
     answered = client.send("POST", f"{PREFIX}/namespaces", body, {"Content-Encoding": "gzip"})
     assert (415, "UnsupportedMediaTypeException") == (answered.status, answered.error_type)
 
 
 def test_a12_the_separator_keeps_levels_apart(client: Client) -> None:
-    """A12: `a%1Fb`, `a.b` and `a%2Fb` are three namespaces; `parent` lists the right children."""
+    """A12: `a%1Fb`, `a.b` and `a%2Fb` are three namespaces. `parent` lists the correct children."""
     top = client.create_namespace()
     for levels in ([top, "b"], [f"{top}.b"], [f"{top}/b"], [top, "b c+d%20e"], [top, "b c+d%20e", "x"]):
         assert levels == client.send("POST", f"{PREFIX}/namespaces", {"namespace": levels}).json["namespace"]
@@ -559,7 +559,7 @@ def test_a12_the_separator_keeps_levels_apart(client: Client) -> None:
     ],
 )
 def test_a12_levels_that_cannot_be_are_refused(client: Client, status: int, address: str) -> None:
-    """A12: empty ones and controls, which nothing has, and bytes that are not UTF-8, in every kind of request."""
+    """A12: empty levels, control characters and invalid UTF-8, in every kind of request."""
     for method, path, kind in (
         ("GET", f"namespaces/{address}", "Namespace"),
         ("DELETE", f"namespaces/{address}", "Namespace"),
@@ -582,7 +582,7 @@ def test_a12_levels_that_cannot_be_are_refused(client: Client, status: int, addr
     ids=["empty", "NFD", "NFD ring", "bidi", "ZWJ", "BOM", "private", "256 code points", "bell", "next line", "tag"],
 )
 def test_a13_names_that_deceive_cannot_be_made(ground: Ground, name: str) -> None:
-    """A13: as namespace, as table, as view, as new name; the message names the rule."""
+    """A13: as namespace, table, view and new name. The message names the rule."""
     table = {"namespace": [ground.namespace], "name": "orders"}
     for path, body in (
         ("namespaces", {"namespace": [name]}),
@@ -600,7 +600,9 @@ def test_a13_names_that_deceive_cannot_be_made(ground: Ground, name: str) -> Non
 
 
 def test_a13_spellings_of_one_name_are_one_name(client: Client) -> None:
-    """A13: without case, in NFC: `Straße`, `STRASSE` and an NFD reading meet; the first spelling is listed, the caller's is echoed."""
+    """A13: case-insensitive, in NFC: `Straße`, `STRASSE` and an NFD spelling are equal. The listing has the first spelling, answers the
+    caller's.
+    """
     name = f"Stra\u00dfe_\u00e9_{uuid.uuid4().hex}"
     assert 200 == client.send("POST", f"{PREFIX}/namespaces", {"namespace": [name]}).status
     for other in (name.upper(), name.casefold(), name.replace("\u00df", "ss")):
@@ -612,7 +614,7 @@ def test_a13_spellings_of_one_name_are_one_name(client: Client) -> None:
 
 @pytest.mark.parametrize("address", ["s1%1Ft/tables/snapshots", "s1/tables/branch_b1", "s1%1Ft/views/x", "x" * 300 + "/tables/t"])
 def test_a13_engines_may_probe_for_what_is_not_there(client: Client, address: str) -> None:
-    """Spark asks for `db.table` as a namespace before it reads a metadata table: 404, never 400."""
+    """Spark loads `db.table` as a namespace before it reads a metadata table: 404, not 400."""
     answered = client.send("GET", f"{PREFIX}/namespaces/{address}")
     assert 404 == answered.status
     assert answered.error_type in ("NoSuchTableException", "NoSuchViewException", "NoSuchNamespaceException")
@@ -637,7 +639,7 @@ CHOKING = [
 @pytest.mark.usefixtures("untouched")
 @pytest.mark.parametrize("value", CHOKING, ids=[value.decode("latin-1").encode("unicode_escape").decode() for value in CHOKING])
 def test_a17_text_the_database_would_choke_on(ground: Ground, value: bytes) -> None:
-    """A17: in names, in properties, in schemas, in fields nobody reads."""
+    """A17: in names, in properties, in schemas, and in fields that are not read."""
     namespace = ground.namespace.encode()
     schema = json.dumps(SCHEMA).encode()
     for path, body in (
@@ -696,7 +698,7 @@ def test_a17_queries_the_database_would_choke_on(client: Client, query: str) -> 
     ],
 )
 def test_a_malformed_idempotency_key_is_refused_on_every_mutation(ground: Ground, key: str) -> None:
-    """It is never taken for no key: the client relies on it."""
+    """It is not ignored, because the client relies on it."""
     orders = f"namespaces/{ground.namespace}/tables/orders"
     identifier = {"namespace": [ground.namespace], "name": "orders"}
     for method, path, body in (
@@ -719,7 +721,7 @@ def test_a_malformed_idempotency_key_is_refused_on_every_mutation(ground: Ground
 
 
 def test_clients_as_they_are(ground: Ground) -> None:
-    """`Authorization: Bearer None`, explicit nulls, Python's booleans, an empty page token, double slashes of nobody."""
+    """`Authorization: Bearer None`, explicit nulls, Python's booleans, an empty page token."""
     client, headers = ground.client, {"Authorization": "Bearer None", "X-Iceberg-Access-Delegation": "vended-credentials"}
     body = {"name": "t", "schema": SCHEMA, "location": None, "partition-spec": None, "write-order": None, "properties": None}
     created = client.send("POST", ground.tables, body, headers)
@@ -737,7 +739,7 @@ def test_clients_as_they_are(ground: Ground) -> None:
 
 
 def test_an_unchanged_table_is_304(ground: Ground) -> None:
-    """The header is spelled `ETag`, which Java looks up as it stands; another ETag, or other snapshots, is a full answer."""
+    """The header is spelled `ETag`, because Java looks it up case-sensitively. Another ETag, or other snapshots, is a full answer."""
     loaded = ground.client.send("GET", f"{ground.tables}/orders")
     etag = loaded.headers["etag"]
     again = ground.client.send("GET", f"{ground.tables}/orders", headers={"If-None-Match": etag})
@@ -748,7 +750,7 @@ def test_an_unchanged_table_is_304(ground: Ground) -> None:
 
 
 def test_config_names_a_warehouse_and_what_is_served(client: Client) -> None:
-    """The prefix is the warehouse's id; an unknown warehouse is 404 with its own type."""
+    """The prefix is the warehouse's id. An unknown warehouse is 404 with its own type."""
     config = client.send("GET", "/catalog/v1/config?warehouse=demo").json
     assert {"defaults": {}, "idempotency-key-lifetime": "PT24H"} == {key: config[key] for key in ("defaults", "idempotency-key-lifetime")}
     assert str(uuid.UUID(config["overrides"]["prefix"])) == config["overrides"]["prefix"]
@@ -764,7 +766,7 @@ def test_config_names_a_warehouse_and_what_is_served(client: Client) -> None:
 
 
 def test_config_of_a_past_is_pinned(client: Client) -> None:
-    """By position, and by a time whose plus became a space; a time that has not come is refused."""
+    """By position, and by a time whose plus became a space. A future time is refused."""
     position = client.position()
     pinned = client.send("GET", f"/catalog/v1/config?warehouse=demo@{position}").json["overrides"]["prefix"]
     assert str(position) == pinned.partition("@")[2]
@@ -778,7 +780,7 @@ def test_config_of_a_past_is_pinned(client: Client) -> None:
 
 
 def test_an_address_or_a_method_that_is_not_served(client: Client) -> None:
-    """404 and 405, in Iceberg's form like all."""
+    """404 and 405, as Iceberg errors."""
     missing = client.send("GET", "/catalog/v1/demo/nothing")
     assert (404, "NotFoundException") == (missing.status, missing.error_type)
     wrong = client.send("PUT", f"{PREFIX}/namespaces", b"{}")
@@ -801,7 +803,7 @@ def test_an_address_or_a_method_that_is_not_served(client: Client) -> None:
     ],
 )
 def test_unknown_and_repeated_parameters_of_our_own_addresses_are_refused(client: Client, address: str, unknown: str, known: str) -> None:
-    """A filter that is misspelled must not answer everything; the message names it, and those that exist."""
+    """A misspelled filter must not return everything. The message names it, and the valid ones."""
     answered = client.send("GET", f"{address}?{unknown}=1")
     assert (400, "BadRequestException") == (answered.status, answered.error_type)
     assert f"'{unknown}'" in answered.json["error"]["message"]
@@ -815,7 +817,7 @@ def test_unknown_and_repeated_parameters_of_our_own_addresses_are_refused(client
 
 @pytest.mark.parametrize("decision", ["approve", "reject"])
 def test_decisions_on_proposals_take_no_parameters(client: Client, decision: str) -> None:
-    """Refused before the proposal is sought."""
+    """Refused before the proposal is read."""
     address = f"/management/v1/proposals/{uuid.UUID(int=7)}/{decision}"
     assert 404 == client.send("POST", address).status
     answered = client.send("POST", f"{address}?force=true")
@@ -832,5 +834,5 @@ def test_parameters_have_a_bound_in_number_and_are_shown_in_part(client: Client)
 
 
 def test_unknown_parameters_of_iceberg_s_addresses_are_ignored(client: Client) -> None:
-    """Its clients may send more than this server knows."""
+    """Clients may send parameters of newer versions."""
     assert 200 == client.send("GET", f"{PREFIX}/namespaces?unknown=1").status

@@ -1,4 +1,4 @@
-"""Idempotency-Keys on every mutation: one effect, and the first answer again byte for byte, whatever has happened since."""
+"""Idempotency-Keys on every mutation: one effect, and the same answer byte for byte, whatever has happened since."""
 
 import asyncio
 from collections.abc import Callable
@@ -23,9 +23,13 @@ Request = tuple[str, str, Any]
 class Mutation:
     """One mutation of the API.
 
-    prepare -- makes what it needs and gives the request. succeeds -- its status. other -- the same operation, asked otherwise.
-    moved_on -- what happens to its object afterwards. refused -- a request of the operation that is refused, with its status.
-    possible -- what makes the refused request one that succeeds. events -- how many it leaves in the log.
+    prepare -- creates what it needs and returns the request.
+    succeeds -- its status.
+    other -- the same operation with different arguments.
+    moved_on -- changes to its object afterwards.
+    refused -- a request of the operation that is refused, with its status.
+    possible -- the change that makes the refused request succeed.
+    events -- how many it adds to the log.
     """
 
     prepare: Callable[[RestClient], Request]
@@ -63,7 +67,7 @@ def commit_body(**properties: str) -> dict[str, Any]:
 
 
 def with_body(**fields: Any) -> Callable[[Request], Request]:
-    """The same request with some fields of its body otherwise."""
+    """The same request with some fields changed."""
     return lambda request: (request[0], request[1], {**request[2], **fields})
 
 
@@ -90,7 +94,7 @@ def after_view(client: RestClient) -> list[RestAnswer]:
 
 
 def taken_again(client: RestClient) -> list[RestAnswer]:
-    """Another table gets the name."""
+    """Another table takes the name."""
     return [client.create_table(["a"], "t", properties={"another": "one"})]
 
 
@@ -99,7 +103,7 @@ def nothing(client: RestClient) -> list[RestAnswer]:
 
 
 def made(request: Request, *steps: Callable[[RestClient], RestAnswer]) -> Callable[[RestClient], Request]:
-    """Does the steps, then gives the request."""
+    """Runs the steps, then returns the request."""
 
     def prepare(client: RestClient) -> Request:
         for step in steps:
@@ -118,7 +122,7 @@ def a_view(client: RestClient) -> RestAnswer:
 
 
 def registration(path: str, make: Callable[[RestClient], RestAnswer], tail: str, **fields: Any) -> Callable[[RestClient], Request]:
-    """Registers the file of a table or view that was there."""
+    """Registers the file of a former table or view."""
 
     def prepare(client: RestClient) -> Request:
         location = make(client).json["metadata-location"]
@@ -132,7 +136,7 @@ def registration(path: str, make: Callable[[RestClient], RestAnswer], tail: str,
 def registration_of_a_name(
     path: str, make: Callable[[RestClient], RestAnswer], tail: str, *, taken: bool = True, **fields: Any
 ) -> Callable[[RestClient], Request]:
-    """Registers the file of what was dropped, under its name, which is another's by then where it is `taken`."""
+    """Registers the file of a dropped object under its name, which another one has if `taken`."""
 
     def prepare(client: RestClient) -> Request:
         request = registration(path, make, tail)(client)
@@ -156,7 +160,7 @@ def a_namespace(name: str) -> Callable[[RestClient], list[RestAnswer]]:
 
 
 def another_schema(client: RestClient) -> list[RestAnswer]:
-    """The table `t` has a second schema, which is the current one."""
+    """The table `t` has a second schema, which is current."""
     column = {"id": 9, "name": "later", "required": False, "type": "long"}
     schema = {"type": "struct", "schema-id": 1, "fields": [*SCHEMA["fields"], column]}
     return [client.commit(["a"], "t", {"action": "add-schema", "schema": schema}, {"action": "set-current-schema", "schema-id": -1})]
@@ -167,7 +171,7 @@ def create_in_a_taken_place(client: RestClient) -> Request:
 
 
 def create_commit(client: RestClient) -> Request:
-    """The commit that ends a staged create."""
+    """The commit that completes a staged create."""
     location = client.create_table(["a"], "staged", **{"stage-create": True}).json["metadata"]["location"]
     updates = [*CREATE_UPDATES, {"action": "set-location", "location": location}]
     return "POST", table_path(["a"], "t"), {"requirements": [{"type": "assert-create"}], "updates": updates}
@@ -381,20 +385,20 @@ def mutation(request: pytest.FixtureRequest) -> Mutation:
 
 
 def events(shared_catalog: SharedCatalog) -> int:
-    # A job may still be purging what another test dropped.
+    # A job may still be purging an earlier test's table.
     ((count,),) = shared_catalog.rows("select count(*) from icecore.events where topic <> 'table.purged.v1'")
     return int(count)
 
 
 def test_every_mutation_of_the_api_is_here(client: RestClient) -> None:
-    """What `getConfig` advertises and changes something, metrics reports apart (they are no part of the catalog)."""
+    """Every mutation that `getConfig` advertises, except metrics reports, which do not change the catalog."""
     endpoints = client.call_root("GET", f"/config?warehouse={client.warehouse}").json["endpoints"]
     changing = {endpoint for endpoint in endpoints if not endpoint.startswith(("GET", "HEAD")) and not endpoint.endswith("/metrics")}
     assert len(changing) == len({name.split()[0] for name in MUTATIONS})
 
 
 def test_the_same_request_again_answers_the_same_bytes(client: RestClient, shared_catalog: SharedCatalog, mutation: Mutation) -> None:
-    """Status, body, ETag and position; and nothing happens a second time."""
+    """Status, body, ETag and position, without a second effect."""
     method, path, body = mutation.prepare(client)
     key = uuid7()
     first = client.call(method, path, body, key=key)
@@ -406,7 +410,7 @@ def test_the_same_request_again_answers_the_same_bytes(client: RestClient, share
 
 
 def test_the_old_answer_comes_after_the_object_moved_on(client: RestClient, mutation: Mutation) -> None:
-    """Commits, renames, drops and a new owner of the name change nothing about it."""
+    """After commits, renames, drops and a new owner of the name, the answer is the same."""
     method, path, body = mutation.prepare(client)
     key = uuid7()
     first = client.call(method, path, body, key=key)
@@ -418,7 +422,7 @@ def test_the_old_answer_comes_after_the_object_moved_on(client: RestClient, muta
 
 
 def test_another_request_with_the_key_is_refused(client: RestClient, shared_catalog: SharedCatalog, mutation: Mutation) -> None:
-    """422, and nothing happens; the first answer still comes."""
+    """422 without an effect. The first answer is still repeated."""
     request = mutation.prepare(client)
     method, path, body = request
     key = uuid7()
@@ -433,7 +437,7 @@ def test_another_request_with_the_key_is_refused(client: RestClient, shared_cata
 
 
 def test_a_refusal_is_answered_again_though_it_would_succeed_now(client: RestClient, mutation: Mutation) -> None:
-    """What was refused stays refused under its key, in the same bytes, also when the reason is gone."""
+    """The same bytes, even if the request would succeed now."""
     method, path, body = mutation.refused(client)
     key = uuid7()
     first = client.call(method, path, body, key=key)
@@ -445,7 +449,7 @@ def test_a_refusal_is_answered_again_though_it_would_succeed_now(client: RestCli
 
 
 def test_twenty_twins_in_flight_have_one_effect(client: RestClient, shared_catalog: SharedCatalog, mutation: Mutation) -> None:
-    """All hear the same, and the log grows by one event, or by none where nothing changes."""
+    """All get the same answer, and the log has one more event, or none if nothing changed."""
     method, path, body = mutation.prepare(client)
     key = uuid7()
     before = events(shared_catalog)
@@ -456,15 +460,15 @@ def test_twenty_twins_in_flight_have_one_effect(client: RestClient, shared_catal
 
 
 def test_twins_of_a_refusal_hear_the_same(client: RestClient, mutation: Mutation) -> None:
-    """Ten at once."""
+    """Ten concurrent requests."""
     method, path, body = mutation.refused(client)
     answers = client.together([(method, path, body, uuid7())] + [(method, path, body, key) for key in [uuid7()] * 10])
     assert {mutation.refused_status} == {answer.status for answer in answers}
     assert 1 == len({answer.replayable for answer in answers})
 
 
-def test_keys_are_told_apart(client: RestClient) -> None:
-    """Another key is another request: the second creation of a name is refused."""
+def test_keys_are_distinguished(client: RestClient) -> None:
+    """A second creation of the name with another key is refused."""
     assert 200 == client.call("POST", "/namespaces", {"namespace": ["n"]}, key=uuid7()).status
     assert 409 == client.call("POST", "/namespaces", {"namespace": ["n"]}, key=uuid7()).status
 
@@ -477,7 +481,7 @@ def test_a_key_that_is_no_uuid_is_refused(client: RestClient, key: str) -> None:
 
 
 def test_a_key_is_good_in_spellings_of_one_address(client: RestClient) -> None:
-    """`+` and `%20` are one space: a retry through another client library is the same request."""
+    """`+` and `%20` are the same space: a retry with another client library is the same request."""
     client.create_namespace("a b")
     key = uuid7()
     first = client.call("POST", "/namespaces/a+b/tables", table_body("t"), key=key)
@@ -485,7 +489,7 @@ def test_a_key_is_good_in_spellings_of_one_address(client: RestClient) -> None:
 
 
 def test_a_replay_leaves_no_file_behind(client: RestClient, shared_catalog: SharedCatalog) -> None:
-    """Twins that lose take the metadata files away that they wrote."""
+    """Requests that lose delete the metadata files that they wrote."""
     key = uuid7()
     answers = client.together([("POST", TABLES, table_body("t"), key)] * 8)
     location = answers[0].json["metadata"]["location"]
@@ -494,7 +498,7 @@ def test_a_replay_leaves_no_file_behind(client: RestClient, shared_catalog: Shar
 
 
 def test_answers_survive_a_restart_of_the_server(database: str, tmp_path: Path) -> None:
-    """Keys live in the database: of every mutation another process gives the same answers, and the same refusals."""
+    """Keys are stored in the database: another process repeats the answers and refusals of every mutation."""
     asked: list[tuple[str, Request, UUID, RestAnswer]] = []
     with shared(database) as first:
         for mutation in MUTATIONS.values():
@@ -515,7 +519,7 @@ def test_answers_survive_a_restart_of_the_server(database: str, tmp_path: Path) 
 
 
 def test_a_refusal_of_the_request_itself_is_remembered_too(client: RestClient) -> None:
-    """Not only what the state refuses: the key then answers no other body."""
+    """Not only refusals by the state. Another body with the key is refused."""
     key, secretive = uuid7(), {"namespace": ["n"], "properties": {"s3.secret-access-key": "x"}}
     first = client.call("POST", "/namespaces", secretive, key=key)
     assert 400 == first.status
@@ -525,7 +529,7 @@ def test_a_refusal_of_the_request_itself_is_remembered_too(client: RestClient) -
 
 
 async def test_a_fault_does_not_end_the_forgetting_of_keys(database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The table is away for a moment, as during a restore; the next round forgets what is old."""
+    """The table is temporarily missing, as during a restore. The next round deletes old keys."""
     monkeypatch.setattr(compose, "_FORGET_KEYS_EVERY_SECONDS", 0.05)
     async with opened_catalog(database, tmp_path / "warehouse", jobs=True) as catalog, catalog.backends.connection() as connection:
         with structlog.testing.capture_logs() as logs:

@@ -1,4 +1,4 @@
-"""Tables of many parts: what takes long is done before the append or after it, and nobody who reads can tell."""
+"""Tables with many parts: slow work is done before or after the append, invisibly to readers."""
 
 import asyncio
 import itertools
@@ -49,7 +49,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 async def catalog(database: str, tmp_path: Path) -> AsyncIterator[Application]:
-    """A catalog that reads everything from the database, with the namespace `a`."""
+    """A catalog without cached states, with the namespace `a`."""
     async with opened_catalog(database, tmp_path / "warehouse", cache_bytes_max=0) as opened:
         await create_namespace(opened.commands, context("createNamespace"), await demo(opened), CreateNamespace(TABLE.namespace, {}))
         yield opened
@@ -60,7 +60,7 @@ async def demo(catalog: Application, past: str = "") -> Warehouse:
 
 
 def metadata_file(directory: Path, folder: str = "large", snapshots: int = SNAPSHOTS) -> str:
-    """A table's metadata file below the warehouse; the newest snapshot is on main."""
+    """A table's metadata file in the warehouse; the newest snapshot is on main."""
     location = directory / "warehouse" / folder
     now = time.time_ns() // 1_000_000
     taken = [
@@ -113,7 +113,7 @@ async def expire(catalog: Application, snapshot_ids: list[int]) -> int:
 
 
 async def append(catalog: Application, directory: Path, snapshot_id: int) -> int:
-    """How many bytes the answer has."""
+    """Returns the size of the answer."""
     snapshot = {
         "snapshot-id": snapshot_id,
         "parent-snapshot-id": snapshot_id - 1,
@@ -140,7 +140,7 @@ async def loaded(catalog: Application, past: str = "", snapshots: str = "all") -
 
 
 async def state_ordinals(catalog: Application) -> dict[str, list[int]]:
-    """What the next commit would be decided on, by ordinals."""
+    """The ordinals of the state on which the next commit would be decided."""
     async with catalog.backends.connection() as connection:
         (table_id,) = (await (await connection.execute("select distinct table_id from icecore.tables")).fetchone()) or (None,)
     found = await catalog.commands.resolver.table_by_id(table_id).read()
@@ -167,7 +167,7 @@ def left_over(dsn: str) -> tuple[int, int, int]:
 
 
 async def test_a_large_registration_does_not_write_its_parts_under_the_append_lock(catalog: Application, tmp_path: Path) -> None:
-    """The parts are of other transactions than the head; of a small table they are of the same."""
+    """The parts are written in other transactions than the head; those of a small table in the same one."""
     in_append = "select count(*) from icecore.table_parts p join icecore.tables t using (generation, table_id) where p.xmin = t.xmin"
     await register(catalog, metadata_file(tmp_path))
     assert 0 == ask(catalog.dsn, in_append)
@@ -182,7 +182,7 @@ async def test_a_large_registration_does_not_write_its_parts_under_the_append_lo
 async def test_a_large_registration_that_is_refused_leaves_no_parts(
     catalog: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its place is taken while the parts are written: only append sees that."""
+    """Its location is claimed while the parts are written, which only append detects."""
     location = metadata_file(tmp_path)
     schema = {"type": "struct", "fields": [{"id": 1, "name": "x", "required": False, "type": "long"}]}
     first = CreateTable(TABLE.namespace, "first", f"file://{tmp_path}/warehouse/large", schema, None, None, {}, stage_create=False)
@@ -203,7 +203,7 @@ async def test_a_large_registration_that_is_refused_leaves_no_parts(
 
 
 async def test_a_large_registration_that_a_hook_refuses_leaves_no_parts(catalog: Application, tmp_path: Path) -> None:
-    """They are there when the hook is asked."""
+    """The parts exist when the hook is asked."""
     judge, parts_preloaded = Judge(), []
 
     def refuse(_: object) -> Refuse:
@@ -220,7 +220,7 @@ async def test_a_large_registration_that_a_hook_refuses_leaves_no_parts(catalog:
 
 
 HALF_OF_THE_JOB = """
-with given_up as (update icecore.preloaded_parts set given_up = true)
+with abandoned as (update icecore.preloaded_parts set abandoned = true)
 delete from icecore.table_parts p where not exists (select from icecore.tables t where t.table_id = p.table_id) and p.ordinal < 10
 returning 1
 """
@@ -230,7 +230,7 @@ returning 1
 async def test_what_was_staged_and_is_no_longer_good_is_staged_again(
     catalog: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, meanwhile: str
 ) -> None:
-    """Another generation serves, or the job gave the parts up and has removed some: append says so, and the command is decided again."""
+    """Another generation serves, or the job has abandoned and deleted some parts: append reports it, and the command is decided again."""
     outcomes = []
     submit_batch = catalog.commands.committer.submit_batch
 
@@ -253,7 +253,7 @@ async def test_what_was_staged_and_is_no_longer_good_is_staged_again(
     monkeypatch.setattr(registering, "preload_parts", stage_and_lose)
     monkeypatch.setattr(catalog.commands.committer, "submit_batch", noted)
     await register(catalog, metadata_file(tmp_path))
-    assert ["generation" if meanwhile == "rebuild" else "staged", "appended"] == outcomes
+    assert ["generation" if meanwhile == "rebuild" else "preloaded", "appended"] == outcomes
     await catalog.parts.run_once(preloaded_seconds_max=0)
     assert (0, 0, 0) == left_over(catalog.dsn)
     assert 1 == ask(catalog.dsn, "select count(distinct table_id) from icecore.table_parts")
@@ -262,7 +262,7 @@ async def test_what_was_staged_and_is_no_longer_good_is_staged_again(
 
 
 async def test_nothing_of_a_registration_stays_in_memory_behind_it(catalog: Application, tmp_path: Path) -> None:
-    """Least of all until the next command comes: a submission holds its document before and after."""
+    """Not even until the next command. A submission refers to its document before and after."""
     location = metadata_file(tmp_path)
     with nothing_left():
         await register(catalog, location)
@@ -288,7 +288,7 @@ asyncio.run(main())
 
 
 async def test_a_crash_between_staging_and_append_leaves_what_the_job_removes(catalog: Application, tmp_path: Path) -> None:
-    """kill -9: nobody sees the parts, verification knows of them, and after a named time they go."""
+    """kill -9: the parts are invisible, verification ignores them, and the job deletes them after a time."""
     location = metadata_file(tmp_path)
     command = [sys.executable, "-c", KILLED, catalog.dsn, str(tmp_path / "warehouse"), location]
     process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, cwd=ROOT)
@@ -310,7 +310,7 @@ async def test_a_crash_between_staging_and_append_leaves_what_the_job_removes(ca
 
 
 async def test_parts_that_were_staged_by_nobody_are_named(catalog: Application, tmp_path: Path) -> None:
-    """Parts without stream and without entry; an entry that would hide a live table's parts."""
+    """Parts without a stream or registration, and a registration that would hide a live table's parts."""
     await register(catalog, metadata_file(tmp_path, "small", 3))
     with psycopg.connect(catalog.dsn, autocommit=True) as connection:
         connection.execute("insert into icecore.table_parts values (1, gen_random_uuid(), 1, 0, 1, null, null, '{}')")
@@ -325,11 +325,11 @@ async def test_parts_that_were_staged_by_nobody_are_named(catalog: Application, 
 
 
 async def test_a_commit_joins_and_copies_none_of_a_large_document(database: str, tmp_path: Path) -> None:
-    """What it takes of memory, all buffers among it, is less than a quarter of the file it writes and of the answer it gives."""
+    """It allocates less than a quarter of the size of the file or of the answer, buffers included."""
     async with opened_catalog(database, tmp_path / "warehouse") as catalog:
         await create_namespace(catalog.commands, context("createNamespace"), await demo(catalog), CreateNamespace(TABLE.namespace, {}))
         await register(catalog, metadata_file(tmp_path, snapshots=10_000))
-        # Decided on what was read; the next ones on what is in memory.
+        # The first is decided on the state that was read, the next ones on the cached one.
         await append(catalog, tmp_path, 10_001)
         tracemalloc.start()
         try:
@@ -347,7 +347,7 @@ async def test_a_commit_joins_and_copies_none_of_a_large_document(database: str,
 async def test_a_bulk_removal_closes_no_part_under_the_append_lock_and_reads_as_if_it_had(
     catalog: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Now, as of every position, for the next commit: the same before the job, at each of its steps, and after it."""
+    """Now, as of every position, and for the next commit: the results are the same before, during and after the job."""
     first = await register(catalog, metadata_file(tmp_path))
     odd = [n for n in range(1, SNAPSHOTS) if n % 2]
     second = await expire(catalog, odd)
@@ -388,7 +388,7 @@ async def test_a_bulk_removal_closes_no_part_under_the_append_lock_and_reads_as_
 
 
 async def test_refs_that_went_in_bulk_hold_no_snapshot(catalog: Application, tmp_path: Path) -> None:
-    """What asks for referenced snapshots only must not go by tags that a tombstone closed."""
+    """Loads of referenced snapshots must ignore tags that a tombstone closed."""
     await register(catalog, metadata_file(tmp_path, snapshots=2 * PARTS_CLOSED_INLINE_MAX))
     warehouse = await demo(catalog)
     names = {f"t{n}": n for n in range(1, PARTS_CLOSED_INLINE_MAX + 2)}
@@ -406,10 +406,10 @@ async def test_refs_that_went_in_bulk_hold_no_snapshot(catalog: Application, tmp
 
 
 async def test_an_overwrite_of_a_large_table_reads_as_the_new_one_at_once(catalog: Application, tmp_path: Path) -> None:
-    """Its old parts are closed by tombstones, and as of before they are there."""
+    """Tombstones close its old parts, which are still visible as of earlier positions."""
     first = await register(catalog, metadata_file(tmp_path))
     await register(catalog, metadata_file(tmp_path, "other", 400), overwrite=True)
-    for tombstones in (2, 0):  # snapshots and log entries
+    for tombstones in (2, 0):  # Snapshots and log entries.
         assert tombstones == left_over(catalog.dsn)[2]
         assert 400 == len((await loaded(catalog))["snapshots"])
         assert SNAPSHOTS == len((await loaded(catalog, f"@{first}"))["snapshots"])
@@ -418,7 +418,7 @@ async def test_an_overwrite_of_a_large_table_reads_as_the_new_one_at_once(catalo
 
 
 async def test_few_parts_are_closed_with_their_commit(catalog: Application, tmp_path: Path) -> None:
-    """Up to the limit no tombstone is written."""
+    """Up to the limit there is no tombstone."""
     await register(catalog, metadata_file(tmp_path))
     gone = list(range(SNAPSHOTS - PARTS_CLOSED_INLINE_MAX, SNAPSHOTS))
     await expire(catalog, gone)
@@ -427,7 +427,7 @@ async def test_few_parts_are_closed_with_their_commit(catalog: Application, tmp_
 
 
 async def test_a_commit_before_the_job_is_decided_on_what_is_left(catalog: Application, tmp_path: Path) -> None:
-    """By a process that has nothing in memory, and a rebuild in between makes no difference."""
+    """In a process without cached states, and after a rebuild."""
     await register(catalog, metadata_file(tmp_path))
     await expire(catalog, list(range(1, SNAPSHOTS)))
     async with opened_catalog(catalog.dsn, tmp_path / "warehouse", cache_bytes_max=0) as other:
@@ -444,7 +444,7 @@ async def test_a_commit_before_the_job_is_decided_on_what_is_left(catalog: Appli
 async def test_a_job_that_is_stopped_half_way_is_gone_on_with(
     catalog: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Stopped between two steps; and while another one leads, nothing is done."""
+    """Stopped between two steps. While another process leads, it does nothing."""
     await register(catalog, metadata_file(tmp_path))
     await expire(catalog, list(range(1, SNAPSHOTS)))
     reached = asyncio.Event()
@@ -473,7 +473,7 @@ async def test_a_job_that_is_stopped_half_way_is_gone_on_with(
 
 
 async def test_a_round_ends_when_its_time_is_up(catalog: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It leads no longer than that; the next one goes on. By a clock of two seconds for each look at it."""
+    """The next round continues. The clock advances two seconds at each reading."""
     await register(catalog, metadata_file(tmp_path))
     await expire(catalog, list(range(1, SNAPSHOTS)))
     seconds = itertools.count(1_000.0, 2.0)
@@ -487,7 +487,7 @@ async def test_a_round_ends_when_its_time_is_up(catalog: Application, tmp_path: 
 
 
 async def test_parts_are_closed_by_their_places_whatever_the_planner_believes(catalog: Application, tmp_path: Path) -> None:
-    """A table that was small when it was last looked at may be large now."""
+    """Statistics may be from when the table was small."""
     await register(catalog, metadata_file(tmp_path, "small", 3), "small")
     with psycopg.connect(catalog.dsn, autocommit=True) as connection:
         connection.execute("alter table icecore.table_parts set (autovacuum_enabled = false)")
@@ -505,7 +505,7 @@ async def test_parts_are_closed_by_their_places_whatever_the_planner_believes(ca
 
 
 def how_rows_are_found(plan: dict[str, Any]) -> list[str]:
-    """The nodes that find what a plan changes."""
+    """The plan nodes that find the rows to update."""
     children = plan.get("Plans", [])
     below = [found for child in children for found in how_rows_are_found(child)]
     if plan["Node Type"] == "ModifyTable":

@@ -1,4 +1,6 @@
-"""Tables of many parts and a crash of Postgres: no part that was written ahead, or closed in the background, is lost unnoticed."""
+"""Tables with many parts and a crash of Postgres: lost parts that were written before the append, or closed in the background, are
+noticed.
+"""
 
 import asyncio
 import os
@@ -38,8 +40,9 @@ WAITS_FOR_APPEND = (
 
 
 class OwnPostgres:
-    """A database on a server of these tests alone, whose processes may be killed. With the WAL writer paused, commits that do not wait
-    for the disk stay in memory until another commit is flushed: a crash loses all that it may lose."""
+    """A database on a separate server whose processes may be killed. With the WAL writer paused, asynchronous commits stay in memory until
+    another commit is flushed, so that a crash loses them.
+    """
 
     def __init__(self, dsn: str) -> None:
         self.dsn = dsn
@@ -50,14 +53,14 @@ class OwnPostgres:
         os.kill(self._paused, signal.SIGSTOP)
 
     async def crash(self) -> None:
-        """kill -9 of a backend and of the paused WAL writer: Postgres ends all others, and recovers from the log on disk."""
+        """kill -9 of a backend and of the paused WAL writer. Postgres ends the other processes and recovers from the WAL on disk."""
         with suppress(psycopg.OperationalError), psycopg.connect(self.dsn) as victim:
             os.kill(victim.info.backend_pid, signal.SIGKILL)
             os.kill(self._paused, signal.SIGKILL)
         await self._wal_writer_other_than(self._paused)
 
     async def _wal_writer_other_than(self, former: int) -> int:
-        """The process id of the WAL writer, once there is one."""
+        """The process id of the WAL writer, once it exists."""
         async with asyncio.timeout(30):
             while True:
                 with suppress(psycopg.OperationalError), psycopg.connect(self.dsn) as connection:
@@ -69,12 +72,12 @@ class OwnPostgres:
 
 @pytest.fixture(scope="module")
 def own_server() -> Iterator[str]:
-    """A superuser's connection to a server of this module alone."""
+    """A superuser's connection to a separate server of this module."""
     directory = Path(tempfile.mkdtemp(prefix="icecore-test-"))
     directory.chmod(0o755)
     with embedded_postgres(directory, binaries=chosen_binaries()) as dsn:
         with psycopg.connect(dsn, autocommit=True) as connection:
-            # Its commits would flush those of others.
+            # Other commits would flush them.
             connection.execute("alter system set autovacuum = off")
             connection.execute("select pg_reload_conf()")
         yield dsn
@@ -93,7 +96,7 @@ def own_postgres(own_server: str) -> OwnPostgres:
 
 @pytest.fixture
 async def catalog(own_postgres: OwnPostgres, tmp_path: Path) -> AsyncIterator[Application]:
-    """A catalog that reads everything from that database, with the namespace `a`."""
+    """A catalog without cached states on that database, with the namespace `a`."""
     async with opened_catalog(own_postgres.dsn, tmp_path / "warehouse", cache_bytes_max=0) as opened:
         await create_namespace(opened.commands, context("createNamespace"), await demo(opened), CreateNamespace(TABLE.namespace, {}))
         yield opened
@@ -106,7 +109,7 @@ async def snapshots(catalog: Application) -> int:
 async def test_a_crash_while_the_append_of_a_large_registration_waits_loses_none_of_its_parts(
     catalog: Application, own_postgres: OwnPostgres, tmp_path: Path
 ) -> None:
-    """The append is sent again to the Postgres that recovered: it takes over all parts, or none."""
+    """The append is repeated on the recovered Postgres. It adopts all parts or none."""
     location = metadata_file(tmp_path)
     await own_postgres.pause_wal_writer()
     with psycopg.connect(own_postgres.dsn) as holder:
@@ -126,7 +129,7 @@ async def test_a_crash_while_the_append_of_a_large_registration_waits_loses_none
 async def test_parts_that_a_crash_took_while_others_were_written_ahead_are_written_again(
     catalog: Application, own_postgres: OwnPostgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those written before the crash are gone, those after it are there: they are counted before the append."""
+    """Parts written before the crash are lost, later ones exist. They are counted before the append."""
     location, uses = metadata_file(tmp_path), 0
     connections = catalog.commands.connection
 
@@ -155,7 +158,7 @@ async def test_parts_that_a_crash_took_while_others_were_written_ahead_are_writt
 async def test_a_crash_while_parts_are_closed_does_not_bring_them_back(
     catalog: Application, own_postgres: OwnPostgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The tombstone stays until every part it names is closed on disk."""
+    """The tombstone exists until every part it covers is closed on disk."""
     await register(catalog, metadata_file(tmp_path))
     await expire(catalog, list(range(1, SNAPSHOTS)))
     assert 1 == await snapshots(catalog)
@@ -171,7 +174,7 @@ async def test_a_crash_while_parts_are_closed_does_not_bring_them_back(
 
     monkeypatch.setattr(close_removed_parts, "close_parts", close_some_and_crash)
     await own_postgres.pause_wal_writer()
-    # The connection that leads is gone too: the round ends with that.
+    # The leader's connection is lost too, which ends the round.
     with suppress(ServiceUnavailable):
         await job.run_once()
     assert crashed

@@ -1,4 +1,4 @@
-"""Views and namespaces at their bound, many at once: the memory of a server process, and that all of them are answered."""
+"""Large views and namespaces, many concurrently: limited memory, and all requests are answered."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -26,7 +26,7 @@ UPDATE = {"requirements": [], "updates": [{"action": "set-properties", "updates"
 
 
 def create(server: Icecore, kind: str, number: int) -> str:
-    """One of 15 MB; its address."""
+    """Creates one of 15 MB. Returns its path."""
     if kind == "namespace":
         assert 200 == call(server, "POST", "/namespaces", {"namespace": [f"n{number}"], "properties": PROPERTIES})[0]
         return f"/namespaces/n{number}"
@@ -36,7 +36,7 @@ def create(server: Icecore, kind: str, number: int) -> str:
 
 @pytest.mark.parametrize("kind", ["namespace", "view"])
 def test_large_ones_are_loaded_and_updated_at_once_in_bounded_memory(server: Icecore, kind: str) -> None:
-    """As tables are: who works on one has a share of the room for large documents, and others wait for it."""
+    """As for tables: requests reserve a share of the memory for large documents and wait for it."""
     if kind == "view":
         assert 200 == call(server, "POST", "/namespaces", {"namespace": ["views"]})[0]
     addresses = [create(server, kind, number) for number in range(COUNT)]
@@ -50,7 +50,7 @@ def test_large_ones_are_loaded_and_updated_at_once_in_bounded_memory(server: Ice
         loaded = list(pool.map(lambda address: call(server, "GET", address)[0], addresses))
     with bounded_memory(server), ThreadPoolExecutor(COUNT) as pool:
         answered = list(pool.map(update, addresses))
-    # Where answers have no room, they are 429, and nothing was done.
+    # If there is no memory for answers, they are 429, and nothing was done.
     assert {200} <= set(loaded) <= {200, 429}
     assert {200} <= set(answered) <= {200, 429}
     assert kind == "view" or {200} == set(answered)

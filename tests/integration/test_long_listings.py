@@ -1,4 +1,4 @@
-"""Listings that are large because of where their items lie, or of how many there are: whole, in order, and small in memory."""
+"""Large listings, by long namespaces or by many items: complete, in order, and with limited memory."""
 
 import asyncio
 import tracemalloc
@@ -10,7 +10,7 @@ import aiohttp
 import orjson
 import pytest
 
-from icecore.api.api_request import ANSWER_BUDGET
+from icecore.api.api_request import RESPONSE_BUDGET
 from icecore.api.iceberg import listings
 from icecore.commands.namespaces.create_namespace import CreateNamespace, create_namespace
 from icecore.commands.tables.create_table import CreateTable, create_table
@@ -26,7 +26,7 @@ ITEMS = 300
 LONG = NAME_CODE_POINTS_MAX * "\U00020000"
 ABOVE = NamespaceIdentifier((LONG,) * (NAMESPACE_LEVELS_MAX - 1))
 PEAK_BYTES_MAX = 7_000_000
-"""Of Python's memory, client and server. The address of 46 KB takes 4 MB; the answer, which was there twice, has 5 MB."""
+"""Limit on Python's memory, client and server. The path of 46 KB takes 4 MB, the answer 5 MB."""
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ async def whole(served: Served, path: str, query: dict[str, str]) -> list[list[s
 async def test_a_long_listing_is_whole_and_small_in_memory(
     served: Served, create: Create, path: str, query: dict[str, str], encoding: str
 ) -> None:
-    """Nobody asked for pages: everything is answered, and what is the same in every item is there once."""
+    """Without paging everything is returned. The common part of the items is in memory once."""
     expected = await created(served, create)
     assert expected == await whole(served, path, query)
     async with aiohttp.ClientSession(read_bufsize=16 * 1024, auto_decompress=False) as session:
@@ -108,25 +108,30 @@ async def test_a_long_listing_is_whole_and_small_in_memory(
 
 
 async def test_a_client_that_reads_nothing_has_only_the_names_in_memory(served: Served) -> None:
-    """The budget for answers counts what is there, and counts it while the names are read."""
+    """The budget for answers counts the memory in use, already while the names are read."""
     create, path, query = LISTINGS[0]
     expected = await created(served, create)
-    budget = served.catalog.app[ANSWER_BUDGET]  # type: ignore[attr-defined]
+    budget = served.catalog.app[RESPONSE_BUDGET]  # type: ignore[attr-defined]
     async with aiohttp.ClientSession(read_bufsize=1024) as session:
         async with session.get(served.url + path, params=query, headers={"Accept-Encoding": "identity"}) as response:
             assert 200 == response.status
-            assert ITEMS * NAME_CODE_POINTS_MAX * 4 <= budget.held < 2 * ITEMS * NAME_CODE_POINTS_MAX * 4 < len(orjson.dumps(expected)) / 5
-            budget._bytes_max = budget.held
+            assert (
+                ITEMS * NAME_CODE_POINTS_MAX * 4
+                <= budget.reserved_bytes
+                < 2 * ITEMS * NAME_CODE_POINTS_MAX * 4
+                < len(orjson.dumps(expected)) / 5
+            )
+            budget._bytes_max = budget.reserved_bytes
             refused = await served.ask("GET", path, query=query)
             assert (429, "TooManyRequestsException") == refused.error
         async with asyncio.timeout(20):
-            while budget.held:
+            while budget.reserved_bytes:
                 await asyncio.sleep(0.01)
     assert expected == await whole(served, path, query)
 
 
 async def test_pages_of_a_deep_namespace_are_bounded_in_bytes(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many items a client asks for; all of them come."""
+    """For any requested page size. Together the pages are complete."""
     create, path, query = LISTINGS[1]
     expected = await created(served, create, 30)
     monkeypatch.setattr(listings, "PAGE_BYTES_MAX", 100_000)
@@ -141,7 +146,7 @@ async def test_pages_of_a_deep_namespace_are_bounded_in_bytes(served: Served, mo
 
 
 async def listed_during_a_rename(served: Served, monkeypatch: pytest.MonkeyPatch, size: int | None) -> tuple[list[str], bool]:
-    """What a listing in steps of ten finds of n00 to n29, and whether there is more; n29 becomes `a` after the first step."""
+    """The result of a listing of n00 to n29 in steps of ten, and whether there is more. n29 becomes `a` after the first step."""
     create, _, _ = LISTINGS[1]
     run = await CommandRun.on(served.catalog)
     await namespace(run, NamespaceIdentifier(()), "short")
@@ -155,7 +160,7 @@ async def listed_during_a_rename(served: Served, monkeypatch: pytest.MonkeyPatch
         nonlocal reads
         rows = await list_names(*asked)
         reads += 1
-        # The first read only finds that there are many.
+        # The first read only determines that there are many.
         if reads == 2:
             body = {"source": {"namespace": ["short"], "name": "n29"}, "destination": {"namespace": ["short"], "name": "a"}}
             assert 204 == (await served.ask("POST", "/catalog/v1/demo/tables/rename", body)).status
@@ -171,11 +176,11 @@ NAMES = [f"n{number:02}" for number in range(30)]
 
 @pytest.mark.parametrize("size", [None, 25, 30, 31])
 async def test_a_listing_that_is_read_in_steps_is_of_one_moment(served: Served, monkeypatch: pytest.MonkeyPatch, size: int | None) -> None:
-    """What is renamed meanwhile, from behind where it was read to before it, is there once all the same."""
+    """An object that is renamed during the listing is listed once."""
     assert (NAMES[:size], size == 25) == await listed_during_a_rename(served, monkeypatch, size)
 
 
 async def test_a_listing_of_several_moments_misses_what_is_renamed(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The check above can fail."""
+    """Negative control."""
     monkeypatch.setattr(names, "_SQL", {**names._SQL, "one_moment": b"select 1"})
     assert (NAMES[:29], False) == await listed_during_a_rename(served, monkeypatch, None)

@@ -1,4 +1,4 @@
-"""Metadata files on an S3 server whose answers get lost: a write that was kept is never refused for it."""
+"""Metadata files on an S3 server whose answers are lost: a write that was stored is not refused."""
 
 from collections.abc import Iterator
 from uuid import uuid4
@@ -18,14 +18,14 @@ TABLES = "/namespaces/a/tables"
 
 @pytest.fixture
 def store_proxy(s3_server: S3Server) -> Iterator[LossyStoreProxy]:
-    """Between the catalog and the session's S3 server."""
+    """A proxy in front of the session's S3 server."""
     with LossyStoreProxy(s3_server.endpoint).running() as proxy:
         yield proxy
 
 
 @pytest.fixture
 def s3_client(shared_catalog: SharedCatalog, s3_server: S3Server, store_proxy: LossyStoreProxy) -> Iterator[RestClient]:
-    """Requests to a warehouse in a fresh bucket behind the proxy."""
+    """A client of a warehouse in a new bucket behind the proxy."""
     name = f"lossy-{uuid4().hex[:8]}"
     profile = s3_profile(s3_server) | {"endpoint": store_proxy.endpoint}
     command = CreateWarehouse(name, profile, S3_CREDENTIAL)
@@ -41,7 +41,7 @@ def s3_client(shared_catalog: SharedCatalog, s3_server: S3Server, store_proxy: L
 def test_a_file_that_was_kept_without_an_answer_is_ours(
     s3_client: RestClient, store_proxy: LossyStoreProxy, fault: Fault, codec: str
 ) -> None:
-    """The retry inside the store's client finds the first write; creation and commit succeed, and so does the repeated key."""
+    """The retry of the store's client finds the first write. The create and the commit succeed, and so does the repeated key."""
     properties = {"write.metadata.compression-codec": codec}
     create_key, commit_key = uuid7(), uuid7()
     store_proxy.fault = fault
@@ -57,15 +57,15 @@ def test_a_file_that_was_kept_without_an_answer_is_ours(
 
 
 def test_other_bytes_under_the_name_are_no_answer_for_good(s3_client: RestClient, store_proxy: LossyStoreProxy) -> None:
-    """503, which no key remembers: the same request succeeds once the store does as it is told."""
+    """503, which is not stored for the key: the same request succeeds once the store works."""
     key = uuid7()
     store_proxy.fault = "changed"
     assert (503, "ServiceUnavailableException") == s3_client.call("POST", TABLES, {"name": "t", "schema": SCHEMA}, key=key).error
     assert 200 == s3_client.call("POST", TABLES, {"name": "t", "schema": SCHEMA}, key=key).status
 
 
-def test_a_store_that_is_away_is_503_with_its_reason(s3_client: RestClient, store_proxy: LossyStoreProxy) -> None:
-    """For whoever writes or reads a file; a table is loaded from the log. Once the store is back, the same requests succeed."""
+def test_an_unreachable_store_is_503_with_its_reason(s3_client: RestClient, store_proxy: LossyStoreProxy) -> None:
+    """For requests that write or read a file. A table is loaded from the log. Once the store works, the same requests succeed."""
     created = s3_client.call("POST", TABLES, {"name": "t", "schema": SCHEMA})
     assert 200 == created.status
     other = created.json["metadata"]["location"] + "-other/metadata/00000-a.metadata.json"

@@ -1,4 +1,4 @@
-"""Many small files put at once, as by a transaction that creates a thousand tables: the event loop is not held up by all of them."""
+"""Many small files written concurrently, as by a transaction that creates a thousand tables, do not block the event loop."""
 
 import asyncio
 import threading
@@ -14,7 +14,7 @@ FILES = 10 * PUTS_INLINE_MAX
 
 
 class Watched(LocalStore):
-    """Notes which threads write."""
+    """Records the writing threads."""
 
     def __init__(self, profile: LocalProfile) -> None:
         super().__init__(profile)
@@ -26,7 +26,7 @@ class Watched(LocalStore):
 
 
 async def test_few_of_many_small_files_are_written_on_the_event_loop(tmp_path: Path) -> None:
-    """As many as bring a queue's commits to the disk soonest; all of them stand in the end, and one alone is written there again."""
+    """As many as make a queue's commits durable fastest. All are written, and a single one later is written there again."""
     profile = parse_storage_profile({"type": "local", "directory": str(tmp_path)})
     assert isinstance(profile, LocalProfile)
     store = Watched(profile)

@@ -1,4 +1,4 @@
-"""`write.metadata.delete-after-commit.enabled`: old metadata files are deleted, and none that a table still names (P12)."""
+"""`write.metadata.delete-after-commit.enabled`: old metadata files are deleted, except those that a table still refers to (P12)."""
 
 import json
 import threading
@@ -38,7 +38,7 @@ def local(location: str) -> Path:
 
 
 def named_files(client: RestClient, name: str = "t") -> list[str]:
-    """The metadata files that the table as it is now names: its own, and those of its log."""
+    """The metadata files that the table refers to: the current one, and those of its log."""
     loaded = client.load_table(["a"], name).json
     return [loaded["metadata-location"], *(entry["metadata-file"] for entry in loaded["metadata"]["metadata-log"])]
 
@@ -61,7 +61,7 @@ def settles(holds: Callable[[], Any], seconds: float = 10.0) -> None:
 
 
 def only_named_files_stay(client: RestClient, warehouse: FreshWarehouse, *names: str) -> None:
-    """Every deletion that was due is done once nothing but the named files is there; then none of those may be missing."""
+    """Waits until only the table's files exist, so that every pending deletion is done. Then none of them may be missing."""
     named = {local(file) for name in names for file in named_files(client, name)}
     settles(lambda: files(warehouse) <= named)
     assert named == files(warehouse)
@@ -85,7 +85,7 @@ def elsewhere(shared_catalog: SharedCatalog, warehouse: FreshWarehouse, *updates
 
 
 def written_file(client: RestClient, warehouse: FreshWarehouse, folder: str, logged: Sequence[str], **properties: str) -> str:
-    """A metadata file of a table at `folder` whose metadata log names `logged`: where it lies."""
+    """Writes a metadata file of a table at `folder` whose log has `logged`. Returns its location."""
     created = client.create_table(["a"], "made", location=f"{warehouse.base}/{folder}", properties={**KEEP_ONE, **properties}).json
     assert 204 == client.drop_table(["a"], "made").status
     document = created["metadata"]
@@ -102,13 +102,13 @@ def register(client: RestClient, location: str, **more: Any) -> None:
 
 
 def pending(shared_catalog: SharedCatalog, warehouse: FreshWarehouse) -> set[str]:
-    """The files that are still to be deleted."""
+    """The files to be deleted."""
     return {row[0] for row in shared_catalog.rows("select location from icecore.old_metadata_files where warehouse_id = %s", warehouse.id)}
 
 
 @contextmanager
 def job_held(shared_catalog: SharedCatalog, job: type[LeaderJob] = OldMetadataFilesJob) -> Iterator[None]:
-    """The job does nothing meanwhile: another process leads it, and does nothing."""
+    """The job does nothing meanwhile, because this test holds its lock."""
     with psycopg.connect(shared_catalog.server.dsn, autocommit=True) as connection:
         connection.execute("select pg_advisory_lock(%s)", [job.LEADER_LOCK])
         yield
@@ -121,7 +121,7 @@ def a_file(location: str) -> str:
 
 
 def test_copies_of_a_keyed_commit_leave_the_current_file(client: RestClient, warehouse: FreshWarehouse) -> None:
-    """Of copies in flight one takes effect; the others were decided behind it, and what they would have deleted stays."""
+    """Of several copies in flight one takes effect. The others were decided after it, and the files they would have deleted stay."""
     client.create_table(["a"], "t", properties=KEEP_ONE)
     for number in range(8):
         body = {"requirements": [], "updates": [set_properties(k=str(number))]}
@@ -149,7 +149,7 @@ def test_copies_of_a_keyed_transaction_leave_the_current_files(client: RestClien
 def test_a_decision_that_was_replaced_deletes_nothing(
     client: RestClient, warehouse: FreshWarehouse, shared_catalog: SharedCatalog, together: bool
 ) -> None:
-    """Decided on a state that another process has changed, then again with nothing left to do: the first decision's files stay."""
+    """Decided on an old state, then again without a change: the files of the first decision stay."""
     client.create_table(["a"], "t", properties=KEEP_ONE)
     committed(client.commit(["a"], "t", set_properties(seen="1")))
     moved = {"action": "set-location", "location": f"{warehouse.base}/moved"}
@@ -159,13 +159,13 @@ def test_a_decision_that_was_replaced_deletes_nothing(
         assert 204 == client.call("POST", "/transactions/commit", {"table-changes": [change]}).status
     else:
         committed(client.commit(["a"], "t", moved))
-    # What is deleted behind the next commit is deleted after anything the one before would have deleted.
+    # Files of the next commit are deleted after those of the previous one.
     committed(client.commit(["a"], "t", set_properties({"write.metadata.previous-versions-max": "2"})))
     only_named_files_stay(client, warehouse, "t")
 
 
 async def _lost_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The answer to the next append is lost after Postgres has committed it."""
+    """Loses the answer to the next append after Postgres has committed it."""
     send, left = committer._send, [1]
 
     async def answer_lost(connection: Any, submissions: list[Submission], figures: Any) -> list[AppendResult]:
@@ -182,7 +182,7 @@ async def _lost_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_commit_found_to_be_appended_deletes_its_old_files(
     client: RestClient, warehouse: FreshWarehouse, shared_catalog: SharedCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The answer was lost; sent again the command is found in the log, as what it is: the one that took effect."""
+    """The command is repeated and found in the log."""
     client.create_table(["a"], "t", properties=KEEP_ONE)
     for number in range(3):
         shared_catalog.run(_lost_once(monkeypatch))
@@ -191,7 +191,7 @@ def test_a_commit_found_to_be_appended_deletes_its_old_files(
 
 
 def test_old_metadata_files_go_where_the_table_asks_for_it(client: RestClient, warehouse: FreshWarehouse) -> None:
-    """The log's files stay and those that fell out of it go, also from where the table lay before."""
+    """Files in the log stay. Removed ones are deleted, also at the table's former location."""
     client.create_table(["a"], "t", properties={**DELETE, "write.metadata.previous-versions-max": "3"})
     client.create_table(["a"], "other")
     for number in range(8):
@@ -207,7 +207,7 @@ def test_old_metadata_files_go_where_the_table_asks_for_it(client: RestClient, w
 def test_old_metadata_files_of_many_entries_go_before_the_entries_are_closed(
     client: RestClient, warehouse: FreshWarehouse, shared_catalog: SharedCatalog
 ) -> None:
-    """One commit removes so many that a tombstone closes them: nothing names them any more, though they are open by themselves."""
+    """One commit removes so many that a tombstone closes their entries, whose rows are still open."""
     logged = [a_file(f"{warehouse.base}/here/metadata/{number:05}-old.metadata.json") for number in range(PARTS_CLOSED_INLINE_MAX + 1)]
     register(client, written_file(client, warehouse, "here", logged))
     with job_held(shared_catalog, ClosePartsJob):
@@ -217,7 +217,7 @@ def test_old_metadata_files_of_many_entries_go_before_the_entries_are_closed(
 
 
 def test_old_metadata_files_stay_where_nobody_asks(client: RestClient, warehouse: FreshWarehouse) -> None:
-    """The log is cut to previous-versions-max, the files stay."""
+    """The log is shortened to previous-versions-max, and the files stay."""
     client.create_table(["a"], "t", properties={"write.metadata.previous-versions-max": "2"})
     for number in range(5):
         committed(client.commit(["a"], "t", set_properties(k=str(number))))
@@ -226,12 +226,12 @@ def test_old_metadata_files_stay_where_nobody_asks(client: RestClient, warehouse
 
 
 def test_files_outside_the_tables_folders_stay(client: RestClient, warehouse: FreshWarehouse) -> None:
-    """A registered document's log may name any file of the warehouse: those beside the table stay, folders compared by segments."""
+    """A registered document's log may name any file of the warehouse. Files outside the table's folders, compared by segments, stay."""
     other = client.create_table(["a"], "other", location=f"{warehouse.base}/other").json["metadata-location"]
     places = ("here-too/metadata/1.metadata.json", "her/1.metadata.json", "1.metadata.json")
     beside = [a_file(f"{warehouse.base}/{place}") for place in places]
     own = a_file(f"{warehouse.base}/here/metadata/1.metadata.json")
-    # Another spelling of the same place.
+    # Another spelling of the same location.
     respelled = a_file(f"file:{warehouse.directory}/here/metadata/2.metadata.json")
     data = a_file(f"{warehouse.base}/here/data/1.parquet")
     register(client, written_file(client, warehouse, "here", [other, *beside, own, respelled, data]))
@@ -242,7 +242,7 @@ def test_files_outside_the_tables_folders_stay(client: RestClient, warehouse: Fr
 
 
 def test_files_under_the_tables_metadata_path_go_too(client: RestClient, warehouse: FreshWarehouse) -> None:
-    """As Java deletes them, which looks at no folder; what lies beside that path stays."""
+    """As in Java, which does not check the folder. Files outside that path stay."""
     path = {"write.metadata.path": f"{warehouse.base}/files"}
     beside = a_file(f"{warehouse.base}/files-too/1.metadata.json")
     register(client, written_file(client, warehouse, "here", [beside], **path))
@@ -253,13 +253,13 @@ def test_files_under_the_tables_metadata_path_go_too(client: RestClient, warehou
 
 
 def test_a_file_that_the_table_names_again_stays(client: RestClient, warehouse: FreshWarehouse, shared_catalog: SharedCatalog) -> None:
-    """A registration over the table may make an old file the current one before it is deleted; and of a dropped table nothing goes."""
+    """A registration over the table may make an old file current before it is deleted. Files of a dropped table stay."""
     created = client.create_table(["a"], "t").json
     old, table_id = created["metadata-location"], UUID(created["metadata"]["location"].rpartition("/")[2])
     newer = committed(client.commit(["a"], "t", set_properties(k="1")))["metadata-location"]
 
     def delete(*names: str) -> None:
-        """Leaves them to the job, and waits until it is done with them."""
+        """Records them for the job, and waits until it is done."""
         for name in names:
             row = (StorageLocation.parse(name).claim_key("local"), table_id, warehouse.id, name)
             shared_catalog.rows("insert into icecore.old_metadata_files values (%s, %s, %s, %s) returning key", *row)
@@ -277,7 +277,9 @@ def test_a_file_that_the_table_names_again_stays(client: RestClient, warehouse: 
 
 
 def test_a_file_that_is_to_be_deleted_is_not_registered(client: RestClient, warehouse: FreshWarehouse) -> None:
-    """A rollback right behind the commit that took the file out of the log, among many others: a table never loses its current file."""
+    """A rollback right after the commit that removed the file from the log, with concurrent commits: a table never loses its current
+    file.
+    """
     old = client.create_table(["a"], "t").json["metadata-location"]
     folder = old.rpartition("/")[0]
     logged = [*(a_file(f"{folder}/{number:05d}-old.metadata.json") for number in range(200)), old]
@@ -297,7 +299,7 @@ def test_a_file_that_is_to_be_deleted_is_not_registered(client: RestClient, ware
 def test_a_file_is_not_registered_until_its_deletion_is_over(
     client: RestClient, warehouse: FreshWarehouse, shared_catalog: SharedCatalog, name: str
 ) -> None:
-    """Not over its table, nor as another one once its table is unregistered."""
+    """Neither over its table, nor as another table after its own is unregistered."""
     old = client.create_table(["a"], "t", properties=KEEP_ONE).json["metadata-location"]
     with job_held(shared_catalog):
         for number in range(2):
@@ -311,7 +313,7 @@ def test_a_file_is_not_registered_until_its_deletion_is_over(
         assert "Metadata file is being deleted" in refused.message
         assert local(old).exists()
     settles(lambda: not pending(shared_catalog, warehouse))
-    # Of a table that is gone nothing is deleted: then the file may be registered.
+    # Files of a dropped table are not deleted, so the file can be registered.
     assert (name == "u") == local(old).exists()
     assert (200 if name == "u" else 404) == client.call("POST", "/namespaces/a/register", body).status
 
@@ -319,7 +321,7 @@ def test_a_file_is_not_registered_until_its_deletion_is_over(
 def test_the_append_refuses_a_file_that_is_to_be_deleted(
     client: RestClient, warehouse: FreshWarehouse, shared_catalog: SharedCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the look beforehand saw nothing: the command is decided again, and refused."""
+    """If the first check found nothing: the command is decided again, and refused."""
     seen = old_metadata_files.is_pending
     looks: list[bool] = []
 
@@ -337,7 +339,7 @@ def test_the_append_refuses_a_file_that_is_to_be_deleted(
 
 
 def test_what_a_process_leaves_another_deletes(client: RestClient, warehouse: FreshWarehouse, shared_catalog: SharedCatalog) -> None:
-    """The process that committed does nothing any more."""
+    """The process that committed has stopped."""
     client.create_table(["a"], "t", properties=KEEP_ONE)
     for number in range(3):
         elsewhere(shared_catalog, warehouse, set_properties(k=str(number)))

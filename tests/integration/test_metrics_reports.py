@@ -1,4 +1,4 @@
-"""Metrics reports over HTTP: kept as they came, bounded, and never in the way."""
+"""Metrics reports over HTTP: stored unchanged, with limits, without delaying requests."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ PATH = f"{table_path(['a'], 't')}/metrics"
 
 
 def stored(shared_catalog: SharedCatalog, table_id: UUID, count: int) -> list[bytes]:
-    """The reports of a table once there are `count`; they are written behind the requests."""
+    """The reports of a table once there are `count`; they are written in the background."""
     waiting = threading.Event()
     for _ in range(100):
         rows = shared_catalog.rows("select report from icecore.metrics_reports where table_id = %s order by report_id", table_id)
@@ -42,7 +42,7 @@ def table_id(client: RestClient) -> UUID:
     ],
 )
 def test_a_report_is_kept_as_it_came(client: RestClient, shared_catalog: SharedCatalog, body: bytes) -> None:
-    """Byte for byte, with all its fields and spaces, and it is no event."""
+    """Byte for byte, and it is not an event."""
     table = table_id(client)
     ((events,),) = shared_catalog.rows("select count(*) from icecore.events")
     answer = client.call("POST", PATH, body)
@@ -64,7 +64,7 @@ def test_a_report_of_no_table_is_refused(client: RestClient) -> None:
     ids=["empty", "list", "no type", "odd type", "too long"],
 )
 def test_what_is_no_report_is_refused(client: RestClient, body: bytes, status: int) -> None:
-    """An Iceberg error, never a 500."""
+    """An Iceberg error, not a 500."""
     table_id(client)
     refused = client.call("POST", PATH, body)
     assert status == refused.error[0]
@@ -79,7 +79,7 @@ def test_reports_of_many_engines_at_once_all_arrive(client: RestClient, shared_c
 
 
 async def count(catalog: Application) -> list[int]:
-    """The numbers of the reports that are kept."""
+    """The numbers of the stored reports."""
     async with catalog.backends.connection() as connection:
         cursor = await connection.execute("select report from icecore.metrics_reports")
         return sorted(int(report.lstrip(b"0") or b"0") for (report,) in await cursor.fetchall())
@@ -87,7 +87,7 @@ async def count(catalog: Application) -> list[int]:
 
 @pytest.mark.parametrize(("limits", "kept_of_25"), [((10,), 10), ((1_000, 40), 20)], ids=["by number", "by bytes"])
 async def test_only_the_newest_reports_stay(catalog: Application, limits: tuple[int, ...], kept_of_25: int) -> None:
-    """`reports_max` and `bytes_max` bound the table: the oldest go."""
+    """`reports_max` and `bytes_max` limit the table. The oldest are deleted."""
     reports = MetricsReports(catalog.backends, *limits)
     for number in range(25):
         reports.offer(uuid7(), f"{number:02}".encode())
@@ -107,7 +107,7 @@ async def test_only_the_newest_reports_stay(catalog: Application, limits: tuple[
     [([5, 5, 5], [2, 1]), ([4, 5, 5], [3]), ([10, 1], [1, 1]), ([20, 1], [1, 1]), ([1] * 7, [4, 3])],
 )
 def test_a_statement_has_its_bounds(catalog: Application, monkeypatch: pytest.MonkeyPatch, sizes: list[int], batches: list[int]) -> None:
-    """No more reports than it may have, and none behind those that have its bytes."""
+    """In number and in bytes."""
     monkeypatch.setattr(metrics_reports, "_BATCH_BYTES_MAX", 10)
     monkeypatch.setattr(metrics_reports, "_BATCH_REPORTS_MAX", 4)
     reports, table = MetricsReports(catalog.backends, 1_000), uuid7()
@@ -129,7 +129,7 @@ async def test_what_waits_is_written_when_the_server_stops(catalog: Application)
 
 
 async def test_a_full_queue_drops_reports_and_refuses_nothing(catalog: Application) -> None:
-    """An engine is never held up by its report."""
+    """An engine is not delayed by its report."""
     reports = MetricsReports(catalog.backends, 10_000)
     for number in range(QUEUE_REPORTS_MAX + 50):
         reports.offer(uuid7(), str(number).encode())
@@ -138,7 +138,7 @@ async def test_a_full_queue_drops_reports_and_refuses_nothing(catalog: Applicati
 
 
 async def test_large_reports_fill_the_queue_by_their_bytes(catalog: Application) -> None:
-    """A thousand reports of the permitted size would be a quarter of a gigabyte; what was written leaves room again."""
+    """A thousand reports of the permitted size would be a quarter of a gigabyte. Written reports free memory."""
     reports = MetricsReports(catalog.backends, 10_000)
     large = QUEUE_BYTES_MAX // 4
     for number in (1, 2, 3, 4, 5, 6):
@@ -152,7 +152,7 @@ async def test_large_reports_fill_the_queue_by_their_bytes(catalog: Application)
 
 
 async def test_what_keeps_some_reports_from_being_written_keeps_no_later_ones(catalog: Application) -> None:
-    """Here the table is away for a moment, as during a restore: an error that is none of the connection's."""
+    """The table is temporarily missing, as during a restore, which is not an error of the connection."""
     reports = MetricsReports(catalog.backends, 10_000)
     async with catalog.backends.connection() as connection:
         await connection.execute("alter table icecore.metrics_reports rename to away")

@@ -1,4 +1,4 @@
-"""The migrations runner and the server check, on a real Postgres."""
+"""Migrations and the server check, on a real Postgres."""
 
 import asyncio
 import sys
@@ -24,11 +24,11 @@ from icecore.migrations.apply import (
 from icecore.server_check import UnfitServerError, check_server
 
 CHECKSUMS = {
-    "0001_baseline": "5938d4b5986bcb531bfb122c8dbe09b0e425839db3d951f0c7eb51a40e1eed47",
-    "0002_statistics": "489e8c99d1ab5d14e26c96b701f780079ab788f27ce024e3291c055b7c765e72",
+    "0001_baseline": "d20e491c3db82b64da6822cd0d18a42f3265a830540135cd5221090abbe94828",
+    "0002_statistics": "0b8c71a848953e614f5fdf300e904de7cc76b2aceb5a2d95781df5ba9f47e9c9",
 }
-FUNCTIONS = ("0002_statistics", "3dd79b317783e44a587a4f606849c965e8c48661c073501cc5219b7f4d2f7f1e")
-"""The newest migration, and the checksum of the functions that come with it."""
+FUNCTIONS = ("0002_statistics", "b33035939c62275a975580800a6c0a7d179cc3b26706e7ed4069a140a687f50e")
+"""The newest migration, and the checksum of its functions."""
 
 
 def migration(number: int, text: str, checksum: str = "c") -> Migration:
@@ -36,7 +36,7 @@ def migration(number: int, text: str, checksum: str = "c") -> Migration:
 
 
 def answering(answer: int, returns: str = "integer") -> str:
-    """A function of this name; what one returns cannot be replaced."""
+    """A function with this name. The result type of a function cannot be replaced."""
     return f"create or replace function icecore.answer() returns {returns} language sql as 'select {answer}'"
 
 
@@ -52,7 +52,7 @@ def tables(dsn: str) -> list[str]:
 
 
 async def test_an_empty_database_gets_every_migration_in_order(empty_database: str) -> None:
-    """What is answered is what was applied, and it is what pending said."""
+    """The result is what was applied, and equals the pending migrations."""
     expected = [str(migration) for migration in load_migrations()]
     assert expected == await pending_migrations(empty_database)
     assert sorted(CHECKSUMS) == expected
@@ -64,7 +64,7 @@ async def test_an_empty_database_gets_every_migration_in_order(empty_database: s
 
 
 async def test_a_second_run_changes_nothing(database: str) -> None:
-    """The runner is idempotent: neither its own rows nor any object are touched."""
+    """Neither its own rows nor any object are changed."""
     rows = "select m::text, m.xmin::text from icecore.migrations m order by 1"
     objects = "select c.oid, c.relname, c.xmin::text from pg_class c where c.relnamespace = 'icecore'::regnamespace order by 1"
     functions = "select p.oid, p.proname, p.xmin::text from pg_proc p where p.pronamespace = 'icecore'::regnamespace order by 1"
@@ -76,8 +76,8 @@ async def test_a_second_run_changes_nothing(database: str) -> None:
 
 
 async def test_everything_lands_in_the_schema_icecore(database: str) -> None:
-    """Nothing of ours in `public` or in a schema of another name: the database may be shared."""
-    # What is made after initdb has a higher id (FirstNormalObjectId).
+    """Nothing in `public` or another schema, because the database may be shared."""
+    # Objects created after initdb have higher ids (FirstNormalObjectId).
     made = " UNION ALL ".join(
         f"SELECT '{name}', {column}, {schema}::regnamespace::text FROM {name} WHERE oid >= 16384"
         for name, column, schema in (
@@ -90,7 +90,7 @@ async def test_everything_lands_in_the_schema_icecore(database: str) -> None:
     with psycopg.connect(database) as connection:
         found = connection.execute(made).fetchall()
     assert {"pg_class", "pg_proc", "pg_type", "pg_namespace"} == {kind for kind, *_ in found}
-    # What Postgres itself keeps beside a table.
+    # What Postgres itself creates for a table.
     assert [] == [each for each in found if each[2] not in ("icecore", "pg_toast")]
 
 
@@ -101,16 +101,16 @@ async def test_names_without_a_schema_land_in_icecore(empty_database: str) -> No
 
 
 def test_migrations_are_never_changed() -> None:
-    """Databases out there were made by these texts and refuse any other: what changes, changes by a migration of its own, functions too.
+    """Existing databases were created by these texts and refuse others. Every change, also of functions, needs a new migration.
 
-    Until the first release is made, these checksums may follow the texts.
+    Until the first release, these checksums may follow the texts.
     """
     assert CHECKSUMS == {str(carried): carried.checksum for carried in load_migrations()}
     assert (str(load_migrations()[-1]), checksum(load_functions())) == FUNCTIONS
 
 
 async def test_a_migration_that_fails_leaves_nothing_and_keeps_what_came_before(empty_database: str) -> None:
-    """What one start applies is one transaction, with the functions."""
+    """All pending migrations and the functions are one transaction."""
     carried = [migration(1, "CREATE TABLE one (x integer)"), migration(2, "CREATE TABLE two (x integer); SELECT no_such_function()")]
     await apply_migrations(empty_database, carried[:1], answering(1))
     with pytest.raises(MigrationError, match=r"0002_step_2 failed.*no_such_function"):
@@ -124,7 +124,7 @@ async def test_a_migration_that_fails_leaves_nothing_and_keeps_what_came_before(
 
 
 async def test_functions_come_with_a_migration_and_older_ones_never_come_back(empty_database: str) -> None:
-    """However little that does: an older program, started later, is refused, and so is one with others under the same number."""
+    """A new migration is needed to change functions. An older program, or one with other functions under the same number, is refused."""
     one, two = migration(1, "SELECT 1"), migration(2, "-- functions alone")
     await apply_migrations(empty_database, [one], answering(1))
     with pytest.raises(MigrationError, match="a change of functions needs a migration"):
@@ -138,7 +138,7 @@ async def test_functions_come_with_a_migration_and_older_ones_never_come_back(em
 
 
 async def test_what_a_function_returns_changes_where_its_file_drops_it_first(empty_database: str) -> None:
-    """Nobody but the owner may execute the new one: who serves is granted it behind it."""
+    """Only the owner may execute the new one until the serving role is granted it."""
     one, two = migration(1, "SELECT 1"), migration(2, "-- functions alone")
     await apply_migrations(empty_database, [one], answering(1))
     with pytest.raises(MigrationError, match="cannot change return type"):
@@ -150,7 +150,7 @@ async def test_what_a_function_returns_changes_where_its_file_drops_it_first(emp
 
 
 async def test_an_append_that_is_under_way_is_waited_for(empty_database: str) -> None:
-    """It holds this lock while it waits for tables, which a migration locks: the other way round the two would wait for each other."""
+    """An append holds this lock while it waits for tables, which a migration locks. In the other order they would deadlock."""
     one, two = migration(1, "create table one (x integer)"), migration(2, "alter table one add column y integer")
     await apply_migrations(empty_database, [one], "")
     waits = (
@@ -169,7 +169,7 @@ async def test_an_append_that_is_under_way_is_waited_for(empty_database: str) ->
 
 
 def test_line_ends_of_the_checkout_are_none_of_a_migration_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A database that was made from one with carriage returns is taken by one without."""
+    """A database that was created from texts with carriage returns is accepted."""
     monkeypatch.setattr(apply, "files", lambda _: tmp_path)
     (tmp_path / "functions").mkdir()
     for file in ("0001_one.sql", "functions/answer.sql"):
@@ -180,7 +180,7 @@ def test_line_ends_of_the_checkout_are_none_of_a_migration_s(tmp_path: Path, mon
 
 
 async def test_a_database_of_a_build_before_the_first_release_is_refused(empty_database: str) -> None:
-    """Its schema is not the baseline's, and no migration leads from it there."""
+    """Its schema is not the baseline's, and no migration leads to it."""
     with psycopg.connect(empty_database) as connection:
         connection.execute("create schema icecore")
         connection.execute("create table icecore.migrations (number integer primary key, name text, checksum text)")
@@ -188,20 +188,20 @@ async def test_a_database_of_a_build_before_the_first_release_is_refused(empty_d
     for run in (apply_migrations, pending_migrations):
         with pytest.raises(
             MigrationError,
-            match=r"build from before the first release.*begin a new data folder .*register its tables.*docs/how-to/upgrade.md",
+            match=r"build from before the first release.*start with a new data folder .*register its tables.*docs/how-to/upgrade.md",
         ):
             await run(empty_database)
 
 
 async def test_a_changed_migration_is_refused(empty_database: str) -> None:
-    """A checksum other than the recorded one means that code and database disagree about the past."""
+    """A different checksum means that program and database disagree."""
     await apply_migrations(empty_database, [migration(1, "CREATE TABLE one (x integer)")], "")
     with pytest.raises(MigrationError, match=r"an applied migration was changed.*register its tables in a new one: docs/how-to/upgrade.md"):
         await apply_migrations(empty_database, [migration(1, "CREATE TABLE one (y integer)", checksum="other")], "")
 
 
 async def test_a_newer_database_is_refused(empty_database: str) -> None:
-    """An old Icecore must not write into a schema it does not know."""
+    """An older Icecore must not write to a schema it does not know."""
     carried = [migration(1, "CREATE TABLE one (x integer)"), migration(2, "CREATE TABLE two (x integer)")]
     await apply_migrations(empty_database, carried, "")
     with pytest.raises(MigrationError, match="database is newer than this Icecore: it has migration 0002_step_2"):
@@ -209,15 +209,15 @@ async def test_a_newer_database_is_refused(empty_database: str) -> None:
 
 
 async def test_a_migration_missing_in_between_is_refused(empty_database: str) -> None:
-    """Order is part of the meaning of a migration."""
+    """The order of migrations matters."""
     one, two, three = (migration(number, "SELECT 1") for number in (1, 2, 3))
     await apply_migrations(empty_database, [one, three], "")
-    with pytest.raises(MigrationError, match="misses migration 0002_step_2"):
+    with pytest.raises(MigrationError, match="lacks migration 0002_step_2"):
         await apply_migrations(empty_database, [one, two, three], "")
 
 
 async def test_five_processes_at_once_apply_each_migration_once(empty_database: str) -> None:
-    """Every worker of every machine may start at the same moment."""
+    """Any number of processes may start concurrently."""
     program = (
         "import asyncio, sys; from icecore.migrations.apply import apply_migrations; print(asyncio.run(apply_migrations(sys.argv[1])))"
     )
@@ -234,7 +234,7 @@ async def test_five_processes_at_once_apply_each_migration_once(empty_database: 
 
 
 async def test_limits_for_requests_do_not_hold_for_a_migration(empty_database: str) -> None:
-    """It takes as long as the tables are large, and waits for another process that is at it."""
+    """A migration takes as long as the tables need, and waits for another process's migration."""
     with psycopg.connect(empty_database, autocommit=True) as connection:
         for limit in ("statement_timeout", "lock_timeout"):
             connection.execute(SQL("alter database {} set {} = '300ms'").format(Identifier(connection.info.dbname), SQL(limit)))
@@ -246,18 +246,18 @@ async def test_limits_for_requests_do_not_hold_for_a_migration(empty_database: s
 
 
 async def test_a_durable_server_is_accepted(database: str) -> None:
-    """The servers of these tests run as production's do."""
+    """The tests' servers have production's settings."""
     await check_server(database)
 
 
 @pytest.mark.parametrize("value", ["local", "remote_write", "on", "remote_apply"])
 async def test_synchronous_commit_may_be_anything_that_waits_for_the_disk(database: str, value: str) -> None:
-    """Only `off` answers before the log is flushed."""
+    """Only `off` confirms a commit before the WAL is flushed."""
     await check_server(psycopg.conninfo.make_conninfo(database, options=f"-c synchronous_commit={value}"))
 
 
 async def test_synchronous_commit_off_is_refused_even_if_only_for_this_role(database: str) -> None:
-    """The setting can come from the role, the database or the DSN: what counts is what our connections see."""
+    """The role, the database or the DSN may set it. The setting of our connections counts."""
     weak = psycopg.conninfo.make_conninfo(database, options="-c synchronous_commit=off")
     with pytest.raises(UnfitServerError, match="can lose commits it has acknowledged: synchronous_commit is off"):
         await check_server(weak)
@@ -274,7 +274,7 @@ async def test_synchronous_commit_off_is_refused_even_if_only_for_this_role(data
 
 
 async def test_a_higher_isolation_level_is_refused_where_our_options_do_not_arrive(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pooler may drop them; then what the role or the database asks for holds."""
+    """A pooler may drop them. Then the setting of the role or the database counts."""
     name = Identifier(str(psycopg.conninfo.conninfo_to_dict(database)["dbname"]))
     with psycopg.connect(database, autocommit=True) as connection:
         connection.execute(SQL("alter database {} set default_transaction_isolation = 'repeatable read'").format(name))
@@ -286,7 +286,7 @@ async def test_a_higher_isolation_level_is_refused_where_our_options_do_not_arri
 
 @pytest.mark.parametrize("setting", ["fsync", "full_page_writes"])
 async def test_a_server_that_does_not_flush_is_refused(admin_dsn: str, setting: str) -> None:
-    """Both settings are the server's own and can change by a reload."""
+    """Both settings belong to the server and can change with a reload."""
     with psycopg.connect(admin_dsn, autocommit=True) as connection:
         connection.execute(f"ALTER SYSTEM SET {setting} = off")
         connection.execute("SELECT pg_reload_conf()")
@@ -301,7 +301,7 @@ async def test_a_server_that_does_not_flush_is_refused(admin_dsn: str, setting: 
 
 
 async def until_setting(dsn: str, setting: str, value: str) -> None:
-    """Waits for a reload to arrive; pg_reload_conf only asks for one."""
+    """Waits for a reload to take effect."""
     for _ in range(200):
         with psycopg.connect(dsn) as connection:
             if connection.execute(f"SHOW {setting}").fetchone() == (value,):

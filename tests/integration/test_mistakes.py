@@ -1,6 +1,6 @@
-"""Typical mistakes of newcomers, operators and clients: one table for commands, one for requests, with the answer to each.
+"""Typical mistakes of new users, operators and clients: a table of commands and one of requests, with the expected answers.
 
-Every message is short, without a trace and without a secret, and comes with its exit code or status.
+Every message is short, without a trace or secret, and has an exit code or status.
 """
 
 import base64
@@ -24,7 +24,7 @@ from tests.fixtures.catalog import SECRET_KEY
 from tests.fixtures.rest_client import SCHEMA
 from tests.fixtures.shared_server import SharedCatalog
 from tests.servers.icecore import clean_environment
-from tests.servers.places import ROOT
+from tests.servers.paths import ROOT
 
 LINES_MAX = 3
 SECRET = "hunter2"
@@ -34,9 +34,9 @@ S3 = json.dumps({"type": "s3", "bucket": "lake", "region": "eu-central-1", "sts-
 
 @dataclass(frozen=True)
 class Mistake:
-    """A command that is wrong. $database, $folder, $file, $taken and $closed in its texts stand for what is there.
+    """A wrong command. $database, $folder, $file, $taken and $closed are replaced in its texts.
 
-    said -- parts of the message. embedded -- without a database of one's own.
+    said -- parts of the message. embedded -- without an external database.
     """
 
     arguments: Sequence[str]
@@ -55,7 +55,7 @@ def _url(url: str) -> dict[str, str]:
 
 
 MISTAKES = {
-    # The words of the command
+    # The command line
     "a misspelt command": Mistake(["sevre"], ['Unknown command "sevre"', 'Did you mean "serve"', "icecore --help"]),
     "a command of before": Mistake(["publish", "--sink", "a", "--from", "1"], ['Unknown command "publish"']),
     "a misspelt command of sinks": Mistake(["sinks", "replya", "a"], ["Unexpected argument: replya", "icecore sinks --help"]),
@@ -64,17 +64,17 @@ MISTAKES = {
     "an argument too many": Mistake(["verify", "now"], ["Unexpected argument: now", "icecore verify --help"]),
     "an option without its value": Mistake(["serve", "--port"], ["--port", "requires an argument"]),
     "a port that is no number": Mistake(["serve", "--port", "http"], ["--port", '"http"']),
-    "a port that is too large": Mistake(["serve", "--port", "65536"], ["--port: Input should be less than or equal to 65535"]),
-    "no worker at all": Mistake(["serve", "--workers", "0"], ["--workers: Input should be greater than or equal to 1"]),
+    "a port that is too large": Mistake(["serve", "--port", "65536"], ["--port: must be at most 65535"]),
+    "no worker at all": Mistake(["serve", "--workers", "0"], ["--workers: must be at least 1"]),
     # Settings
     "a misspelt setting": Mistake(
         ["verify"], ["Unknown setting ICECORE_PROT; did you mean ICECORE_PORT"], environment={"ICECORE_PROT": "1"}
     ),
-    "a setting out of bounds": Mistake(["verify"], ["ICECORE_WORKERS: Input should be"], environment={"ICECORE_WORKERS": "0"}),
+    "a setting out of bounds": Mistake(["verify"], ["ICECORE_WORKERS: must be at least 1"], environment={"ICECORE_WORKERS": "0"}),
     "a setting that is none of the words": Mistake(["verify"], ["ICECORE_LOG_LEVEL", "'info'"], environment={"ICECORE_LOG_LEVEL": "loud"}),
-    "no such settings file": Mistake(["verify", "--config", "$folder/none.toml"], ["none.toml cannot be read: [Errno 2] No such file"]),
+    "no such settings file": Mistake(["verify", "--config", "$folder/none.toml"], ["none.toml cannot be read: No such file or directory"]),
     "a folder as settings file": Mistake(["verify", "--config", "$folder"], ["cannot be read", "Is a directory"]),
-    "a settings file that is no TOML": Mistake(["verify", "--config", "$folder/broken.toml"], ["broken.toml cannot be read", "line 1"]),
+    "a settings file that is no TOML": Mistake(["verify", "--config", "$folder/broken.toml"], ["broken.toml is not TOML", "line 1"]),
     "a misspelt name in the file": Mistake(
         ["verify", "--config", "$folder/misspelt.toml"], ["Unknown setting prot in", "did you mean port"]
     ),
@@ -99,7 +99,7 @@ MISTAKES = {
     ),
     "no such file of the secret key": Mistake(
         ["warehouse", "list"],
-        ["the file cannot be read: FileNotFoundError"],
+        ["the file cannot be read: No such file or directory"],
         environment={"ICECORE_SECRET_KEY": "", "ICECORE_SECRET_KEY_FILE": "$folder/none"},
     ),
     "no secret key": Mistake(
@@ -122,7 +122,7 @@ MISTAKES = {
     "a database of no such name": Mistake(["verify"], ["cannot be reached"], ExitCode.DATABASE, _url("$database_nowhere")),
     "a database without the schema": Mistake(["verify"], ["run `icecore migrate` first"], ExitCode.DATABASE, _url("$database_empty")),
     "a data folder and a database": Mistake(["serve", "--data", "$folder/x"], ["--data", "ICECORE_DATABASE_URL", "use one of them"]),
-    # Places
+    # Folders and ports
     "a file as data folder": Mistake(["serve", "--data", "$file"], ["cannot be created: a file has that name"], embedded=True),
     "a file as data folder that is asked": Mistake(["verify", "--data", "$file"], ["is a file, not a data folder"], embedded=True),
     "a data folder of nobody": Mistake(["verify", "--data", "$folder/x"], ["contains no catalog; `icecore serve --data"], embedded=True),
@@ -147,7 +147,7 @@ MISTAKES = {
     "a profile that is no JSON": Mistake(["warehouse", "create", "w", "--profile", "{"], ["--profile is not JSON"]),
     "a profile that is a list": Mistake(["warehouse", "create", "w", "--profile", "[]"], ["storage-profile: must be an object"]),
     "no such file of a profile": Mistake(
-        ["warehouse", "create", "w", "--profile", "@$folder/none"], ["--profile cannot be read: FileNotFoundError"]
+        ["warehouse", "create", "w", "--profile", "@$folder/none"], ["--profile cannot be read: No such file or directory"]
     ),
     "a profile of an unknown type": Mistake(
         ["warehouse", "create", "w", "--profile", '{"type": "minio"}'], ["type must be one of local, s3, gcs, adls"]
@@ -172,7 +172,7 @@ MISTAKES = {
     ),
     "a relative directory": Mistake(["warehouse", "create", "w", "--profile", LOCAL.replace("$folder/", "")], ["'directory'", "absolute"]),
     "a name that is taken": Mistake(["warehouse", "create", "demo", "--profile", LOCAL], ["AlreadyExistsException", "demo"], ExitCode.NO),
-    # The log and its sinks
+    # Events and sinks
     "a position before the first": Mistake(["log", "--from", "0"], ["--from must be a position of at least 1"]),
     "a position after the last": Mistake(["log", "--from", "999999"], ["--from 999999 is beyond the end of the log ("]),
     "a time without a zone": Mistake(["log", "--since", "2026-01-01"], ["--since must be an RFC 3339 time with a time zone"]),
@@ -198,18 +198,18 @@ MISTAKES = {
     "a skip of a position that is none": Mistake(
         ["sinks", "skip", "a", "first", "--reason", "x"], ["POSITION", '"first"'], environment=_sink(type="stdout")
     ),
-    # A server that is asked
+    # The health of a server
     "no server": Mistake(
-        ["health", "--url", "http://127.0.0.1:$closed"], ["does not answer", "is `icecore serve` running there?"], ExitCode.NO
+        ["health", "--url", "http://127.0.0.1:$closed"], ["does not respond", "is `icecore serve` running there?"], ExitCode.NO
     ),
     "an address without http": Mistake(["health", "--url", "localhost:8181"], ["localhost:8181 is not an http or https URL"]),
-    "the address of a page": Mistake(["health", "--url", "$server/catalog"], ["No such address"], ExitCode.NO),
+    "the address of a page": Mistake(["health", "--url", "$server/catalog"], ["Path does not exist"], ExitCode.NO),
 }
 
 
 @dataclass(frozen=True)
 class Answered:
-    """What a command said, and the values that stood in its texts."""
+    """The output of a command, and the values that were inserted."""
 
     code: int
     output: str
@@ -219,7 +219,7 @@ class Answered:
 
 @pytest.fixture(scope="module")
 def answered(shared_catalog: SharedCatalog, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Answered]]:
-    """Every mistake, made in one process, against the session's server and its database."""
+    """Every mistake, executed in one process, against the session's server and its database."""
     folder = tmp_path_factory.mktemp("mistakes")
     dsn = shared_catalog.server.dsn
     (folder / "file").write_text("")
@@ -265,7 +265,7 @@ def _filled(text: str, values: Mapping[str, str]) -> str:
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_of_a_command_is_answered_in_words(name: str, answered: Mapping[str, Answered]) -> None:
-    """With its exit code, in few lines, which a narrow terminal does not break."""
+    """With its exit code, in few lines, which a narrow terminal does not wrap."""
     mistake, answer = MISTAKES[name], answered[name]
     said = answer.output + answer.errors
     assert mistake.code == answer.code, said
@@ -276,12 +276,12 @@ def test_a_mistake_of_a_command_is_answered_in_words(name: str, answered: Mappin
     for secret in (SECRET, SECRET_KEY):
         assert secret not in said
     if mistake.code == ExitCode.USAGE:
-        # As root a server logs a warning first.
+        # As root, a server logs a warning first.
         assert ("", True) == (answer.output, answer.errors.splitlines()[-1].startswith("icecore: "))
 
 
 def test_the_tables_are_long_enough() -> None:
-    """Fifty of commands alone."""
+    """At least fifty commands."""
     assert len(MISTAKES) >= 50
     assert len(REQUESTS) >= 20
 
@@ -291,7 +291,7 @@ JSON = {"Content-Type": "application/json"}
 
 @dataclass(frozen=True)
 class Request:
-    """A request that is wrong; $prefix in its path stands for a warehouse with the namespace `a` and the table `a.t`."""
+    """A wrong request. $prefix in its path is replaced by a warehouse with the namespace `a` and the table `a.t`."""
 
     method: str
     path: str
@@ -303,10 +303,10 @@ class Request:
 
 BAD, NOT_FOUND, CONFLICT = 400, 404, 409
 REQUESTS = {
-    "the server's own address": Request("GET", "/", NOT_FOUND, "No such address: /"),
-    "no base path": Request("GET", "/iceberg/v1/config", NOT_FOUND, "No such address"),
-    "a version of the API that is none": Request("GET", "/catalog/v2/config", NOT_FOUND, "No such address"),
-    "a misspelt address": Request("GET", "$prefix/namespace", NOT_FOUND, "No such address"),
+    "the server's own address": Request("GET", "/", NOT_FOUND, "Path does not exist: /"),
+    "no base path": Request("GET", "/iceberg/v1/config", NOT_FOUND, "Path does not exist"),
+    "a version of the API that is none": Request("GET", "/catalog/v2/config", NOT_FOUND, "Path does not exist"),
+    "a misspelt address": Request("GET", "$prefix/namespace", NOT_FOUND, "Path does not exist"),
     "a wrong method": Request("PUT", "$prefix/namespaces", 405, "Method not allowed: PUT"),
     "no such warehouse": Request("GET", "/catalog/v1/config?warehouse=nowhere", NOT_FOUND, "Warehouse does not exist: nowhere"),
     "no such prefix": Request("GET", "/catalog/v1/nowhere/namespaces", NOT_FOUND, "Warehouse does not exist: nowhere"),
@@ -315,7 +315,7 @@ REQUESTS = {
     "no such namespace": Request("GET", "$prefix/namespaces/nowhere", NOT_FOUND, "Namespace does not exist: nowhere"),
     "a namespace with a dot for its levels": Request("GET", "$prefix/namespaces/a.b", NOT_FOUND, "Namespace does not exist: a.b"),
     "no such table": Request("GET", "$prefix/namespaces/a/tables/nowhere", NOT_FOUND, "Table does not exist: a.nowhere"),
-    "a table's name with a slash": Request("GET", "$prefix/namespaces/a/tables/t/x", NOT_FOUND, "No such address"),
+    "a table's name with a slash": Request("GET", "$prefix/namespaces/a/tables/t/x", NOT_FOUND, "Path does not exist"),
     "a table as a view": Request("GET", "$prefix/namespaces/a/views/t", NOT_FOUND, "View does not exist: a.t"),
     "a body that is no JSON": Request("POST", "$prefix/namespaces", BAD, "Invalid body: not JSON", b"{"),
     "no body": Request("POST", "$prefix/namespaces", BAD, "Invalid body"),
@@ -349,7 +349,7 @@ REQUESTS = {
 
 @pytest.fixture(scope="module")
 def prefix(shared_catalog: SharedCatalog) -> str:
-    """The address of a warehouse with the namespace `a` and the table `a.t`."""
+    """The path of a warehouse with the namespace `a` and the table `a.t`."""
     made = shared_catalog.new_warehouse()
     client = shared_catalog.client(made)
     assert 200 == client.create_namespace("a").status
@@ -360,7 +360,7 @@ def prefix(shared_catalog: SharedCatalog) -> str:
 
 @pytest.mark.parametrize("name", REQUESTS)
 def test_a_mistake_of_a_client_is_answered_in_words(name: str, shared_catalog: SharedCatalog, prefix: str) -> None:
-    """As the ErrorModel of the specification, whose code is the status."""
+    """As an ErrorModel whose code is the status."""
     made = REQUESTS[name]
     body = made.body if made.body is None or isinstance(made.body, bytes) else json.dumps(made.body).encode()
     request = urllib.request.Request(
@@ -376,11 +376,13 @@ def test_a_mistake_of_a_client_is_answered_in_words(name: str, shared_catalog: S
     assert len(error["message"].splitlines()) <= LINES_MAX
 
 
-# At the start of a server
+# Starting a server
 
 
 def test_a_key_that_decrypts_no_credential_is_found_at_the_start(database: str, tmp_path: Path) -> None:
-    """Not at the first commit to the warehouse; `serve` and `worker` say so alike, and the earlier key may stand beside the new one."""
+    """Not at the first commit to the warehouse. `serve` and `worker` have the same error, and the previous key may be configured beside the
+    new one.
+    """
     credential = {"type": "s3", "credential-type": "access-key", "aws-access-key-id": "AKIA0", "aws-secret-access-key": SECRET}
     another = base64.b64encode(b"o" * 32).decode()
     own = {"ICECORE_DATABASE_URL": database, "ICECORE_SECRET_KEY": SECRET_KEY}
@@ -407,7 +409,7 @@ def test_json_is_whole_in_a_narrow_terminal(database: str, tmp_path: Path) -> No
 
 
 def test_sinks_name_the_table_that_lacks(database: str) -> None:
-    """In square brackets, which are no markup."""
+    """In square brackets, which must not be read as markup."""
     done = _icecore("sinks", ICECORE_DATABASE_URL=database)
     assert (0, True) == (done.returncode, "add a table [sinks.NAME] to the settings" in done.stdout), done.stdout
 

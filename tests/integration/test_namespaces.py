@@ -1,4 +1,4 @@
-"""Namespaces over HTTP: nesting, properties, names and their spelling, and what the kit reads in refusals."""
+"""Namespaces over HTTP: nesting, properties, names and their spelling, and the error messages of the compatibility kit."""
 
 import pytest
 
@@ -15,7 +15,6 @@ def children(client: RestClient, *levels: str) -> list[list[str]]:
 
 
 def test_a_namespace_is_created_loaded_listed_and_dropped(client: RestClient) -> None:
-    """The whole life of one namespace, in the spec's answers."""
     created = client.create_namespace("sales", owner="ops")
     assert (200, {"namespace": ["sales"], "properties": {"owner": "ops"}}) == (created.status, created.json)
     loaded = client.call("GET", "/namespaces/sales")
@@ -30,7 +29,7 @@ def test_a_namespace_is_created_loaded_listed_and_dropped(client: RestClient) ->
 
 
 def test_namespaces_nest_and_a_parent_must_exist(client: RestClient) -> None:
-    """Levels are created one below the other; a listing shows the next level only."""
+    """A listing has only the next level."""
     refused = client.create_namespace("b", "c")
     assert ((404, "NoSuchNamespaceException"), "Namespace does not exist: b") == (refused.error, refused.message)
     for levels in (("b",), ("b", "c"), ("b", "c", "d")):
@@ -44,7 +43,7 @@ def test_namespaces_nest_and_a_parent_must_exist(client: RestClient) -> None:
 
 
 def test_a_taken_name_is_refused(client: RestClient) -> None:
-    """Also where another level has it in other case."""
+    """Also if a parent is spelled in another case."""
     for name in ("a", "A"):
         refused = client.create_namespace(name)
         assert ((409, "AlreadyExistsException"), f"Namespace already exists: {name}") == (refused.error, refused.message)
@@ -52,7 +51,7 @@ def test_a_taken_name_is_refused(client: RestClient) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_name_comes_back_as_it_was_spelled(client: RestClient, name: str) -> None:
-    """Through bodies, paths and listings, below another level of the same name."""
+    """In bodies, paths and listings, below another level of the same name."""
     assert 200 == client.create_namespace(name).status
     assert 200 == client.create_namespace(name, name).status
     assert [name] in children(client)
@@ -64,7 +63,7 @@ def test_every_name_comes_back_as_it_was_spelled(client: RestClient, name: str) 
 
 @pytest.mark.parametrize(("created", "asked"), [("Straße", "STRASSE"), ("ÄÖ", "äö"), ("İ", "i̇"), ("Σς", "σσ"), ("ABC", "abc")])
 def test_names_match_without_case_and_keep_their_spelling(client: RestClient, created: str, asked: str) -> None:
-    """Unicode case folding decides which names are one; the listing shows the spelling of the creation."""
+    """Names are compared with Unicode case folding. The listing has the spelling of the creation."""
     assert 200 == client.create_namespace(created).status
     assert 409 == client.create_namespace(asked).status
     assert 200 == client.call("GET", namespace_path([asked])).status
@@ -73,14 +72,14 @@ def test_names_match_without_case_and_keep_their_spelling(client: RestClient, cr
 
 
 def test_dotless_i_and_dotted_i_are_other_letters(client: RestClient) -> None:
-    """Case folding knows no language: the Turkish letters are neither i nor one another."""
+    """Case folding is independent of languages: the Turkish letters differ from i and from each other."""
     for name in ("i", "ı", "İ"):
         assert 200 == client.create_namespace(name).status
     assert 409 == client.create_namespace("I").status
 
 
 def test_an_exact_names_warehouse_tells_case_apart(shared_catalog: SharedCatalog) -> None:
-    """There `x` and `X` are two namespaces, and two tables."""
+    """There `x` and `X` are different names of namespaces and tables."""
     client = shared_catalog.client(shared_catalog.new_warehouse(exact_names=True))
     for name in ("x", "X"):
         assert 200 == client.create_namespace(name).status
@@ -95,7 +94,7 @@ def test_an_exact_names_warehouse_tells_case_apart(shared_catalog: SharedCatalog
 
 @pytest.mark.parametrize("kind", ["table", "view", "namespace"])
 def test_a_namespace_that_holds_something_is_not_dropped(client: RestClient, kind: str) -> None:
-    """Tables, views and namespaces all count; once they are gone it goes."""
+    """Tables, views and namespaces count. Without them it can be dropped."""
     match kind:
         case "table":
             client.create_table(["a"], "x")
@@ -112,13 +111,13 @@ def test_a_namespace_that_holds_something_is_not_dropped(client: RestClient, kin
 
 
 def test_dropping_what_is_not_there(client: RestClient) -> None:
-    """404 in the kit's words."""
+    """404 with the kit's message."""
     refused = client.call("DELETE", "/namespaces/b")
     assert ((404, "NoSuchNamespaceException"), "Namespace does not exist: b") == (refused.error, refused.message)
 
 
 def test_properties_are_set_replaced_and_removed_in_one_step(client: RestClient) -> None:
-    """The answer says what was updated, removed and missing."""
+    """The answer lists what was updated, removed and missing."""
     client.create_namespace("p", keep="1", change="1", drop="1")
     answer = client.call("POST", "/namespaces/p/properties", {"removals": ["drop", "absent"], "updates": {"change": "2", "new": "3"}})
     assert 200 == answer.status
@@ -136,21 +135,21 @@ def test_properties_are_set_replaced_and_removed_in_one_step(client: RestClient)
     ],
 )
 def test_an_absent_or_null_side_of_a_property_update_is_empty(client: RestClient, body: dict[str, object], side: str) -> None:
-    """Clients send null for what they do not set."""
+    """Some clients send null."""
     answer = client.call("POST", "/namespaces/a/properties", body)
     assert 200 == answer.status
     assert {"updated": [], "removed": [], "missing": [], side: ["x"]} == answer.json
 
 
 def test_a_key_both_set_and_removed_is_refused(client: RestClient) -> None:
-    """422, and nothing changes."""
+    """422 without a change."""
     refused = client.call("POST", "/namespaces/a/properties", {"removals": ["x"], "updates": {"x": "1"}})
     assert (422, "UnprocessableEntityException") == refused.error
     assert {} == client.call("GET", "/namespaces/a").json["properties"]
 
 
 def test_an_update_that_changes_nothing_writes_nothing(client: RestClient) -> None:
-    """Setting what is set, and removing what is absent, leave the log alone."""
+    """Setting equal values and removing absent ones adds no event."""
     position = client.call("POST", "/namespaces/a/properties", {"updates": {"x": "1"}}).position
     answer = client.call("POST", "/namespaces/a/properties", {"removals": ["y"], "updates": {"x": "1"}})
     assert (200, position) == (answer.status, answer.position)
@@ -162,7 +161,7 @@ def test_properties_of_a_missing_namespace(client: RestClient) -> None:
 
 
 def test_a_credential_is_refused_as_a_property(client: RestClient, shared_catalog: SharedCatalog) -> None:
-    """Keys known to carry credentials never reach the log."""
+    """Keys known to contain credentials are refused."""
     secret = "a-secret-nobody-may-find"
     refused = client.create_namespace("c", **{"s3.secret-access-key": secret})
     assert 400 == refused.status
@@ -172,14 +171,14 @@ def test_a_credential_is_refused_as_a_property(client: RestClient, shared_catalo
 
 
 def test_concurrent_creation_of_a_name_has_one_winner(client: RestClient) -> None:
-    """Of 16 at once one gets it, all others hear that it is taken."""
+    """Of 16 concurrent requests one succeeds; the others get 409."""
     answers = client.together([("POST", "/namespaces", {"namespace": ["race"]}, None)] * 16)
     assert [200] + [409] * 15 == sorted(answer.status for answer in answers)
     assert {(409, "AlreadyExistsException")} == {answer.error for answer in answers if answer.status != 200}
 
 
 def test_a_namespace_is_not_dropped_under_a_table_that_comes_in(client: RestClient) -> None:
-    """A drop and a create at once: either the table is in, or the namespace is gone, never a table in nothing."""
+    """A concurrent drop and create: either the table is created or the namespace is dropped."""
     for number in range(8):
         levels = [f"n{number}"]
         client.create_namespace(*levels)

@@ -1,4 +1,4 @@
-"""Postgres that reads and does not write: 503 for mutations, health says so, reads go on, and it heals by itself."""
+"""A Postgres that reads but does not write: mutations get 503, health reports it, reads continue, and it recovers by itself."""
 
 import http.client
 import json
@@ -50,7 +50,7 @@ def until_created(client: RestClient, name: str) -> None:
 
 @pytest.mark.parametrize("cut", [True, False], ids=["sessions cut", "sessions left"])
 def test_a_read_only_postgres_refuses_writes_and_heals(catalog_server: CatalogServer, client: RestClient, cut: bool) -> None:
-    """As a standby answers after a failover (25006): it is never a fault of ours. Sessions that go on stay read-only."""
+    """As a standby after a failover (25006). It is not an internal error, and existing sessions stay read-only."""
     name = sql.Identifier(str(conninfo_to_dict(catalog_server.dsn)["dbname"]))
     client.create_table(["a"], "t")
     files = metadata_files(catalog_server)
@@ -82,7 +82,7 @@ def test_a_read_only_postgres_refuses_writes_and_heals(catalog_server: CatalogSe
     ("code", "said"), [("53100", "no space left"), ("53200", "run out of a resource"), ("58030", "run out of a resource")]
 )
 def test_a_full_disk_refuses_writes_and_heals(catalog_server: CatalogServer, client: RestClient, code: str, said: str) -> None:
-    """What Postgres answers when it cannot extend a file: nothing about the command, and not remembered under its key."""
+    """Postgres's error if it cannot extend a file. It does not depend on the command and is not stored for its key."""
     with psycopg.connect(catalog_server.dsn, autocommit=True) as connection:
         connection.execute(
             "create function public.full_disk() returns trigger language plpgsql as "

@@ -1,4 +1,4 @@
-"""How large one object's document may become: whatever is small in each request, an object grows from one request to the next."""
+"""Limits on the document of one object, which can grow by many small requests."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,12 +18,12 @@ REFUSED = (400, "BadRequestException")
 
 
 class Bounded(RestClient):
-    """A server whose bounds can be lowered to BYTES_MAX, and then hold for whatever comes."""
+    """A server whose limits can be lowered to BYTES_MAX."""
 
     lower: Callable[[], None]
 
     def change(self, kind: str, update: dict[str, Any], *, together: bool = False) -> RestAnswer:
-        """One update of the object `o`; together: by a transaction."""
+        """One update of the object `o`; together: in a transaction."""
         if together:
             change = {"identifier": identifier(["a"], "o"), "requirements": [], "updates": [update]}
             return self.call("POST", "/transactions/commit", {"table-changes": [change]})
@@ -58,7 +58,7 @@ class Bounded(RestClient):
         return self.commit(["a"], "o", *updates, requirements=[{"type": "assert-create"}])
 
     def large_file(self, kind: str) -> str:
-        """A metadata file from when the bound was higher, which no table or view has any more."""
+        """A metadata file from before the limit was lowered, of a dropped table or view."""
         made = self.create(kind, **LARGE)
         location: str = made.json["metadata-location"]
         gone = self.call("POST", f"{table_path(['a'], 'o')}/unregister") if kind == "table" else self.call("DELETE", view_path(["a"], "o"))
@@ -71,7 +71,7 @@ def client(database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
     catalogs: list[Application] = []
 
     def lower() -> None:
-        monkeypatch.setattr(document_sizes, "KEPT_WHOLE_BYTES_MAX", BYTES_MAX)
+        monkeypatch.setattr(document_sizes, "WHOLE_DOCUMENT_BYTES_MAX", BYTES_MAX)
         monkeypatch.setattr(catalogs[0].commands.large_documents, "bytes_max", BYTES_MAX)
 
     with served_catalog(database, tmp_path / "warehouse", prepare=catalogs.append) as server:
@@ -94,7 +94,7 @@ WAYS = ["create", "end of a staged create", "commit", "transaction", "register",
     ],
 )
 def test_no_way_in_makes_an_object_larger_than_one_may_be(client: Bounded, kind: str, way: str) -> None:
-    """400 with the figures: it would be refused again. What was there goes on."""
+    """400 with the sizes, because a retry would be refused too. The existing object stays usable."""
     location = client.large_file(kind) if way in ("register", "overwrite") else ""
     client.lower()
     if way in ("commit", "transaction", "overwrite"):
@@ -130,7 +130,7 @@ def test_an_object_does_not_grow_beyond_the_bound_by_small_changes(client: Bound
 
 @pytest.mark.parametrize("kind", ["table", "view", "namespace"])
 def test_what_is_larger_already_may_shrink_and_stay_and_go(client: Bounded, kind: str) -> None:
-    """From before there was a bound, or when it was higher: all goes on that does not make it larger still."""
+    """Objects from before the limit, or from a higher one: everything is permitted that does not enlarge them."""
     assert 200 == client.create(kind, small="1", other="2", **LARGE).status
     client.lower()
     assert REFUSED == client.change(kind, set_properties(k="1")).error

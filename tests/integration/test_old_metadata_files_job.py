@@ -1,4 +1,4 @@
-"""A deletion of an old metadata file that has begun is ended by whoever leads the job next, and nobody registers the file."""
+"""A deletion that has begun is completed by the next leader of the job, and the file cannot be registered."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -43,7 +43,7 @@ VIEW_VERSION = {
 
 
 class SlowStore:
-    """A warehouse's own store whose first deletion of a kind takes effect when a test says so, whatever became of who asked for it.
+    """A store whose first deletion takes effect when the test says so, whatever became of the request.
 
     one_by_one -- it refuses pages, and deletes single files.
     """
@@ -71,7 +71,7 @@ class SlowStore:
 
 @dataclass
 class Two:
-    """Two processes of one catalog; `files` of the table `t` wait to be deleted."""
+    """Two processes of one catalog. `files` of the table `t` wait to be deleted."""
 
     catalogs: list[Application]
     warehouse: Warehouse
@@ -90,11 +90,11 @@ class Two:
         return str(row[0])
 
     def logged(self) -> list[str]:
-        """The metadata files that the current one's log names."""
+        """The metadata files in the current one's log."""
         return [entry["metadata-file"] for entry in orjson.loads(local(self.current()).read_bytes())["metadata-log"]]
 
     async def slow_store(self, monkeypatch: pytest.MonkeyPatch, *, one_by_one: bool) -> SlowStore:
-        """The first process has it from now on."""
+        """The first process uses it from now on."""
         write = self.catalogs[0].commands
         slow = SlowStore(await write.store(self.warehouse), one_by_one)
 
@@ -131,7 +131,7 @@ async def two(database: str, tmp_path: Path) -> AsyncIterator[Two]:
 
 
 def end_leading(dsn: str) -> None:
-    """The leading session ends, as by a failover; its process lives on."""
+    """Ends the leader's session, as a failover does. Its process continues."""
     ended = (
         "select pg_terminate_backend(pid, 5000) from pg_locks where locktype = 'advisory' and (classid::bigint << 32) | objid::bigint = %s"
     )
@@ -143,7 +143,7 @@ def end_leading(dsn: str) -> None:
 async def test_a_file_is_not_registered_while_a_process_that_led_may_delete_it(
     two: Two, monkeypatch: pytest.MonkeyPatch, one_by_one: bool
 ) -> None:
-    """It lost its leadership in the middle of a page; the table is gone since, and a second process is done with the page."""
+    """The first leader loses the lead during a page. The table was dropped since, and a second process has completed the page."""
     slow, waiting = await two.slow_store(monkeypatch, one_by_one=one_by_one), two.pending()
     assert 3 == len(waiting)
     first = asyncio.create_task(OldMetadataFilesJob(two.catalogs[0].commands).run_once())
@@ -158,7 +158,7 @@ async def test_a_file_is_not_registered_while_a_process_that_led_may_delete_it(
 
 
 async def test_a_process_that_lost_its_leadership_may_lead_again_at_once(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The store did nothing wrong: its warehouse does not wait, and the round ends."""
+    """The store did not fail, so its warehouse is not paused, and the round ends."""
     slow, job = await two.slow_store(monkeypatch, one_by_one=False), OldMetadataFilesJob(two.catalogs[0].commands)
     first = asyncio.create_task(job.run_once())
     await slow.asked.wait()
@@ -174,7 +174,7 @@ async def test_a_process_that_lost_its_leadership_may_lead_again_at_once(two: Tw
 async def test_a_file_is_not_registered_while_a_deletion_that_was_given_up_may_take_effect(
     two: Two, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The store did not answer in time, and is slow rather than away."""
+    """The store exceeded the timeout, and may still execute the request."""
     slow, waiting = await two.slow_store(monkeypatch, one_by_one=False), two.pending()
     monkeypatch.setattr(delete_old_metadata_files, "STORE_SECONDS_MAX", 0.05)
     assert 0 == await OldMetadataFilesJob(two.catalogs[0].commands).run_once()
@@ -187,7 +187,7 @@ async def test_a_file_is_not_registered_while_a_deletion_that_was_given_up_may_t
 
 
 async def test_single_deletions_of_a_page_are_not_repeated(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A page's time is up between them: what is deleted is done with, the rest waits."""
+    """The time of a page ends between them: finished deletions are recorded, the rest waits."""
     slow, waiting = await two.slow_store(monkeypatch, one_by_one=True), two.pending()
     real, deleted = slow.delete, list[StorageLocation]()
 
@@ -208,7 +208,7 @@ async def test_single_deletions_of_a_page_are_not_repeated(two: Two, monkeypatch
 
 
 async def test_a_file_that_a_commit_removes_while_it_is_read_overwrites_nothing(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The commit is in the log and the file is deleted, row and all, before the registration decides."""
+    """The commit is in the log, and the file and its row are deleted, before the registration is decided."""
     job = OldMetadataFilesJob(two.catalogs[0].commands)
     assert 3 == await job.run_once()
     (logged,) = two.logged()
@@ -216,7 +216,7 @@ async def test_a_file_that_a_commit_removes_while_it_is_read_overwrites_nothing(
 
     async def read_then_removed(store: Any, location: StorageLocation, share: Any) -> dict[str, Any]:
         document = await read_metadata(store, location, share)
-        reads.append(location.spelled)
+        reads.append(location.text)
         await commit_table(two.catalogs[0].commands, context("updateTable"), two.warehouse, CommitTable(TABLE, [], [set_properties(k="5")]))
         assert 1 == await job.run_once()
         return document
@@ -232,7 +232,7 @@ async def test_a_file_that_a_commit_removes_while_it_is_read_overwrites_nothing(
 @pytest.mark.parametrize("right_key", [False, True])
 @pytest.mark.parametrize("whose", ["a table's", "a view's", "its own"])
 async def test_a_current_file_is_not_deleted_whatever_row_names_it(two: Two, whose: str, right_key: bool, begun: bool) -> None:
-    """A row that no append made: the table of its id is live, and the file is another's, or the table's own."""
+    """The row was not written by append: its table is live, and the file is another table's or its own."""
     write = two.catalogs[0].commands
     create = CreateTable(NAMESPACE, "other", None, SCHEMA, None, None, {}, stage_create=False)
     await create_table(write, context("createTable"), two.warehouse, create)
@@ -259,7 +259,7 @@ async def test_a_current_file_is_not_deleted_whatever_row_names_it(two: Two, who
 @pytest.mark.parametrize("begun", [False, True])
 @pytest.mark.parametrize("what", ["the last file of a table that is gone", "a data file"])
 async def test_what_is_no_old_metadata_file_is_not_deleted_whatever_row_names_it(two: Two, what: str, begun: bool) -> None:
-    """A row that the serving role made: unregistering a table leaves it to whoever has its last metadata file."""
+    """The row was written by the serving role: unregistering a table keeps its last metadata file."""
     location = two.current()
     if what == "a data file":
         location = f"{location.rsplit('/', 2)[0]}/data/x.parquet"
@@ -278,8 +278,8 @@ async def test_what_is_no_old_metadata_file_is_not_deleted_whatever_row_names_it
     assert local(location).exists()
 
 
-async def test_a_file_that_is_begun_waits_while_its_place_is_anothers(two: Two) -> None:
-    """The table is gone, and another is registered where it lay: the file stays until the place is free."""
+async def test_a_begun_deletion_waits_while_another_object_claims_the_location(two: Two) -> None:
+    """The table was dropped, and another was registered at its location. The file stays until the location is free."""
     waiting = two.pending()
     with psycopg.connect(two.dsn) as connection:
         connection.execute("update icecore.old_metadata_files set begun = true where location = %s", [waiting[0]])

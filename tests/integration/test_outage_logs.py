@@ -1,4 +1,4 @@
-"""What tries again and again through an outage of Postgres logs it once when it begins and once when it ends."""
+"""Tasks that retry during an outage of Postgres log it once when it begins and once when it ends."""
 
 import asyncio
 import contextlib
@@ -59,7 +59,7 @@ async def follow(catalog: Application) -> None:
 
 
 async def test_each_logs_an_outage_once(database: str, admin_dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A dozen rounds fail; a second outage is another one."""
+    """A dozen rounds fail. A second outage is logged separately."""
     for pause in ("icecore.commands.execution.leader_job.POLL_SECONDS", "icecore.publishers.publisher.TAKE_OVER_SECONDS"):
         monkeypatch.setattr(pause, ROUND_SECONDS)
     for module in ("listener", "follow"):
@@ -93,7 +93,7 @@ async def test_each_logs_an_outage_once(database: str, admin_dsn: str, tmp_path:
 
 @pytest.mark.parametrize("reader", ["listener", "subscriber"])
 async def test_each_pause_is_twice_the_one_before_up_to_a_bound(unused_tcp_port: int, monkeypatch: pytest.MonkeyPatch, reader: str) -> None:
-    """Where Postgres is away for long it is asked seldom, and where it is back soon this is noticed soon."""
+    """A long outage causes few attempts, and a short one ends quickly."""
     dsn, pauses, sleep = f"host=127.0.0.1 port={unused_tcp_port}", list[float](), asyncio.sleep
     loop = asyncio.get_running_loop()
 
@@ -119,7 +119,7 @@ async def test_each_pause_is_twice_the_one_before_up_to_a_bound(unused_tcp_port:
 
 
 def logged(records: list[structlog.typing.EventDict]) -> Counter[tuple[str, str | None]]:
-    """How often each record was written, by its name and whose it is."""
+    """The number of each record, by its name and owner."""
     return Counter((record["event"], record.get("job") or record.get("sink")) for record in records)  # type: ignore[misc]
 
 

@@ -1,4 +1,4 @@
-"""Pages over HTTP: of namespaces, tables and views, while others come and go."""
+"""Pages of namespaces, tables and views over HTTP, during concurrent changes."""
 
 import threading
 from collections.abc import Callable
@@ -29,7 +29,7 @@ def names_of(answer: RestAnswer) -> list[str]:
 
 
 def pages(client: RestClient, path: str, size: int | None, between: Callable[[], Any] = lambda: None) -> list[list[str]]:
-    """Every page, as Java asks for them: an empty token first."""
+    """All pages, requested as by Java: an empty token first."""
     token: str | None = ""
     found: list[list[str]] = []
     while token is not None:
@@ -42,7 +42,7 @@ def pages(client: RestClient, path: str, size: int | None, between: Callable[[],
 
 
 def test_pages_hold_every_name_once_in_order(client: RestClient, listing: Any) -> None:
-    """Whatever the size of a page, and in the order of the folded names."""
+    """For any page size, in the order of the name keys."""
     path, create = listing
     names = ["b", "A", "c c", "Ä", "z", "é", "É2", "0", "~"]
     for name in names:
@@ -58,7 +58,7 @@ def test_pages_hold_every_name_once_in_order(client: RestClient, listing: Any) -
 
 
 def test_a_listing_of_nothing_is_one_empty_page(client: RestClient, listing: Any) -> None:
-    """With a null token, because Java asks until it is null."""
+    """With a null token, because Java requests pages until it is null."""
     path, _ = listing
     for query in ("&pageToken=", "&pageSize=3", "&pageToken=&pageSize=3", ""):
         answer = client.call("GET", path + query)
@@ -66,7 +66,7 @@ def test_a_listing_of_nothing_is_one_empty_page(client: RestClient, listing: Any
 
 
 def test_what_stays_is_listed_once_while_others_come_and_go(client: RestClient, listing: Any) -> None:
-    """Names that are there all the time are on exactly one page each, whatever is created and dropped meanwhile."""
+    """Names that exist all the time are on exactly one page, whatever is created and dropped meanwhile."""
     path, create = listing
     staying = [f"s{n:02}" for n in range(12)]
     for name in staying:
@@ -74,7 +74,7 @@ def test_what_stays_is_listed_once_while_others_come_and_go(client: RestClient, 
     changes = iter(range(1000))
 
     def between() -> None:
-        """Behind the page and before it, some come; of those that came last, one behind and one before go."""
+        """Creates names before and after the page, and drops one created before and one after it."""
         number = next(changes)
         came = [create(client, name) for name in (f"s{number:02}-behind", f"s{number + 4:02}-before", f"a{number}", f"t{number}")]
         went = [client.call("DELETE", f"{below}{first}{number - 1}") for first in "at" if number]
@@ -90,7 +90,7 @@ def test_what_stays_is_listed_once_while_others_come_and_go(client: RestClient, 
 
 
 def test_pages_are_stable_under_concurrent_inserts(client: RestClient) -> None:
-    """Readers that page while a writer creates tables see what was there before they began, once each."""
+    """Readers that page during a writer's creates get every earlier name once."""
     before = [f"t{n:03}" for n in range(0, 40, 2)]
     for name in before:
         client.create_table(["a"], name)
@@ -120,8 +120,8 @@ def test_pages_are_stable_under_concurrent_inserts(client: RestClient) -> None:
         assert found == sorted(set(found))
 
 
-def test_a_token_survives_the_name_it_stands_for(client: RestClient) -> None:
-    """The last item of a page is dropped: the next page goes on behind it."""
+def test_a_token_survives_a_drop_of_its_name(client: RestClient) -> None:
+    """The last item of a page is dropped. The next page continues after it."""
     for name in ("a", "b", "c"):
         client.create_table(["a"], name)
     first = client.call("GET", "/namespaces/a/tables?pageSize=2").json
@@ -131,7 +131,7 @@ def test_a_token_survives_the_name_it_stands_for(client: RestClient) -> None:
 
 
 def test_a_token_is_good_for_its_own_listing_only(client: RestClient) -> None:
-    """Another namespace, another kind, another point in time: 400."""
+    """Another namespace, kind or position: 400."""
     client.create_namespace("b")
     position = 0
     for name in ("x", "y"):
@@ -152,7 +152,7 @@ def test_what_is_no_page_is_refused(client: RestClient, query: str) -> None:
 
 
 def test_a_past_is_paged_too(client: RestClient) -> None:
-    """Tokens of a pinned listing walk through that past, whatever happens now."""
+    """Tokens are valid for the position, whatever happens now."""
     names = [f"t{n}" for n in range(5)]
     for name in names:
         position = client.create_table(["a"], name).position

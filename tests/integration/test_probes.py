@@ -1,21 +1,23 @@
-"""`/livez` and `/readyz`, as a platform asks them of a server that runs, stops, or has lost its database."""
+"""`/livez` and `/readyz` of a server that runs, stops, or has lost its database."""
 
+import http.client
 import json
 import signal
 import time
+from collections import defaultdict
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import ExitStack, asynccontextmanager, closing
 
 import aiohttp
 import psycopg
 import pytest
 from aiohttp import web
 
-from icecore.api.request_metrics import REQUEST_FIGURES
+from icecore.api.request_metrics import REQUEST_METRICS
 from icecore.api.server import build_runner
 from icecore.compose import Application
 from icecore.migrations.apply import load_migrations
-from tests.integration.test_program import Serve, connection, serve
+from tests.integration.test_program import Serve, connection, process_of, serve
 
 __all__ = ["serve"]
 
@@ -37,7 +39,7 @@ async def asked(session: aiohttp.ClientSession, path: str) -> tuple[int, dict[st
 
 
 async def test_probes_are_answered_to_everybody_and_counted_as_no_request(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only what clients ask is in the metrics of requests. Nobody is authenticated for a probe."""
+    """Probes are not in the metrics of requests, and need no authentication."""
 
     async def refuse(headers: object) -> None:
         raise AssertionError("nobody is authenticated for a probe")
@@ -48,11 +50,11 @@ async def test_probes_are_answered_to_everybody_and_counted_as_no_request(catalo
         assert (200, {"status": "ok"}) == await asked(session, "/readyz")
         assert 200 == (await session.head("/readyz")).status
         (await session.get("/health")).release()
-    assert {("getHealth", 200): 1} == catalog.app[REQUEST_FIGURES].answers
+    assert {("getHealth", 200): 1} == catalog.app[REQUEST_METRICS].responses
 
 
 async def test_a_server_without_its_database_is_alive_and_not_ready(catalog: Application) -> None:
-    """A restart would not mend it."""
+    """A restart would not fix it."""
     catalog.backends.connections._dsn = "host=127.0.0.1 port=1 dbname=none"
     await catalog.backends.connections.close()
     async with served(catalog) as session:
@@ -63,7 +65,7 @@ async def test_a_server_without_its_database_is_alive_and_not_ready(catalog: App
 
 
 async def test_a_server_whose_database_lacks_a_migration_is_not_ready(catalog: Application) -> None:
-    """As after a restore of an older backup. A newer migration is no reason: servers of the version before go on."""
+    """As after a restore of an older backup. A newer migration is permitted, because servers of the previous version continue."""
     last = load_migrations()[-1]
     record = "insert into icecore.migrations (number, name, checksum, functions) values (%s, %s, '', '')"
     async with served(catalog) as session, await psycopg.AsyncConnection.connect(catalog.dsn, autocommit=True) as direct:
@@ -77,26 +79,36 @@ async def test_a_server_whose_database_lacks_a_migration_is_not_ready(catalog: A
         assert 200 == (await asked(session, "/readyz"))[0]
 
 
-def test_a_server_that_stops_is_alive_and_not_ready(serve: Serve) -> None:
-    """On connections that are open already; new ones are refused."""
-    running = serve()
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_server_that_stops_is_alive_and_not_ready(serve: Serve, workers: int) -> None:
+    """On open connections of each of its processes; new ones are refused."""
+    running = serve("--workers", str(workers))
     body = json.dumps({"namespace": ["late"]}).encode()
-    with closing(connection(running)) as writing, closing(connection(running)) as probing, closing(connection(running)) as living:
-        writing.putrequest("POST", f"{running.prefix()}/namespaces")
-        writing.putheader("Content-Type", "application/json")
-        writing.putheader("Content-Length", str(len(body)))
-        writing.endheaders(body[:5])
-        for probe in (probing, living):
-            probe.request("GET", "/readyz")
-            assert {"status": "ok"} == json.loads(probe.getresponse().read())
+    with ExitStack() as opened:
+        clients = defaultdict[int, list[http.client.HTTPConnection]](list)
+        while len(clients) < workers or min(map(len, clients.values())) < 3:
+            client = opened.enter_context(closing(connection(running)))
+            client.request("GET", "/readyz")
+            assert {"status": "ok"} == json.loads(client.getresponse().read())
+            clients[process_of(client, running)].append(client)
+        for writing, *_ in clients.values():
+            writing.putrequest("POST", f"{running.prefix()}/namespaces")
+            writing.putheader("Content-Type", "application/json")
+            writing.putheader("Content-Length", str(len(body)))
+            writing.endheaders(body[:5])
         time.sleep(0.3)
         running.process.send_signal(signal.SIGTERM)
         time.sleep(0.5)
-        probing.request("GET", "/readyz")
-        answer = probing.getresponse()
-        assert (503, {"status": "unavailable", "reason": "The server is stopping"}) == (answer.status, json.loads(answer.read()))
-        living.request("GET", "/livez")
-        assert 200 == living.getresponse().status
-        writing.send(body[5:])
-        assert 200 == writing.getresponse().status
+        for _, probing, living, *_ in clients.values():
+            probing.request("GET", "/readyz")
+            answer = probing.getresponse()
+            assert (503, {"status": "unavailable", "reason": "The server is stopping"}) == (answer.status, json.loads(answer.read()))
+            living.request("GET", "/livez")
+            assert 200 == living.getresponse().status
+        statuses = []
+        for writing, *_ in clients.values():
+            writing.send(body[5:])
+            statuses.append(writing.getresponse().status)
+        # The same namespace in each: one of them is told so.
+        assert [200] + [409] * (workers - 1) == sorted(statuses)
     assert 0 == running.process.wait(30)

@@ -1,4 +1,4 @@
-"""Purge: files go only where a client asked, after the event, by a job that may be stopped at any moment."""
+"""Purges delete files only on request, after the event, in a job that can be stopped at any moment."""
 
 import asyncio
 import threading
@@ -40,7 +40,7 @@ def settles(holds: Callable[[], Any], seconds: float = 10.0) -> None:
 
 
 def a_table_with_data(client: RestClient, warehouse: FreshWarehouse, name: str = "t") -> Path:
-    """A table at `here` with a snapshot of two data files; its folder."""
+    """Creates a table at `here` with a snapshot of two data files. Returns its folder."""
     assert 200 == client.create_table(["a"], name, location=f"{warehouse.base}/here").status
     folder = warehouse.directory / "here"
     assert 200 == client.commit(["a"], name, *appended(folder, data_files(folder / "data", 2))).status
@@ -53,12 +53,12 @@ def files(folder: Path) -> set[Path]:
 
 @pytest.mark.parametrize("query", ["", "?purgeRequested=", "?purgeRequested=false", "?purgeRequested=False"])
 def test_without_being_asked_no_file_goes(client: RestClient, warehouse: FreshWarehouse, query: str) -> None:
-    """Name and location are free at once, and a table made there later does not bring the files down either."""
+    """Name and location are free at once. A later table at the location does not cause their deletion either."""
     folder = a_table_with_data(client, warehouse)
     before = files(folder)
     assert 204 == client.drop_table(["a"], "t", query).status
     assert 200 == client.create_table(["a"], "t", location=f"{warehouse.base}/here").status
-    threading.Event().wait(1.3)  # longer than the job waits between two rounds
+    threading.Event().wait(1.3)  # Longer than the job's pause.
     assert before <= files(folder)
 
 
@@ -66,7 +66,9 @@ def test_without_being_asked_no_file_goes(client: RestClient, warehouse: FreshWa
 def test_when_asked_the_files_go_and_the_location_is_free(
     client: RestClient, shared_catalog: SharedCatalog, warehouse: FreshWarehouse, query: str
 ) -> None:
-    """Metadata and data alike; the log says how many; a file beside the table stays, and one in its place that it never named."""
+    """Metadata and data. The event has the number of files. A file beside the table stays, and one in its location that it does not refer
+    to.
+    """
     folder = a_table_with_data(client, warehouse)
     orphan = folder / "data" / "orphan.parquet"
     beside = warehouse.directory / "here-too.parquet"
@@ -87,7 +89,7 @@ def test_when_asked_the_files_go_and_the_location_is_free(
 
 
 def test_an_odd_purge_request_is_refused(client: RestClient, warehouse: FreshWarehouse) -> None:
-    """400, and the table stays."""
+    """400, and the table is not dropped."""
     client.create_table(["a"], "t")
     for text in ("yes", "1", "tru%D0%B5"):
         assert 400 == client.drop_table(["a"], "t", f"?purgeRequested={text}").status
@@ -99,7 +101,7 @@ async def the_warehouse(catalog: Application) -> Warehouse:
 
 
 async def made_and_dropped(catalog: Application, folder: Path) -> Warehouse:
-    """A table at `folder` with a snapshot of FILES data files, dropped with its purge asked for; no job runs yet."""
+    """A table at `folder` with a snapshot of FILES data files, dropped with a requested purge. No job runs yet."""
     warehouse = await the_warehouse(catalog)
     await create_namespace(catalog.commands, context("createNamespace"), warehouse, CreateNamespace(NAMESPACE, {}))
     await create(catalog, warehouse, "t", folder)
@@ -122,7 +124,7 @@ async def topics(catalog: Application) -> list[str]:
 
 
 async def test_the_location_stays_taken_until_the_files_are_gone(catalog: Application, tmp_path: Path) -> None:
-    """The name is free at once; nobody gets the place before the job has said it is empty."""
+    """The name is free at once, the location only after the job's event."""
     folder = tmp_path / "warehouse" / "here"
     warehouse = await made_and_dropped(catalog, folder)
     for place in (folder, folder / "below"):
@@ -140,7 +142,7 @@ async def test_the_location_stays_taken_until_the_files_are_gone(catalog: Applic
 
 
 async def test_a_job_stopped_in_the_middle_is_finished_later(catalog: Application, tmp_path: Path) -> None:
-    """Some files gone, no event yet, the location still taken; the next round does the rest, once."""
+    """Some files are deleted, there is no event, and the location is still claimed. The next round does the rest."""
     folder = tmp_path / "warehouse" / "here"
     warehouse = await made_and_dropped(catalog, folder)
     job = asyncio.create_task(catalog.purge.run_once())
@@ -162,8 +164,8 @@ async def test_a_job_stopped_in_the_middle_is_finished_later(catalog: Applicatio
     assert 0 == await catalog.purge.run_once()
 
 
-async def test_a_table_that_moved_is_purged_at_both_places(catalog: Application, tmp_path: Path) -> None:
-    """Where it lies and where it lay, and nothing between."""
+async def test_a_moved_table_is_purged_at_both_locations(catalog: Application, tmp_path: Path) -> None:
+    """At its current and its former location, and nowhere else."""
     base = tmp_path / "warehouse"
     warehouse = await the_warehouse(catalog)
     await create_namespace(catalog.commands, context("createNamespace"), warehouse, CreateNamespace(NAMESPACE, {}))
@@ -182,7 +184,7 @@ async def test_a_table_that_moved_is_purged_at_both_places(catalog: Application,
 
 
 async def test_two_jobs_at_once_purge_a_table_once(catalog: Application, tmp_path: Path) -> None:
-    """One leads, the other finds nothing to do."""
+    """One leads, the other has nothing to do."""
     await made_and_dropped(catalog, tmp_path / "warehouse" / "here")
     assert [0, 1] == sorted(await asyncio.gather(catalog.purge.run_once(), catalog.purge.run_once()))
     assert ["table.purged.v1", "table.dropped.v1"] == await topics(catalog)

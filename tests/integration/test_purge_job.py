@@ -1,4 +1,4 @@
-"""The purge job among failures: one store, one table or one leader that fails or stalls harms no other, and no later table."""
+"""The purge job during failures: a failing or slow store, table or leader affects no other and no later table."""
 
 import asyncio
 import sys
@@ -48,7 +48,7 @@ SECONDS_MAX = 60.0
 
 
 class GatedStore:
-    """A warehouse's own store, slow at what a test holds up: `held` is awaited behind each page of deletes, `read` behind each read."""
+    """A store that a test delays: `held` is awaited after each page of deletes, `read` after each read."""
 
     def __init__(self, store: ObjectStore, held: Callable[[], Awaitable[None]] | None, read: Callable[[], Awaitable[None]] | None) -> None:
         self._store = store
@@ -86,7 +86,7 @@ def gate(
 
 
 class Point:
-    """A point that somebody reaches and stands at until he is let go."""
+    """A point at which a task waits until the test releases it."""
 
     def __init__(self) -> None:
         self.reached, self.let_go = asyncio.Event(), asyncio.Event()
@@ -113,7 +113,7 @@ def for_project(project_id: UUID, operation: str) -> RequestContext:
 
 
 async def a_table(catalog: Application, warehouse: Warehouse, name: str, folder: Path, files_count: int = 1) -> str:
-    """At `folder`, with data files in a snapshot; its current metadata file."""
+    """Creates a table at `folder` with data files in a snapshot. Returns its metadata file."""
     command = CreateTable(NAMESPACE, name, f"file://{folder}", SCHEMA, None, None, {}, False)
     project_id = warehouse.project_id
     await create_table(catalog.commands, for_project(project_id, "createTable"), warehouse, command)
@@ -140,7 +140,7 @@ async def a_warehouse(catalog: Application, name: str, directory: Path, project_
 
 
 def staged_updates(folder: Path, location: str | None = None, properties: dict[str, str] | None = None) -> list[dict[str, Any]]:
-    """What a client sends at the end of a staged create, whose table lies at `folder` where nothing else is said."""
+    """The updates at the end of a staged create, for a table at `folder` by default."""
     return [
         {"action": "assign-uuid", "uuid": str(uuid4())},
         {"action": "upgrade-format-version", "format-version": 2},
@@ -155,10 +155,10 @@ def staged_updates(folder: Path, location: str | None = None, properties: dict[s
     ]
 
 
-async def test_a_place_that_is_being_purged_is_refused_before_anything_is_read_or_written(
+async def test_a_location_being_purged_is_refused_before_files_are_read_or_written(
     catalog: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Register and create, while the purge stands in its middle: neither touches a file. Behind its end the file is not there."""
+    """Register and create during a purge: neither touches a file. After the purge, the file is missing."""
     warehouse, folder = await the_warehouse(catalog), tmp_path / "warehouse" / "here"
     location = await a_table(catalog, warehouse, "t", folder)
     await dropped(catalog, warehouse, "t")
@@ -198,7 +198,9 @@ async def test_a_place_that_is_being_purged_is_refused_before_anything_is_read_o
 async def test_a_registration_that_read_its_file_before_a_purge_ended_does_not_come_to_effect(
     database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overwrite: bool
 ) -> None:
-    """The place is free when the file is read; then another registration takes it, and its table is purged before the first is appended."""
+    """The location is free when the file is read. Then another registration claims it, and its table is purged before the first is
+    appended.
+    """
     async with opened_catalog(database, tmp_path / "warehouse") as one, opened_catalog(database, tmp_path / "warehouse") as other:
         warehouse, folder = await the_warehouse(one), tmp_path / "warehouse" / "here"
         location = await a_table(one, warehouse, "t", folder)
@@ -222,14 +224,14 @@ async def test_a_registration_that_read_its_file_before_a_purge_ended_does_not_c
 async def test_a_leader_that_stalled_deletes_nothing_of_a_later_table(
     database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It stands still after its first page and loses its connection; another purges, and a table of the same files begins there."""
+    """It hangs after its first page and loses its connection. Another process purges, and a new table is created with the same files."""
     async with opened_catalog(database, tmp_path / "warehouse") as stalled, opened_catalog(database, tmp_path / "warehouse") as other:
         warehouse, folder = await the_warehouse(other), tmp_path / "warehouse" / "here"
         more_than_a_page = DELETE_PAGE_FILES + 10
         await a_table(other, warehouse, "t", folder, more_than_a_page)
         await dropped(other, warehouse, "t")
-        # The stall takes in all of the process, also what would find the lost connection while it waits.
-        monkeypatch.setattr("icecore.commands.tables.purge_tables._LOOK_SECONDS", SECONDS_MAX)
+        # Everything in the process hangs, including what would notice the lost connection.
+        monkeypatch.setattr("icecore.commands.tables.purge_tables._POLL_SECONDS", SECONDS_MAX)
         point = Point()
         gate(monkeypatch, stalled.commands, held=point)
         purge = asyncio.create_task(stalled.purge.run_once())
@@ -250,7 +252,7 @@ async def test_a_leader_that_stalled_deletes_nothing_of_a_later_table(
 async def test_a_leader_beside_another_deletes_nothing_of_a_later_table(
     database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both were given the lock (a pooler gave both one session): before each page the table itself is looked at as well."""
+    """A pooler gave both processes the same session, and so the lock. Before each page the table's state is checked too."""
     monkeypatch.setattr("icecore.commands.tables.table_purge.DELETE_PAGE_FILES", 2)
     async with opened_catalog(database, tmp_path / "warehouse") as stalled, opened_catalog(database, tmp_path / "warehouse") as other:
         monkeypatch.setattr(other.purge, "LEADER_LOCK", PurgeJob.LEADER_LOCK + 1_000)
@@ -274,7 +276,7 @@ async def test_a_leader_beside_another_deletes_nothing_of_a_later_table(
 async def test_a_store_that_hangs_or_fails_keeps_no_other_waiting(
     catalog: Application, tmp_path: Path, odd_s3_server: OddS3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Oldest first come tables whose store refuses, or takes requests and answers none; the others' files go meanwhile."""
+    """The oldest tables have stores that refuse or do not answer. The others' files are deleted meanwhile."""
     monkeypatch.setattr("icecore.commands.tables.table_purge.STORE_SECONDS_MAX", 2.0)
     odd_s3_server.status = 200
     catalog.commands.skip_storage_validation = True
@@ -295,7 +297,7 @@ async def test_a_store_that_hangs_or_fails_keeps_no_other_waiting(
 async def test_every_table_gets_its_turn_though_the_first_hundred_fail(
     catalog: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A hundred and two older drops stand before it, whose files the store does not delete, and which may try again at once."""
+    """A hundred and two older drops precede it, whose files the store refuses to delete, without a pause between attempts."""
     warehouse, base = await the_warehouse(catalog), tmp_path / "warehouse"
     failing = [f"t{number}" for number in range(102)]
     for name in failing:
@@ -324,7 +326,7 @@ async def test_every_table_gets_its_turn_though_the_first_hundred_fail(
 async def test_a_fault_in_one_purge_is_logged_once_and_keeps_no_other_waiting(
     catalog: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that nobody foresaw: the round goes on to its end, and the next one tries again."""
+    """An unexpected error: the round continues, and the next one retries."""
     warehouse, base = await the_warehouse(catalog), tmp_path / "warehouse"
     for name in ("faulty", "sound"):
         await a_table(catalog, warehouse, name, base / name)
@@ -350,7 +352,7 @@ async def test_a_fault_in_one_purge_is_logged_once_and_keeps_no_other_waiting(
 
 
 class FailingStore:
-    """A warehouse's own store, which fails to delete outside one folder."""
+    """A store that fails to delete outside one folder."""
 
     def __init__(self, store: ObjectStore, keeps: Path, error: Exception | None = None) -> None:
         self._store = store
@@ -361,13 +363,13 @@ class FailingStore:
         return getattr(self._store, name)
 
     async def delete(self, locations: Sequence[StorageLocation]) -> None:
-        if not all(location.spelled.startswith(f"file://{self._keeps}/") for location in locations):
+        if not all(location.text.startswith(f"file://{self._keeps}/") for location in locations):
             raise self._error
         await self._store.delete(locations)
 
 
 async def test_tables_of_every_project_are_purged(catalog: Application, tmp_path: Path) -> None:
-    """Another project's warehouse is no fault, and its files go too."""
+    """Tables of another project's warehouse are purged too."""
     theirs = await a_warehouse(catalog, "theirs", tmp_path / "theirs", UUID(int=7))
     ours = await the_warehouse(catalog)
     for warehouse, folder in ((theirs, tmp_path / "theirs" / "here"), (ours, tmp_path / "warehouse" / "here")):
@@ -384,7 +386,7 @@ async def test_tables_of_every_project_are_purged(catalog: Application, tmp_path
 async def test_no_code_of_the_working_directory_is_run(
     catalog: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str
 ) -> None:
-    """A folder that holds modules named like ours, or like a library's, is a place to start a server from as any other."""
+    """The folder contains modules with the names of ours or a library's."""
     foreign = tmp_path / "foreign" / module
     foreign.parent.mkdir(parents=True)
     ran = tmp_path / "ran"
@@ -400,7 +402,7 @@ async def test_no_code_of_the_working_directory_is_run(
 async def test_the_tables_of_a_round_share_the_processes_that_read_manifests(
     catalog: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One for each table that is purged at a time; none is left behind the round."""
+    """One process for each table purged concurrently. None is left after the round."""
     started: list[asyncio.subprocess.Process] = []
     start = asyncio.create_subprocess_exec
 
@@ -420,7 +422,7 @@ async def test_the_tables_of_a_round_share_the_processes_that_read_manifests(
 
 
 async def test_a_process_remembers_no_names_of_the_table_before(tmp_path: Path) -> None:
-    """It is the same one, and answers them all again."""
+    """The same process returns them again."""
     read = []
     readers = ManifestReaders()
     for _ in range(2):
@@ -433,7 +435,7 @@ async def test_a_process_remembers_no_names_of_the_table_before(tmp_path: Path) 
 
 @pytest.mark.parametrize("fault", ["unreadable", "grown", "ended", "failed"])
 async def test_a_process_with_a_fault_reads_for_no_other_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
-    """It could not read a file, keeps memory, was ended by somebody; or the table's purge failed, and left it at any point."""
+    """It failed to read a file, uses too much memory, or was killed; or the purge failed at any point."""
     if fault == "grown":
         program = tmp_path / "python"
         code = "import icecore.storage.manifest_process as process; process.GROWN_BYTES_MAX = -1; process.main()"
@@ -465,7 +467,7 @@ def a_manifest(tmp_path: Path) -> bytes:
 
 
 async def test_what_the_process_that_reads_manifests_says_at_its_end_is_logged(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The last of it: a fault of its own is seen, and a flood fills no log."""
+    """The end of its standard error, limited in size."""
     program = tmp_path / "python"
     program.write_text("#!/bin/sh\nhead -c 1000000 /dev/zero | tr '\\0' x >&2\necho no such module >&2\n")
     program.chmod(0o755)
@@ -478,7 +480,7 @@ async def test_what_the_process_that_reads_manifests_says_at_its_end_is_logged(m
 
 
 async def test_a_purge_whose_event_is_not_taken_waits(catalog: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The read models are rebuilt right before it, and append refuses it: the next attempt waits, and ends it."""
+    """The read models are rebuilt right before it, and append refuses it. The next attempt waits, and completes it."""
     warehouse = await the_warehouse(catalog)
     await a_table(catalog, warehouse, "t", tmp_path / "warehouse" / "here")
     await dropped(catalog, warehouse, "t")
@@ -488,7 +490,7 @@ async def test_a_purge_whose_event_is_not_taken_waits(catalog: Application, tmp_
         nonlocal reads
         reads += 1
         found = await read(table_id, share)
-        # For its files first, then for the event.
+        # First for its files, then for the event.
         if reads == 2:
             await rebuild(catalog.dsn)
         return found
@@ -499,12 +501,12 @@ async def test_a_purge_whose_event_is_not_taken_waits(catalog: Application, tmp_
         async with asyncio.timeout(SECONDS_MAX / 2):
             assert 0 == await catalog.purge.run_once()
     assert ["generation"] == [each["outcome"] for each in logged if each["event"] == "table_purged"]
-    catalog.purge._failures.clear()  # the pause is over
+    catalog.purge._failures.clear()  # The pause is over.
     assert 1 == await catalog.purge.run_once()
 
 
 async def test_a_job_whose_session_ended_can_be_stopped(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its last statement fails: that must not hide from it that it was asked to stop."""
+    """The error of its last statement must not replace the cancellation."""
     job, working = PurgeJob(catalog.commands), asyncio.Event()
 
     async def work(leading: Connection) -> int:

@@ -1,4 +1,4 @@
-"""The purge of a large table: read in turn with other large documents, and not kept while its files are deleted."""
+"""The memory of a large table's purge: it waits for other large documents, and keeps no document while files are deleted."""
 
 import asyncio
 import gc
@@ -22,7 +22,7 @@ from tests.integration.test_purge_job import Point, gate
 
 @pytest.fixture
 async def catalog(database: str, tmp_path: Path) -> AsyncIterator[Application]:
-    """A process that knows nothing of the large table `t`, which another has dropped with its files."""
+    """A process without a cached state of the large table `t`, which another has dropped with a purge."""
     file = local(metadata_file(tmp_path, snapshots=3))
     document = orjson.loads(file.read_bytes())
     document["properties"] = {"comment": "x" * 2 * LARGE_BYTES_MIN}
@@ -37,29 +37,29 @@ async def catalog(database: str, tmp_path: Path) -> AsyncIterator[Application]:
 
 
 def table_states() -> list[TableState]:
-    """Those in memory, of tests before this one too."""
+    """Those in memory, including those of earlier tests."""
     gc.collect()
     return [each for each in gc.get_objects() if isinstance(each, TableState)]
 
 
 async def test_a_large_table_s_purge_waits_for_its_turn(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It begins when others are done with their large documents, and is tried again where that takes too long."""
+    """It begins when other requests are done with their large documents, and is retried after a timeout."""
     monkeypatch.setattr(catalog.commands.large_documents, "_wait_seconds_max", 0.05)
     async with catalog.commands.large_documents.share() as share:
-        await share.take_all()
+        await share.reserve_all()
         assert 0 == await catalog.purge.run_once()
     catalog.purge._failures.clear()
     assert 1 == await catalog.purge.run_once()
 
 
 async def test_a_large_table_s_document_is_not_kept_during_its_purge(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While its files are deleted nothing of it is in memory but their names, and others read large documents."""
+    """Only the files' names are in memory meanwhile, and other requests read large documents."""
     deleting, before = Point(), table_states()
     gate(monkeypatch, catalog.commands, held=deleting)
     purge = asyncio.create_task(catalog.purge.run_once())
     await deleting.reached.wait()
     assert [] == [state for state in table_states() if all(state is not known for known in before)]
     async with asyncio.timeout(10), catalog.commands.large_documents.share() as share:
-        await share.take_all()
+        await share.reserve_all()
     deleting.let_go.set()
     assert 1 == await purge

@@ -1,4 +1,4 @@
-"""Answers kept in a process are as fresh as the log, whoever writes."""
+"""Cached answers are as fresh as the log, whichever process writes."""
 
 import asyncio
 import sys
@@ -25,19 +25,19 @@ from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.log import changes as log_changes
 from icecore.projections.rebuild import rebuild
 from icecore.queries import freshness
-from icecore.queries.answers import PageRequest
 from icecore.queries.list_namespaces import list_namespaces
 from icecore.queries.list_tabulars import list_tables
 from icecore.queries.load_namespace import load_namespace
 from icecore.queries.load_table import load_table, table_exists
 from icecore.queries.read_cache import ENTRY_OVERHEAD_BYTES, ReadCache
+from icecore.queries.results import PageRequest
 from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
 
 NAMESPACE = NamespaceIdentifier(("a",))
 TABLE = TabularIdentifier(NAMESPACE, "t")
 TURNS = 300
 ENTRY_BYTES = ENTRY_OVERHEAD_BYTES + 100 + sys.getsizeof(1)
-"""Of an entry of 100 bytes whose key is a number."""
+"""For an entry of 100 bytes with a number as its key."""
 
 
 @pytest.fixture
@@ -74,9 +74,9 @@ async def _turn(catalog: Application, warehouse: Warehouse) -> int:
 
 
 async def _warm(reader: Application, warehouse: Warehouse) -> None:
-    """The table and its namespace are answered from memory."""
+    """Answers for the table and its namespace are cached."""
     before = reader.queries.cache.metrics.hits
-    # The first look at the log empties what was kept before it.
+    # The first read of the log empties the cache.
     for _ in range(3):
         await _turn(reader, warehouse)
         await load_namespace(reader.queries, context("loadNamespaceMetadata"), warehouse, NAMESPACE)
@@ -84,7 +84,7 @@ async def _warm(reader: Application, warehouse: Warehouse) -> None:
 
 
 async def _stale_reads(writer: Application, reader: Application, warehouse: Warehouse) -> int:
-    """How often a read that began after a commit was answered misses it."""
+    """How often a read after an acknowledged commit misses it."""
     stale = 0
     await _turn(reader, warehouse)
     for turn in range(TURNS):
@@ -95,7 +95,7 @@ async def _stale_reads(writer: Application, reader: Application, warehouse: Ware
 
 
 async def test_what_one_process_wrote_another_reads_at_once(catalog: Application, other: Application, warehouse: Warehouse) -> None:
-    """Not one stale answer, and answers do come from memory."""
+    """There is no stale answer, and some answers are cached."""
     assert 0 == await _stale_reads(catalog, other, warehouse)
     before = other.queries.cache.metrics.hits
     await asyncio.gather(*(_turn(other, warehouse) for _ in range(100)))
@@ -105,7 +105,7 @@ async def test_what_one_process_wrote_another_reads_at_once(catalog: Application
 async def test_control_without_the_read_of_the_log_answers_are_stale(
     catalog: Application, other: Application, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The check above sees a cache that is not confirmed."""
+    """Negative control: without the read of the log, the check above fails."""
 
     async def believe(_: freshness.Freshness) -> None:
         return None
@@ -116,7 +116,7 @@ async def test_control_without_the_read_of_the_log_answers_are_stale(
 
 
 async def test_names_listings_and_properties_are_as_fresh(catalog: Application, other: Application, warehouse: Warehouse) -> None:
-    """Renames, drops, creations and properties written by one process are seen by the other at once."""
+    """One process's renames, drops, creations and properties are visible to the other at once."""
     queries, write, asked = other.queries, catalog.commands, context("read")
     everything = PageRequest()
     assert ["t"] == (await list_tables(queries, asked, warehouse, NAMESPACE, everything)).items
@@ -140,7 +140,7 @@ async def test_names_listings_and_properties_are_as_fresh(catalog: Application, 
 async def test_answers_are_the_same_with_and_without_memory(
     catalog: Application, database: str, warehouse: Warehouse, tmp_path: Path
 ) -> None:
-    """Under writers in another process, byte for byte at the version both read."""
+    """With a writer in another process, byte for byte at equal versions."""
     async with opened_catalog(database, tmp_path / "warehouse", cache_bytes_max=0) as plain:
         for turn in range(50):
             await _set(catalog, warehouse, turn)
@@ -158,7 +158,7 @@ async def test_a_rebuild_under_the_readers_changes_no_answer(catalog: Applicatio
 
 
 async def test_changes_that_take_several_statements_are_mended(catalog: Application, other: Application, warehouse: Warehouse) -> None:
-    """Two statements full of them and one that is not: what they concern is new, what they do not is still kept."""
+    """Two full statements and a partial one: affected entries are removed, others stay cached."""
     await _warm(other, warehouse)
     for turn in range(2 * log_changes.CHANGES_AT_ONCE + 1):
         await _set(catalog, warehouse, turn)
@@ -169,7 +169,7 @@ async def test_changes_that_take_several_statements_are_mended(catalog: Applicat
 
 
 async def test_postgres_settles_on_one_plan_for_the_read_of_the_log(catalog: Application, warehouse: Warehouse) -> None:
-    """Planned anew at each call it would take five times as long; the first five calls are planned to see what that is worth."""
+    """Planning each call would take five times as long. Postgres plans the first five calls before it caches a plan."""
     async with catalog.backends.connection() as connection:
         for _ in range(20):
             changes = await log_changes.read_changes(connection, log_changes.LogHead(0, None))
@@ -181,7 +181,7 @@ async def test_postgres_settles_on_one_plan_for_the_read_of_the_log(catalog: App
 async def test_more_changes_than_are_mended_empty_the_memory(
     catalog: Application, other: Application, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing stale is left where the log has run away from a process."""
+    """A process that is far behind the log has no stale entries."""
     await _warm(other, warehouse)
     monkeypatch.setattr(log_changes, "CHANGES_MAX", 3)
     for turn in range(5):
@@ -193,7 +193,7 @@ async def test_more_changes_than_are_mended_empty_the_memory(
 
 
 async def test_a_read_of_the_log_that_is_cut_is_said_and_the_next_one_answers(catalog: Application, warehouse: Warehouse) -> None:
-    """Postgres ends the session while the statement waits for a lock: 503 for who waited, and no broken connection is handed on."""
+    """Postgres ends the session during a wait for a lock: waiting requests get 503, and the broken connection is not reused."""
     await _turn(catalog, warehouse)
     connect = psycopg.AsyncConnection.connect
     async with await connect(catalog.dsn) as locker, await connect(catalog.dsn, autocommit=True) as ender:
@@ -208,7 +208,7 @@ async def test_a_read_of_the_log_that_is_cut_is_said_and_the_next_one_answers(ca
 
 
 def test_a_value_read_before_its_tag_was_dropped_is_not_kept() -> None:
-    """The drop may come between the read and the keeping."""
+    """The drop may be between the read and the caching."""
     cache = ReadCache(1_000_000)
     early, late = cache.begin(), None
     cache.drop("tag")
@@ -219,7 +219,7 @@ def test_a_value_read_before_its_tag_was_dropped_is_not_kept() -> None:
 
 
 def test_a_value_read_before_all_was_forgotten_is_not_kept() -> None:
-    """Whatever its tags; and what was forgotten takes no room."""
+    """With any tags. Removed entries take no memory."""
     cache = ReadCache(4 * ENTRY_BYTES)
     cache.keep(cache.begin(), 0, "old", 100, ["tag"])
     early = cache.begin()
@@ -232,7 +232,7 @@ def test_a_value_read_before_all_was_forgotten_is_not_kept() -> None:
 
 
 def test_requests_that_came_at_once_end_up_with_one_object() -> None:
-    """What each has read is equal; another value takes its place."""
+    """Their values are equal. Another value replaces it."""
     cache, values = ReadCache(1_000_000), [b"".join((b"same", n)) for n in (b"", b"", b"!")]
     kept = [cache.keep(ticket, "key", value, 10, []) for ticket, value in zip([cache.begin() for _ in values], values, strict=True)]
     assert [id(values[0]), id(values[0]), id(values[2])] == [id(value) for value in kept]
@@ -240,7 +240,7 @@ def test_requests_that_came_at_once_end_up_with_one_object() -> None:
 
 
 def test_the_memory_is_bounded_in_bytes() -> None:
-    """The longest unused goes first; one too large is not kept at all."""
+    """The least recently used entry is removed. One that is too large is not cached."""
     cache = ReadCache(10 * ENTRY_BYTES)
     for n in range(20):
         cache.keep(cache.begin(), n, n, 100, [n])
@@ -251,7 +251,7 @@ def test_the_memory_is_bounded_in_bytes() -> None:
 
 
 def test_what_was_used_last_is_kept_longest() -> None:
-    """An entry that is asked for, or kept again, is as good as new."""
+    """Reading or caching an entry again makes it recent."""
     cache = ReadCache(4 * ENTRY_BYTES)
     for n in range(4):
         cache.keep(cache.begin(), n, n, 100, [n])
@@ -283,7 +283,7 @@ async def test_the_names_of_a_listing_count_as_they_are(catalog: Application, wa
 
 
 def test_what_was_dropped_before_all_reads_in_flight_is_not_remembered() -> None:
-    """Reads that overlap without end would else collect every tag there ever was."""
+    """Otherwise overlapping reads would collect all tags."""
     cache = ReadCache(1_000_000)
     ticket = cache.begin()
     for n in range(1_000):

@@ -1,4 +1,4 @@
-"""The definition of a read model, the columns the database has, and what `icecore.write_rows` writes: they agree."""
+"""The definitions of read models, the columns of the database and `icecore.write_rows` agree."""
 
 from collections.abc import Iterator
 from itertools import count
@@ -30,7 +30,7 @@ def connection(database: str) -> Iterator[psycopg.Connection[Any]]:
 
 
 def differing_columns(connection: psycopg.Connection[Any]) -> list[str]:
-    """Of which columns the database and the definitions say other things: name, place, type, whether it may be null."""
+    """The columns whose name, position, type or nullability differ between database and definitions."""
     columns = (
         "select a.attname, format_type(a.atttypid, a.atttypmod), not a.attnotnull from pg_attribute a "
         "where a.attrelid = %s::text::regclass and a.attnum > 1 and not a.attisdropped order by a.attnum"
@@ -46,7 +46,7 @@ def differing_columns(connection: psycopg.Connection[Any]) -> list[str]:
 
 
 def a_row(model: ReadModel, numbers: Iterator[int]) -> Any:
-    """A row that has another value in every column."""
+    """A row with a different value in every column."""
     made: dict[str, Any] = {
         "uuid": uuid7,
         "int8": lambda: next(numbers),
@@ -62,7 +62,7 @@ def a_row(model: ReadModel, numbers: Iterator[int]) -> Any:
 
 
 def some_rows(parts: int) -> tuple[Rows, dict[str, list[Row]]]:
-    """A row of every read model, and of parts so many; and what should stand in the tables then."""
+    """A row of every read model, that many parts, and the expected content of the tables."""
     numbers, rows = count(1), Rows()
     expected: dict[str, list[Row]] = {}
     for model in READ_MODELS:
@@ -72,7 +72,7 @@ def some_rows(parts: int) -> tuple[Rows, dict[str, list[Row]]]:
     for model in READ_MODELS:
         places = [column for column in model.columns if column.endswith("position")]
         expected[model.table] = [row._replace(**{place: BEFORE + getattr(row, place) for place in places}) for row in expected[model.table]]
-    # A part is closed behind it; what many are closed by is a tombstone.
+    # A part is closed after it; many parts are closed by a tombstone.
     expected["table_parts"] = [part._replace(valid_to=part.ordinal + 1) for part in expected["table_parts"]]
     rows.parts_closed = [ClosedParts(part.table_id, part.kind, part.ordinal + 1, [part.ordinal]) for part in rows.table_parts]
     many = ClosedParts(UUID(int=1), 2, 3, list(range(4, 5 + PARTS_CLOSED_INLINE_MAX)))
@@ -82,7 +82,7 @@ def some_rows(parts: int) -> tuple[Rows, dict[str, list[Row]]]:
 
 
 def written(connection: psycopg.Connection[Any], rows: Rows) -> dict[str, list[Row]]:
-    """What the tables hold once the rows are written, by table."""
+    """The content of the tables after writing the rows."""
     blobs: list[bytes] = []
     plain = orjson.dumps(rows.to_json(blobs)).decode()
     connection.execute("select icecore.write_rows(%s::jsonb, %s, %s, %s)", (plain, blobs, GENERATION, BEFORE), binary=True)
@@ -94,7 +94,7 @@ def written(connection: psycopg.Connection[Any], rows: Rows) -> dict[str, list[R
 
 
 def test_definitions_have_the_columns_of_the_database(connection: psycopg.Connection[Any]) -> None:
-    """In the same order, so that the two are read side by side."""
+    """In the same order."""
     assert [] == differing_columns(connection)
 
 
@@ -108,14 +108,14 @@ def test_definitions_have_the_columns_of_the_database(connection: psycopg.Connec
     ],
 )
 def test_a_column_that_differs_would_be_named(connection: psycopg.Connection[Any], change: str, named: list[str]) -> None:
-    """A column too many, under another name, that may be null, of another type."""
+    """Negative control: an additional column, another name, nullability or type."""
     connection.execute(change.encode())
     assert named == differing_columns(connection)
 
 
 @pytest.mark.parametrize("parts", [1, PARTS_AS_ROWS_MAX + 1])
 def test_every_column_of_a_row_is_written(connection: psycopg.Connection[Any], parts: int) -> None:
-    """By its name; positions behind the one before, and parts in either form."""
+    """By name. Positions follow the previous one, and parts are in either form."""
     rows, expected = some_rows(parts)
     found = written(connection, rows)
     assert sorted(expected) == sorted(found)
@@ -124,7 +124,7 @@ def test_every_column_of_a_row_is_written(connection: psycopg.Connection[Any], p
 
 
 def test_parts_are_closed_by_their_whole_key(connection: psycopg.Connection[Any]) -> None:
-    """Not others of the table that have the same ordinal, nor another table's, nor another generation's."""
+    """Not other parts of the table with the same ordinal, nor those of another table or generation."""
     tables, rows = [UUID(int=1), UUID(int=2)], Rows()
     rows.table_parts = [PartRow(table, kind, ordinal, 1, None, None, b"") for table in tables for kind in (1, 2) for ordinal in (5, 6)]
     insert = "insert into icecore.table_parts (generation, table_id, kind, ordinal, valid_from, body) values (%s, %s, 1, 5, 1, '')"
@@ -148,7 +148,7 @@ def test_parts_are_closed_by_their_whole_key(connection: psycopg.Connection[Any]
 def test_a_column_that_is_not_written_would_be_found(
     connection: psycopg.Connection[Any], parts: int, there: str, instead: str, table: str
 ) -> None:
-    """The control of the test above."""
+    """Negative control of the test above."""
     (source,) = connection.execute("select pg_get_functiondef('icecore.write_rows'::regproc)").fetchone() or ("",)
     assert there in source
     connection.execute(source.replace(there, instead).encode())

@@ -1,4 +1,4 @@
-"""Rebuild: a new generation equals the one written inline, byte for byte, while writers and readers go on."""
+"""Rebuild: the new generation equals the one written by appends, byte for byte, during reads and writes."""
 
 import asyncio
 import sys
@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from psycopg import AsyncConnection, sql
 
 from icecore.commands.execution import committer
-from icecore.commands.execution.answer import Answer
+from icecore.commands.execution.command_response import CommandResponse
 from icecore.commands.execution.submission import AppendResult, Submission
 from icecore.commands.namespaces.create_namespace import create_namespace
 from icecore.commands.tables.commit_table import commit_table
@@ -30,14 +30,14 @@ from icecore.projections.verify import verify
 from tests.fixtures.catalog import context, opened_catalog
 from tests.fixtures.command_runs import EVERY_KIND, CommandRun, Step, steps
 
-# What readers take a part's `valid_to` for.
+# The `valid_to` that readers see.
 EFFECTIVE = """coalesce(r.valid_to, (
   select c.valid_to from icecore.part_tombstones c
   where c.generation = r.generation and c.table_id = r.table_id and c.kind = r.kind and c.ordinals @> r.ordinal))"""
 
 
 def dump(dsn: str, generation: int) -> dict[str, list[Any]]:
-    """Every row of a generation without it, by the columns the database has; parts closed by a tombstone as what they are."""
+    """Every row of a generation without its number. Parts that a tombstone covers are shown as closed."""
     rows = {}
     with psycopg.connect(dsn) as connection:
         for model in READ_MODELS:
@@ -54,7 +54,7 @@ def dump(dsn: str, generation: int) -> dict[str, list[Any]]:
 
 
 def generations(dsn: str) -> set[int]:
-    """Of which generations there are rows."""
+    """The generations with rows."""
     with psycopg.connect(dsn) as connection:
         return {
             generation
@@ -66,7 +66,7 @@ def generations(dsn: str) -> set[int]:
 
 
 async def test_a_rebuilt_generation_equals_the_one_before_byte_for_byte(catalog: Application) -> None:
-    """Over every kind of event; the old rows are gone afterwards."""
+    """For every kind of event. The old rows are deleted."""
     run = await CommandRun.on(catalog)
     for step in EVERY_KIND:
         await run.step(step)
@@ -80,7 +80,7 @@ async def test_a_rebuilt_generation_equals_the_one_before_byte_for_byte(catalog:
 
 
 async def test_limits_for_requests_hold_neither_for_a_rebuild_nor_for_verify(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A large stream is folded for longer than a database may allow its transactions to be idle."""
+    """Folding a large stream takes longer than a database may allow its transactions to be idle."""
     await (await CommandRun.on(catalog)).step(Step("create_namespace"))
     with psycopg.connect(catalog.dsn, autocommit=True) as connection:
         limit = sql.SQL("alter database {} set idle_in_transaction_session_timeout = '300ms'")
@@ -98,14 +98,14 @@ async def test_limits_for_requests_hold_neither_for_a_rebuild_nor_for_verify(cat
 
 @pytest.fixture
 def helpers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Helper]]:
-    """Two processes for one rebuild, and every log is worth them."""
+    """Two processes for one rebuild of any log."""
     monkeypatch.setattr(rebuilding, "_EVENTS_PER_PROCESS", 1)
     with forked_helpers(2) as forked:
         yield forked
 
 
 async def test_processes_rebuild_the_same_generation(catalog: Application, helpers: list[Helper], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each stream is in one of their parts, whatever was appended behind their snapshot comes after it."""
+    """Each stream is in one of their parts. Events after their snapshot are added later."""
     run = await CommandRun.on(catalog)
     for step in EVERY_KIND:
         await run.step(step)
@@ -113,7 +113,7 @@ async def test_processes_rebuild_the_same_generation(catalog: Application, helpe
 
     async def divided_then_more(attempt: rebuilding._Attempt, processes: int) -> list[StreamRange]:
         parts.extend(await divided(attempt, processes))
-        assert isinstance(await run.step(Step("create_namespace", 1)), Answer)
+        assert isinstance(await run.step(Step("create_namespace", 1)), CommandResponse)
         return parts
 
     monkeypatch.setattr(rebuilding._Attempt, "_divided", divided_then_more)
@@ -125,7 +125,7 @@ async def test_processes_rebuild_the_same_generation(catalog: Application, helpe
 
 
 async def test_whoever_is_done_takes_the_next_part(catalog: Application, helpers: list[Helper], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many more parts than processes: every stream is copied, and once."""
+    """With more parts than processes, every stream is copied once."""
     run = await CommandRun.on(catalog)
     for step in EVERY_KIND:
         await run.step(step)
@@ -143,7 +143,7 @@ async def test_whoever_is_done_takes_the_next_part(catalog: Application, helpers
 
 
 async def test_helpers_may_have_nothing_to_do(catalog: Application, helpers: list[Helper], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where there are fewer parts than processes, and where the log is small; then they end as they are."""
+    """With fewer parts than processes, and for a small log. They end normally."""
     run = await CommandRun.on(catalog)
     for step in EVERY_KIND:
         await run.step(step)
@@ -163,14 +163,13 @@ async def test_helpers_may_have_nothing_to_do(catalog: Application, helpers: lis
 
 
 async def test_an_empty_log_can_be_rebuilt(database: str) -> None:
-    """Nothing becomes nothing."""
     report = await rebuild(database)
     assert (0, 0, 2) == (report.events, report.rows, report.generation)
     assert [] == (await verify(database)).differences
 
 
 async def test_commands_go_on_after_a_rebuild(catalog: Application) -> None:
-    """On the new generation, with what was cached of the old one."""
+    """On the new generation, with caches of the old one."""
     run = await CommandRun.on(catalog)
     for step in (Step("create_namespace"), Step("create_table"), Step("commit", other=1)):
         await run.step(step)
@@ -183,7 +182,7 @@ async def test_commands_go_on_after_a_rebuild(catalog: Application) -> None:
 
 
 async def test_nobody_fails_while_generations_are_switched_under_writers(catalog: Application) -> None:
-    """Hot tables and new names, all the time, over three rebuilds; then the rows equal a rebuild at rest."""
+    """Frequently changed tables and new names, during three rebuilds. Afterwards the rows equal a rebuild without writers."""
     run = await CommandRun.on(catalog)
     tables = [TabularIdentifier(NamespaceIdentifier(("a",)), name) for name in ("t", "u")]
     await run.step(Step("create_namespace", 0))
@@ -222,7 +221,7 @@ async def test_nobody_fails_while_generations_are_switched_under_writers(catalog
 
 
 async def test_what_is_appended_between_the_rounds_is_caught_up(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Events after the snapshot, and more while the lock is waited for, of old streams and new ones, are in the new generation."""
+    """Events after the snapshot, and during the wait for the lock, of old and new streams, are in the new generation."""
     run = await CommandRun.on(catalog)
     half = len(EVERY_KIND) // 2
     for step in EVERY_KIND[:half]:
@@ -254,7 +253,7 @@ async def until(dsn: str, condition: str) -> None:
 
 
 def waits(application: str, lock: str) -> str:
-    """The condition that a connection of that name waits for a lock of that kind."""
+    """The condition that a connection with that name waits for a lock of that kind."""
     return (
         "exists (select from pg_stat_activity where datname = current_database() "
         f"and application_name = '{application}' and wait_event_type = 'Lock' and wait_event = '{lock}')"
@@ -262,7 +261,7 @@ def waits(application: str, lock: str) -> str:
 
 
 async def test_the_switch_waits_for_an_append_that_is_under_way(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that has written its rows and not committed: nobody sees it yet, and it is in the new generation."""
+    """The append has written its rows and is not committed. It is in the new generation."""
     run = await CommandRun.on(catalog)
     await run.step(Step("create_namespace", 0))
     async with await AsyncConnection.connect(catalog.dsn) as appending:
@@ -283,19 +282,19 @@ async def test_the_switch_waits_for_an_append_that_is_under_way(catalog: Applica
             await until(catalog.dsn, waits("icecore-rebuild", "advisory"))
             going_on.set()
             created = await creating
-    assert isinstance(created, Answer), created
+    assert isinstance(created, CommandResponse), created
     report = await rebuilding_now
     assert (2, created.position) == (report.generation, report.events)
     assert [] == (await verify(catalog.dsn)).differences
 
 
 async def test_an_append_waits_for_the_switch(catalog: Application) -> None:
-    """It was decided on the old generation: after the switch it is decided again, and its rows are in the new one."""
+    """It was decided on the old generation. After the switch it is decided again, with rows in the new one."""
     run = await CommandRun.on(catalog)
     for step in (Step("create_namespace", 0), Step("create_table", 0, 0)):
         await run.step(step)
     async with await AsyncConnection.connect(catalog.dsn) as holder:
-        # The switch changes this row, under the append's lock.
+        # The switch updates this row under the append lock.
         await holder.execute("select from icecore.read_models for update")
         rebuilding_now = asyncio.create_task(rebuild(catalog.dsn))
         await until(catalog.dsn, waits("icecore-rebuild", "transactionid"))
@@ -304,14 +303,14 @@ async def test_an_append_waits_for_the_switch(catalog: Application) -> None:
         assert not committing.done()
         await holder.rollback()
     report, committed = await rebuilding_now, await committing
-    assert isinstance(committed, Answer), committed
+    assert isinstance(committed, CommandResponse), committed
     assert (2, committed.position - 1) == (report.generation, report.events)
     assert [] == (await verify(catalog.dsn)).differences
     assert {2} == generations(catalog.dsn)
 
 
 async def test_the_switch_waits_for_the_disk_though_the_copy_does_not(catalog: Application) -> None:
-    """With it the copy is on disk; without it a crash would serve a generation that is not there."""
+    """Its commit makes the copy durable. Without that, a crash could lose rows of the current generation."""
     run = await CommandRun.on(catalog)
     await run.step(Step("create_namespace", 0))
     with psycopg.connect(catalog.dsn, autocommit=True) as connection:
@@ -328,7 +327,7 @@ async def test_the_switch_waits_for_the_disk_though_the_copy_does_not(catalog: A
 
 
 async def test_rows_of_every_other_generation_go_from_every_page(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What rebuilds that died left behind, older and newer than the one that serves, over many times the pages of one statement."""
+    """Rows of unfinished rebuilds, with older and newer numbers, many times the pages of one statement."""
     run = await CommandRun.on(catalog)
     for step in EVERY_KIND:
         await run.step(step)
@@ -352,7 +351,7 @@ async def test_rows_of_every_other_generation_go_from_every_page(catalog: Applic
 
 
 async def test_rows_that_cannot_be_copied_end_the_rebuild_and_the_old_generation_serves(catalog: Application) -> None:
-    """The copy runs beside the fold: what it raises is what the caller gets, and the next attempt begins anew."""
+    """The copy runs concurrently with the fold. Its error is raised, and the next attempt starts from scratch."""
     run = await CommandRun.on(catalog)
     for step in EVERY_KIND:
         await run.step(step)
@@ -367,7 +366,7 @@ async def test_rows_that_cannot_be_copied_end_the_rebuild_and_the_old_generation
 
 
 async def test_one_rebuild_at_a_time(catalog: Application) -> None:
-    """The second one says so and changes nothing."""
+    """The second one is refused and changes nothing."""
     async with await AsyncConnection.connect(catalog.dsn) as holder:
         await holder.execute("select pg_advisory_xact_lock(%s)", [AdvisoryLock.APPEND])
         first = asyncio.create_task(rebuild(catalog.dsn))
@@ -405,12 +404,12 @@ rebuilding.rebuild_on_every_core(sys.argv[1])
 
 
 async def test_a_process_that_fails_fails_the_rebuild(catalog: Application) -> None:
-    """It says why itself; the old generation serves, and the next attempt begins anew."""
+    """The process logs the reason. The old generation serves, and the next attempt starts from scratch."""
     run = await CommandRun.on(catalog)
     for step in EVERY_KIND:
         await run.step(step)
     with psycopg.connect(catalog.dsn, autocommit=True) as connection:
-        # The lock of those beside the first process.
+        # The lock of the helper processes.
         others = (
             "exists (select 1 from pg_locks where pid = pg_backend_pid() and mode = 'ShareLock' "
             f"and (classid::bigint << 32 | objid::bigint) = {AdvisoryLock.REBUILD_PARTS:d})"
@@ -432,7 +431,7 @@ async def test_a_process_that_fails_fails_the_rebuild(catalog: Application) -> N
 
 @pytest.mark.parametrize("point", ["catch_up", "switch"])
 async def test_a_rebuild_that_was_killed_leaves_nothing_the_next_one_minds(catalog: Application, point: str) -> None:
-    """kill -9 with a generation half there: the old one serves, and the next attempt begins anew."""
+    """kill -9 with a partial generation: the old one serves, and the next attempt starts from scratch."""
     run = await CommandRun.on(catalog)
     for step in EVERY_KIND:
         await run.step(step)
@@ -453,7 +452,7 @@ async def test_a_rebuild_that_was_killed_leaves_nothing_the_next_one_minds(catal
             try:
                 report = await rebuild(catalog.dsn)
                 break
-            except RebuildRunningError:  # Postgres has not noticed yet that the other one is dead
+            except RebuildRunningError:  # Postgres has not noticed the other's end yet.
                 await asyncio.sleep(0.05)
     assert 2 == report.generation
     assert inline != inline_after
@@ -461,10 +460,8 @@ async def test_a_rebuild_that_was_killed_leaves_nothing_the_next_one_minds(catal
     assert {2} == generations(catalog.dsn)
 
 
-async def test_a_generation_that_was_switched_away_from_and_left_goes_with_the_next_rebuild(
-    catalog: Application, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A rebuild that dies behind its switch leaves the generation before: the new one serves, and the next rebuild removes both."""
+async def test_the_next_rebuild_deletes_an_old_generation_that_was_left(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rebuild that dies after its switch leaves the previous generation. The next rebuild deletes it."""
     run = await CommandRun.on(catalog)
     for step in EVERY_KIND:
         await run.step(step)
@@ -488,7 +485,7 @@ async def test_a_generation_that_was_switched_away_from_and_left_goes_with_the_n
 
 
 async def test_the_processes_of_a_rebuild_that_was_killed_end_with_it(catalog: Application) -> None:
-    """While one may still write, nobody rebuilds; then nothing of theirs is left in the new generation."""
+    """While one may still write, no rebuild begins. Afterwards none of their rows is in the new generation."""
     run = await CommandRun.on(catalog)
     for step in EVERY_KIND:
         await run.step(step)
@@ -501,14 +498,14 @@ async def test_the_processes_of_a_rebuild_that_was_killed_end_with_it(catalog: A
                 while (count,) != await (await looker.execute(query)).fetchone():
                     await asyncio.sleep(0.02)
 
-        # Whoever copies waits for this, in the midst of a transaction.
+        # The copying process waits for this during a transaction.
         tables = sql.SQL(", ").join(sql.Identifier("icecore", model.table) for model in READ_MODELS)
         await holder.execute(sql.SQL("lock table {} in share mode").format(tables))
         process = await asyncio.create_subprocess_exec(sys.executable, "-c", DIVIDED, catalog.dsn, cwd=Path(__file__).parents[2])
         await until(3, waiting)
         process.kill()
         await process.wait()
-        # Its own session ends before theirs do.
+        # Its own session ends before theirs.
         ending = "select pg_terminate_backend(pid) from pg_locks where (classid::bigint << 32 | objid::bigint) = %s"
         await looker.execute(ending, [AdvisoryLock.REBUILD])
         await until(2, waiting)
@@ -521,7 +518,7 @@ async def test_the_processes_of_a_rebuild_that_was_killed_end_with_it(catalog: A
 
 
 def test_whatever_was_commanded_is_rebuilt_and_verified(new_database: Callable[[], str], tmp_path: Path) -> None:
-    """Random runs of commands: the rows written inline, one event at a time, equal those of a rebuild, in a fold and in rounds."""
+    """Random commands: the rows written by single appends equal those of a rebuild, in one fold and in rounds."""
     count = 0
 
     async def run(drawn: list[Step]) -> None:
@@ -535,7 +532,7 @@ def test_whatever_was_commanded_is_rebuilt_and_verified(new_database: Callable[[
             inline = dump(catalog.dsn, 1)
             await rebuild(catalog.dsn)
             assert inline == dump(catalog.dsn, 2)
-            # Again, all of it by rounds.
+            # Again, with rounds only.
             fold_all = rebuilding._Attempt.fold_all
             rebuilding._Attempt.fold_all = _nothing  # type: ignore[method-assign, assignment]
             try:

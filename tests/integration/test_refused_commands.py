@@ -1,4 +1,4 @@
-"""Commands that are refused leave nothing in memory: no cycle keeps their documents until a collection, which may be minutes away."""
+"""Refused commands leave nothing in memory: no reference cycle keeps their documents until a garbage collection."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -38,14 +38,14 @@ UPDATE = {"action": "set-properties", "updates": {"a": "b"}}
 
 
 async def refused(command: Awaitable[Any], error: type[CatalogError]) -> None:
-    # Not by pytest.raises, which keeps what it caught.
+    # Not pytest.raises, which keeps the exception.
     try:
         await command
     except error:
         pass
     else:
         pytest.fail(f"no {error.__name__}")
-    # What was waited for is told so by callbacks.
+    # Waiting tasks are resumed by callbacks.
     await asyncio.sleep(0)
 
 
@@ -82,7 +82,7 @@ async def test_of_a_registration_that_append_refuses(catalog: Application, tmp_p
 
 @pytest.mark.parametrize("known", [False, True])
 async def test_of_a_commit_whose_requirement_does_not_hold(catalog: Application, tmp_path: Path, known: bool) -> None:
-    """The queue has read the table, or knows it."""
+    """The queue reads the table, or has its state."""
     await begin(catalog)
     await register(catalog, metadata_file(tmp_path))
     if known:
@@ -92,7 +92,7 @@ async def test_of_a_commit_whose_requirement_does_not_hold(catalog: Application,
 
 
 async def test_of_commits_that_lose_to_each_other(catalog: Application, tmp_path: Path) -> None:
-    """Of ten that all add the second column one wins; the others are held back and refused one by one."""
+    """Of ten that add the second column one succeeds. The others are delayed and refused one by one."""
     await begin(catalog)
     await create(catalog, TABLE)
     fields = [*SCHEMA["fields"], {"id": 2, "name": "y", "required": False, "type": "long"}]
@@ -134,7 +134,7 @@ async def test_of_a_change_that_a_hook_refuses(
 
     judge = Judge()
     judge.say = refuse
-    # It keeps what it was shown.
+    # The judge records what it reviewed.
     judge.shown = type("Forgetful", (list,), {"append": lambda *_: None})()
     asking(judge)(catalog)
     with nothing_left():
@@ -172,7 +172,7 @@ async def test_of_a_commit_and_a_load_of_what_cannot_be_read(catalog: Applicatio
         await refused(load_table(catalog.queries, context("loadTable"), warehouse, OTHER), CommitStateUnknown)
         await refused(commit(catalog, table=OTHER), NoSuchTable)
         del loads, commits
-        # Kept, it is only asked for whether it is still so.
+        # The cached state is only confirmed.
         monkeypatch.undo()
         await load_table(catalog.queries, context("loadTable"), warehouse, TABLE)
         monkeypatch.setattr(freshness, "read_changes", unreadable)
@@ -182,7 +182,7 @@ async def test_of_a_commit_and_a_load_of_what_cannot_be_read(catalog: Applicatio
 
 
 def test_of_a_commit_that_breaks_on_a_fault_of_ours(database: str, tmp_path: Path) -> None:
-    """Its trace is logged, and then let go of."""
+    """Its trace is logged and released."""
 
     def prepare(catalog: Application) -> None:
         submit_batch = catalog.commands.committer.submit_batch
@@ -200,14 +200,14 @@ def test_of_a_commit_that_breaks_on_a_fault_of_ours(database: str, tmp_path: Pat
         client.call("POST", "/namespaces/a/tables", {"name": "t", "schema": SCHEMA})
         with nothing_left():
             answer = client.call("POST", "/namespaces/a/tables/t", {"requirements": [], "updates": [UPDATE]})
-            # The connection's handler is done with its last request when the next one comes.
+            # The connection's handler releases its last request when the next one arrives.
             client.call("GET", "/config")
         client.close()
     assert (500, "CommitStateUnknownException") == answer.error
 
 
 async def test_of_a_commit_that_a_hook_holds(catalog: Application) -> None:
-    """What is kept of it is a proposal in the log."""
+    """Only a proposal in the log is kept."""
     await begin(catalog)
     await create(catalog, TABLE)
 
@@ -224,7 +224,7 @@ async def test_of_a_commit_that_a_hook_holds(catalog: Application) -> None:
 
 
 async def test_of_a_commit_whose_name_has_become_stale(catalog: Application) -> None:
-    """The queue knows the table by a name that another process has taken from it."""
+    """The queue has the table under a name that another process has given to another one."""
     await begin(catalog)
     await create(catalog, TABLE)
     await commit(catalog)

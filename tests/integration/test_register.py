@@ -1,4 +1,4 @@
-"""Registration over HTTP: metadata files that are there become tables and views, or take over a table."""
+"""Registration over HTTP: existing metadata files become tables and views, or replace a table."""
 
 import gzip
 import json
@@ -25,7 +25,7 @@ def local(location: str) -> Path:
 
 
 def moved(metadata_location: str, warehouse: FreshWarehouse, folder: str, **fields: Any) -> str:
-    """A copy of a metadata file for another place in the warehouse, some fields otherwise."""
+    """A copy of a metadata file for another location in the warehouse, with some fields changed."""
     document = json.loads(local(metadata_location).read_bytes())
     document |= {"location": f"{warehouse.base}/{folder}", "metadata-log": [], **fields}
     target = warehouse.directory / folder / "metadata" / "v7.metadata.json"
@@ -35,7 +35,7 @@ def moved(metadata_location: str, warehouse: FreshWarehouse, folder: str, **fiel
 
 
 def test_a_table_that_was_dropped_comes_back_by_its_file(client: RestClient) -> None:
-    """Metadata, UUID and location are the file's; the next file's number follows."""
+    """Metadata, UUID and location are the file's. The next file has the next number."""
     client.create_table(["a"], "t")
     before = client.commit(["a"], "t", set_properties(k="v")).json
     assert 204 == client.drop_table(["a"], "t").status
@@ -49,7 +49,7 @@ def test_a_table_that_was_dropped_comes_back_by_its_file(client: RestClient) -> 
 
 
 def test_a_packed_file_is_registered_too(client: RestClient, warehouse: FreshWarehouse) -> None:
-    """gzip is recognised by the bytes."""
+    """gzip is detected by the file's first bytes."""
     location = moved(client.create_table(["a"], "t").json["metadata-location"], warehouse, "packed")
     target = local(location).with_name("v7.gz.metadata.json")
     target.write_bytes(gzip.compress(local(location).read_bytes()))
@@ -58,7 +58,7 @@ def test_a_packed_file_is_registered_too(client: RestClient, warehouse: FreshWar
 
 
 def test_a_file_of_another_numbering_starts_at_zero(client: RestClient, warehouse: FreshWarehouse) -> None:
-    """A Hadoop table's `v7.metadata.json` has no number of ours."""
+    """A Hadoop table's `v7.metadata.json` has no number in our format."""
     location = moved(client.create_table(["a"], "t").json["metadata-location"], warehouse, "foreign")
     assert 200 == register(client, "foreign", location).status
     after = client.commit(["a"], "foreign", set_properties(k="w")).json
@@ -67,7 +67,7 @@ def test_a_file_of_another_numbering_starts_at_zero(client: RestClient, warehous
 
 
 def test_refusals_say_what_the_kit_reads(client: RestClient, warehouse: FreshWarehouse) -> None:
-    """Taken by a table or a view, no namespace, and a file whose table lives."""
+    """Taken by a table or a view, no namespace, and the file of a live table."""
     location = client.create_table(["a"], "t").json["metadata-location"]
     client.create_view(["a"], "v")
     refused = register(client, "t", location)
@@ -77,13 +77,13 @@ def test_refusals_say_what_the_kit_reads(client: RestClient, warehouse: FreshWar
         assert ((409, "AlreadyExistsException"), "View with same name already exists: a.v") == (refused.error, refused.message)
     refused = register(client, "t", location, namespace="b")
     assert ((404, "NoSuchNamespaceException"), "Namespace does not exist: b") == (refused.error, refused.message)
-    assert register(client, "twin", location).place_taken
+    assert register(client, "twin", location).location_taken
     assert ["t"] == client.table_names("a")
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b'{"format-version": 9}', b"\x1f\x8bnot gzip", b"\xff\xfe"])
 def test_a_file_that_is_no_metadata_is_refused(client: RestClient, warehouse: FreshWarehouse, content: bytes) -> None:
-    """400 for tables and views, and no trace."""
+    """400 for tables and views, without a trace."""
     file = warehouse.directory / "broken.metadata.json"
     file.write_bytes(content)
     position = client.create_namespace("before").position
@@ -95,7 +95,7 @@ def test_a_file_that_is_no_metadata_is_refused(client: RestClient, warehouse: Fr
 
 @pytest.mark.parametrize("kind", ["table", "view"])
 def test_a_file_with_too_many_properties_is_refused(client: RestClient, warehouse: FreshWarehouse, kind: str) -> None:
-    """400 that names the bound, as for a request's properties."""
+    """400 with the limit, as for a request's properties."""
     created = (client.create_table if kind == "table" else client.create_view)(["a"], "t").json
     metadata = created["metadata"] | {"properties": {f"k{number}": "v" for number in range(10_001)}}
     file = warehouse.directory / "many.metadata.json"
@@ -106,7 +106,7 @@ def test_a_file_with_too_many_properties_is_refused(client: RestClient, warehous
 
 
 def test_a_file_that_is_not_there_is_not_found(client: RestClient, warehouse: FreshWarehouse) -> None:
-    """404 that names the file."""
+    """404 with the file's location."""
     location = f"{warehouse.base}/absent.metadata.json"
     for answer in (register(client, "t", location), register_view(client, "t", location)):
         assert (404, "NotFoundException") == answer.error
@@ -114,7 +114,7 @@ def test_a_file_that_is_not_there_is_not_found(client: RestClient, warehouse: Fr
 
 
 def test_a_file_outside_the_warehouse_is_refused(client: RestClient, shared_catalog: SharedCatalog, warehouse: FreshWarehouse) -> None:
-    """Neither by its address nor by the location it claims, not even another warehouse's."""
+    """Neither by its own location nor by that in the metadata, not even in another warehouse."""
     other = shared_catalog.client(neighbour := shared_catalog.new_warehouse())
     other.create_namespace("a")
     theirs = other.create_table(["a"], "t").json["metadata-location"]
@@ -129,7 +129,7 @@ def test_a_file_outside_the_warehouse_is_refused(client: RestClient, shared_cata
 
 
 def test_an_overwrite_takes_the_table_over(client: RestClient, warehouse: FreshWarehouse) -> None:
-    """The table keeps its name and gets the file's metadata; the versions before stay readable in the past."""
+    """The table keeps its name and gets the file's metadata. Earlier versions stay readable in the past."""
     first = client.create_table(["a"], "t", properties={"k": "old"})
     old = client.load_table(["a"], "t")
     location = moved(first.json["metadata-location"], warehouse, "fresh", properties={"k": "new"})
@@ -144,7 +144,7 @@ def test_an_overwrite_takes_the_table_over(client: RestClient, warehouse: FreshW
 
 
 def test_an_overwrite_goes_back_to_an_older_file_of_its_own(client: RestClient) -> None:
-    """As a rollback; the location is the table's own."""
+    """As a rollback. The location is the table's own."""
     first = client.create_table(["a"], "t").json
     for number in range(3):
         client.commit(["a"], "t", set_properties(k=str(number)))
@@ -153,19 +153,19 @@ def test_an_overwrite_goes_back_to_an_older_file_of_its_own(client: RestClient) 
     assert first["metadata"] == client.load_table(["a"], "t").json["metadata"]
 
 
-def test_an_overwritten_table_keeps_both_places(client: RestClient, warehouse: FreshWarehouse) -> None:
-    """Until it is dropped nobody else gets either."""
+def test_an_overwritten_table_keeps_both_locations(client: RestClient, warehouse: FreshWarehouse) -> None:
+    """They are claimed until it is dropped."""
     first = client.create_table(["a"], "t", location=f"{warehouse.base}/old").json
     assert 200 == register(client, "t", moved(first["metadata-location"], warehouse, "new"), overwrite=True).status
     for folder in ("old", "new"):
-        assert client.create_table(["a"], "u", location=f"{warehouse.base}/{folder}").place_taken
+        assert client.create_table(["a"], "u", location=f"{warehouse.base}/{folder}").location_taken
     assert 204 == client.drop_table(["a"], "t").status
     for folder in ("old", "new"):
         assert 200 == client.create_table(["a"], folder, location=f"{warehouse.base}/{folder}").status
 
 
 def test_an_overwrite_of_nothing_registers(client: RestClient, warehouse: FreshWarehouse) -> None:
-    """With `overwrite` the table need not be there."""
+    """With `overwrite` the table need not exist."""
     location = moved(client.create_table(["a"], "t").json["metadata-location"], warehouse, "fresh")
     assert 200 == register(client, "u", location, overwrite=True).status
     assert ["t", "u"] == client.table_names("a")
@@ -181,9 +181,9 @@ def test_an_unregistered_table_is_registered_again(client: RestClient) -> None:
 
 
 def test_a_view_that_was_dropped_comes_back_by_its_file(client: RestClient) -> None:
-    """As for tables; a live one's file is refused."""
+    """As for tables. A live view's file is refused."""
     created = client.create_view(["a"], "v").json
-    assert register_view(client, "twin", created["metadata-location"]).place_taken
+    assert register_view(client, "twin", created["metadata-location"]).location_taken
     refused = register_view(client, "v", created["metadata-location"])
     assert ((409, "AlreadyExistsException"), "View already exists: a.v") == (refused.error, refused.message)
     assert 204 == client.call("DELETE", view_path(["a"], "v")).status
@@ -198,17 +198,17 @@ def test_a_view_that_was_dropped_comes_back_by_its_file(client: RestClient) -> N
 
 
 def test_a_view_file_is_no_table_and_a_table_file_no_view(client: RestClient) -> None:
-    """400 for each, once it is in nobody's place: until then it is not even read."""
+    """400 for each if the file is in a free location. Otherwise it is not read."""
     view = client.create_view(["a"], "v").json["metadata-location"]
     table = client.create_table(["a"], "t").json["metadata-location"]
-    assert register(client, "x", view).place_taken
+    assert register(client, "x", view).location_taken
     client.call("DELETE", view_path(["a"], "v"))
     refused = register(client, "x", view)
-    assert (400, False) == (refused.status, refused.place_taken)
-    assert register_view(client, "x", table).place_taken
+    assert (400, False) == (refused.status, refused.location_taken)
+    assert register_view(client, "x", table).location_taken
     assert 204 == client.drop_table(["a"], "t").status
     refused = register_view(client, "x", table)
-    assert (400, False) == (refused.status, refused.place_taken)
+    assert (400, False) == (refused.status, refused.location_taken)
 
 
 CREDENTIALS = ["s3.secret-access-key", "S3_SECRET_ACCESS_KEY", "apiKey", "my.account_key", "sasToken", "authorization", "db_pwd", "jwt"]
@@ -218,7 +218,7 @@ CREDENTIALS = ["s3.secret-access-key", "S3_SECRET_ACCESS_KEY", "apiKey", "my.acc
 def test_a_file_with_a_credential_is_no_way_around_the_rule_of_commits(
     client: RestClient, warehouse: FreshWarehouse, overwrite: bool
 ) -> None:
-    """Refused by the key, without the value; nothing is registered or taken over, and the place stays free."""
+    """The message has the key without the value. Nothing is registered or replaced, and the location stays free."""
     source = client.create_table(["a"], "t").json["metadata-location"]
     for number, name in enumerate(CREDENTIALS):
         location = moved(source, warehouse, f"place{number}", properties={"owner": "me", name: "canary-77"})

@@ -1,4 +1,4 @@
-"""Registration of files whose JSON takes far more memory than bytes: refused unparsed, or one at a time; the memory comes back."""
+"""Registration of files whose JSON takes much more memory than bytes: refused unparsed, or one at a time, and the memory is released."""
 
 import base64
 import gzip
@@ -28,7 +28,7 @@ PEAK_BYTES_MAX = 400 * MEBIBYTE
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """A server in a process of its own, and what it takes of memory."""
+    """A server in a separate process, and its memory."""
 
     process_id: int
     client: RestClient
@@ -38,7 +38,7 @@ class Worker:
         return self.client.call("POST", "/namespaces/a/register", {"name": name, "metadata-location": location})
 
     def bomb(self, name: str, element: bytes, count: int) -> str:
-        """A packed metadata file with an unknown member: a list of so many equal elements."""
+        """A compressed metadata file with an unknown member: a list of that many equal elements."""
         document = metadata_file(self.directory, name, snapshots=1)
         file = Path(document.removeprefix("file://"))
         plain = orjson.loads(file.read_bytes()) | {"table-uuid": f"01990000-0000-7000-8000-{len(name):012d}"}
@@ -101,7 +101,7 @@ def _large_table(worker: Worker, name: str) -> str:
 
 
 def test_many_large_tables_are_loaded_and_changed_at_once(worker: Worker) -> None:
-    """Tables of 16 MB that nobody has loaded before: requests wait for each other, and one that needs too much is refused."""
+    """Tables of 16 MB that are not cached: requests wait for each other, and one that needs too much is refused."""
     names = ["x" * n for n in range(1, 7)]
     for name in names:
         assert 200 == worker.register(name, _large_table(worker, name)).status
@@ -113,7 +113,7 @@ def test_many_large_tables_are_loaded_and_changed_at_once(worker: Worker) -> Non
             return {called.result().status for called in [together.submit(call) for call in calls]}
 
     worker.forget_most()
-    # Beyond the budget for answers, or on a busy machine after too long a wait.
+    # Beyond the budget for answers, or after too long a wait on a busy machine.
     assert answered("GET") <= {200, 429}
     assert answered("POST", update) <= {200, 429}
     changes = [{"identifier": {"namespace": ["a"], "name": name}} | update for name in names]
@@ -124,7 +124,7 @@ def test_many_large_tables_are_loaded_and_changed_at_once(worker: Worker) -> Non
 
 
 def test_a_small_file_of_many_values_takes_little_memory_and_gives_it_back(worker: Worker) -> None:
-    """20 million lists in 60 KB are refused unread; of what is permitted, four at once are worked on one after the other."""
+    """20 million lists in 60 KB are refused unparsed. Of permitted files, four concurrent ones are processed one after the other."""
     worker.client.table_names("a")
     before = worker.bytes_now()
     refused = worker.register("lists", worker.bomb("lists", b"[]", 20_000_000))

@@ -1,4 +1,4 @@
-"""A registration holds the files it rests on: no other table gets a place that another's purge would delete them in."""
+"""A registration claims the files it depends on, so that another table's purge cannot delete them."""
 
 import shutil
 from pathlib import Path
@@ -26,23 +26,23 @@ def copied(source: str, folder: Path) -> str:
 
 
 def test_the_places_of_files_that_a_registered_document_names_are_held(client: RestClient, warehouse: FreshWarehouse) -> None:
-    """A manifest list below a former write.data.path: nobody else gets the place, before and after the table is registered again."""
+    """A manifest list below a former write.data.path: the location is claimed before and after the table is registered again."""
     shared = f"{warehouse.base}/shared"
     create(client, "t", f"{warehouse.base}/t", **{"write.data.path": shared})
     updates = snapshot_updates(f"{shared}/snap-1.avro")
     assert 200 == client.commit(["a"], "t", *updates, {"action": "remove-properties", "removals": ["write.data.path"]}).status
-    assert create(client, "u", shared).place_taken
+    assert create(client, "u", shared).location_taken
     assert 200 == register(client, "t", unregister(client, "t")).status
     for place in (shared, f"{shared}/below"):
-        assert create(client, "u", place).place_taken
-    # Its own registration over itself, and its drop, find nothing in their way.
+        assert create(client, "u", place).location_taken
+    # Registering over itself and dropping it are not hindered.
     assert 200 == register(client, "t", client.load_table(["a"], "t").json["metadata-location"], overwrite=True).status
     assert 204 == client.drop_table(["a"], "t").status
     assert 200 == create(client, "u", shared).status
 
 
 def test_the_file_that_a_table_is_registered_from_is_held(client: RestClient, warehouse: FreshWarehouse) -> None:
-    """Where it lies outside the table's location; other files in its folder may be registered too."""
+    """If it is outside the table's location. Other files in its folder can be registered too."""
     sources = []
     for name in ("c", "d"):
         create(client, name, f"{warehouse.base}/{name}")
@@ -50,34 +50,34 @@ def test_the_file_that_a_table_is_registered_from_is_held(client: RestClient, wa
     second = local(sources[0]).with_name("00000-d.metadata.json")
     shutil.move(local(sources[1]), second)
     assert 200 == register(client, "c", sources[0]).status
-    assert create(client, "u", f"{warehouse.base}/imports-c").place_taken
+    assert create(client, "u", f"{warehouse.base}/imports-c").location_taken
     assert 200 == register(client, "d", f"file://{second}").status
     assert 204 == client.drop_table(["a"], "c").status
     assert 204 == client.drop_table(["a"], "d").status
     assert 200 == create(client, "u", f"{warehouse.base}/imports-c").status
 
 
-def test_a_place_that_another_table_holds_is_not_registered(client: RestClient, warehouse: FreshWarehouse) -> None:
+def test_a_location_claimed_by_another_table_is_not_registered(client: RestClient, warehouse: FreshWarehouse) -> None:
     """A document that names a manifest list in it is refused."""
     shared = f"{warehouse.base}/shared"
     create(client, "t", f"{warehouse.base}/t")
     assert 200 == client.commit(["a"], "t", *snapshot_updates(f"{shared}/metadata/snap-1.avro")).status
     location = unregister(client, "t")
     assert 200 == create(client, "u", shared).status
-    assert register(client, "t", location).place_taken
+    assert register(client, "t", location).location_taken
 
 
 def test_a_file_beside_the_table_s_folder_closes_no_folder_of_many_tables(client: RestClient, warehouse: FreshWarehouse) -> None:
-    """In the folder that the table's own lies in, the file alone is held."""
+    """In the parent folder of the table's location, only the file is claimed."""
     create(client, "t", f"{warehouse.base}/x/t")
     assert 200 == client.commit(["a"], "t", *snapshot_updates(f"{warehouse.base}/x/snap-1.avro")).status
     assert 200 == register(client, "t", unregister(client, "t")).status
     assert 200 == create(client, "u", f"{warehouse.base}/x/u").status
-    assert create(client, "v", f"{warehouse.base}/x").place_taken
+    assert create(client, "v", f"{warehouse.base}/x").location_taken
 
 
 def test_a_document_with_files_in_too_many_folders_is_refused(client: RestClient, warehouse: FreshWarehouse) -> None:
-    """What a table claims is carried along by each of its commits."""
+    """Each commit of a table carries its claims."""
     create(client, "t", f"{warehouse.base}/t")
     updates = [update for number in range(1, 102) for update in snapshot_updates(f"{warehouse.base}/x{number}/snap.avro", number)]
     assert 200 == client.commit(["a"], "t", *updates).status

@@ -1,4 +1,4 @@
-"""Reports of `migrate`, `verify` and `rebuild` for programs, and the bars that people see."""
+"""JSON reports of `migrate`, `verify` and `rebuild`, and progress bars."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from icecore.domain.recorded import GENESIS_HASH
 from icecore.migrations.apply import load_migrations
 from tests.fixtures.catalog import opened_catalog
 from tests.servers.icecore import clean_environment
-from tests.servers.places import ROOT
+from tests.servers.paths import ROOT
 
 
 def icecore(database: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -25,7 +25,7 @@ def icecore(database: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def report(database: str, *arguments: str) -> Any:
-    """What it wrote, and nothing beside it: no bar where nobody looks."""
+    """The report, without other output: there is no bar without a terminal."""
     done = icecore(database, *arguments, "--json")
     assert (0, "") == (done.returncode, done.stderr)
     return json.loads(done.stdout)
@@ -40,13 +40,12 @@ def _environment(database: str) -> dict[str, str]:
 
 
 def test_migrate_says_what_it_applied(empty_database: str) -> None:
-    """Each once."""
     assert {"applied": [str(each) for each in load_migrations()]} == report(empty_database, "migrate")
     assert {"applied": []} == report(empty_database, "migrate")
 
 
 async def test_verify_and_rebuild_say_what_they_compared_and_wrote(database: str, tmp_path: Path) -> None:
-    """A difference is an object with the place, and what is expected and found there; the exit code is 1."""
+    """A difference is an object with its place and the expected and found values. The exit code is 1."""
     async with opened_catalog(database, tmp_path / "lake"):
         pass
     found = report(database, "verify")
@@ -66,7 +65,7 @@ async def test_verify_and_rebuild_say_what_they_compared_and_wrote(database: str
 
 @pytest.mark.parametrize(("command", "said"), [("verify", "comparing with the log"), ("rebuild", "folding the log")])
 def test_a_bar_is_shown_on_a_terminal(database: str, command: str, said: str) -> None:
-    """On standard error; standard output has the report alone."""
+    """On standard error. Standard output has only the report."""
     reading, terminal = pty.openpty()
     with os.fdopen(terminal, "wb"), subprocess.Popen(
         _command((command, "--json")), cwd=ROOT, env=_environment(database), stdout=subprocess.PIPE, stderr=terminal

@@ -24,14 +24,14 @@ from icecore.publishers.standard_output import StandardOutput
 from tests.fixtures.call_trace import PART, CallTrace, traced_calls
 from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
 from tests.fixtures.rest_client import SCHEMA
-from tests.servers.places import ROOT
+from tests.servers.paths import ROOT
 
 DOCUMENT = ROOT / "docs" / "reference" / "request-paths.md"
 PUBLISHING = "publishing"
-# They run by themselves, whatever is asked for.
+# Background tasks, independent of requests.
 BACKGROUND = frozenset({"database/outage_log.py", "database/connection_watchdog.py", "api/connections.py"})
 
-# From one of our files into another; 174 and 60 before the write path was straightened, folds moved and requests were authorized.
+# Limits on the calls between files.
 COMMIT_CALLS_MAX, LOAD_CALLS_MAX = 180, 60
 
 
@@ -43,7 +43,7 @@ async def catalog(database: str, tmp_path: Path) -> AsyncIterator[Application]:
 
 @pytest.fixture
 async def url(catalog: Application) -> AsyncIterator[str]:
-    """The catalog served on this event loop."""
+    """A catalog served on this event loop."""
     runner = build_runner(catalog.app)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -69,15 +69,15 @@ def _commit(value: int) -> dict[str, Any]:
 
 
 def _section(title: str, trace: CallTrace) -> str:
-    """As the document has it; the rules of the table format are one line, however many files they are."""
+    """As in the document. The rules of the table format are one line for several files."""
     files = ["domain/metadata/" if file.startswith("domain/metadata/") else file for file in trace.files if file not in BACKGROUND]
     shown = list(dict.fromkeys(files))
     return f"## {title}\n\n{len(shown)} files.\n\n" + "".join(f"{number}. `{file}`\n" for number, file in enumerate(shown, start=1))
 
 
 async def _traced(session: aiohttp.ClientSession, table: str, value: int) -> tuple[CallTrace, CallTrace]:
-    """A commit and a load, when nothing else goes on."""
-    # What was read ahead for the requests before is done by then.
+    """A commit and a load without other activity."""
+    # Background reads for earlier requests are done by then.
     await asyncio.sleep(0.2)
     with traced_calls() as commit:
         await _post(session, table, _commit(value))
@@ -90,7 +90,7 @@ async def _traced(session: aiohttp.ClientSession, table: str, value: int) -> tup
 
 @asynccontextmanager
 async def _publisher(dsn: str, settings: StandardOutputSink) -> AsyncIterator[None]:
-    """One sink's publisher, as it runs when it waits for events."""
+    """One sink's publisher, waiting for events."""
     publisher = Publisher(
         dsn, "printed", lambda: StandardOutput("printed", settings, "http://here"), chosen=EventFilter(), dialect="icecore", start="now"
     )
@@ -98,7 +98,7 @@ async def _publisher(dsn: str, settings: StandardOutputSink) -> AsyncIterator[No
     its_own = contextvars.copy_context()
     its_own.run(PART.set, PUBLISHING)
     publishing = asyncio.create_task(publisher.run(stop), context=its_own)
-    # It leads by then.
+    # It is the leader by then.
     await asyncio.sleep(1)
     yield
     stop.set()
@@ -106,7 +106,7 @@ async def _publisher(dsn: str, settings: StandardOutputSink) -> AsyncIterator[No
 
 
 async def _published(catalog: Application, name: str) -> CallTrace:
-    """One event on its way to the sink, without the commit that made it."""
+    """One event published to the sink, without the commit."""
     warehouse = await resolve_warehouse(catalog.backends, PROJECT_ID, "demo")
     await asyncio.sleep(0.2)
     with traced_calls(PUBLISHING) as trace:
@@ -117,7 +117,7 @@ async def _published(catalog: Application, name: str) -> CallTrace:
 
 
 async def test_the_document_names_the_files_in_their_order(database: str, catalog: Application, url: str) -> None:
-    """Run with ICECORE_TEST_RECORD=1 to write the document anew."""
+    """ICECORE_TEST_RECORD=1 writes the document."""
     introduction = (
         "# The path of a request\n\nThe files that a request passes through, in the order in which a call first enters each; returns are "
         "left out. `tests/integration/test_request_paths.py` writes\nit. SQL is not listed: a commit ends in `icecore.append` "
@@ -130,7 +130,7 @@ async def test_the_document_names_the_files_in_their_order(database: str, catalo
         for number in range(3):
             await _post(session, table, _commit(number))
             await _get(session, table)
-        # On a busy machine something of the background may come between.
+        # On a busy machine, background work may be included.
         for number in range(5):
             commit, load = await _traced(session, table, 10 + number)
             warm, kept = _section("A commit to a table that was committed to before", commit), _section("A load that is in the cache", load)

@@ -1,4 +1,4 @@
-"""A server whose database is restored to an earlier point while it runs: nothing of the log that is gone is answered."""
+"""The database of a running server is restored to an earlier point: no answer contains anything of the lost part of the log."""
 
 import asyncio
 import os
@@ -22,7 +22,7 @@ from icecore.domain.errors import NoSuchWarehouse
 from icecore.domain.identifiers import NamespaceIdentifier
 from icecore.log.listener import LogListener
 from icecore.projections.verify import verify
-from icecore.publishers.references import KnownNames
+from icecore.publishers.references import PathCache
 from icecore.publishers.shared_batches import SharedBatches
 from icecore.queries.load_namespace import load_namespace
 from icecore.security.secrets import SecretUnreadable
@@ -35,7 +35,7 @@ WAITED_SECONDS_MAX = 20.0
 
 @pytest.fixture
 def backup(database: str, admin_dsn: str, tmp_path: Path) -> Iterator[str]:
-    """The name of a copy of the test's database, taken when it held the tables `a.t` and, dropped later, `a.u`."""
+    """The name of a copy of the test's database with the tables `a.t` and `a.u`, of which the latter was dropped later."""
     name = str(conninfo_to_dict(database)["dbname"])
     with served_catalog(database, tmp_path / "warehouse", jobs=False) as server:
         client = RestClient(server.url)
@@ -53,7 +53,7 @@ def backup(database: str, admin_dsn: str, tmp_path: Path) -> Iterator[str]:
 
 
 def restore(admin_dsn: str, name: str, copy: str) -> None:
-    """The copy takes the database's place; all connections are cut, as at a stop of Postgres."""
+    """The copy replaces the database. All connections are closed, as in a restart of Postgres."""
     with psycopg.connect(admin_dsn, autocommit=True) as connection:
         connection.execute(sql.SQL("alter database {} with allow_connections false").format(sql.Identifier(name)))
         connection.execute("select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = %s", (name,))
@@ -64,13 +64,13 @@ def restore(admin_dsn: str, name: str, copy: str) -> None:
 
 @pytest.mark.parametrize("grown", [False, True], ids=["behind", "grown again with other events"])
 async def test_a_restored_database_is_answered_as_it_is(database: str, admin_dsn: str, backup: str, tmp_path: Path, grown: bool) -> None:
-    """What was read of the lost part is dropped, also where the log has as many events again; commits rest on what is there."""
+    """Cached data of the lost part is removed, even if the log has as many events again. Commits are decided on the restored state."""
     name = str(conninfo_to_dict(database)["dbname"])
     with served_catalog(database, tmp_path / "warehouse", jobs=False) as server:
         client = RestClient(server.url)
         client.commit(LEVELS, "t", set_properties(lost="yes"))
         client.drop_table(LEVELS, "u")
-        for _ in range(3):  # the later ones from memory
+        for _ in range(3):  # the later ones from the cache
             assert "yes" == client.load_table(LEVELS, "t").json["metadata"]["properties"]["lost"]
             assert ["t"] == client.table_names(*LEVELS)
         assert 404 == client.load_table(LEVELS, "u").status
@@ -94,7 +94,7 @@ async def test_a_restored_database_is_answered_as_it_is(database: str, admin_dsn
 
 
 async def test_who_waits_for_events_waits_for_those_of_the_restored_log(database: str, admin_dsn: str, backup: str, tmp_path: Path) -> None:
-    """The head that a process knew may lie beyond that of the restored log: nobody is woken for what is not there, or misses what comes."""
+    """A process's known head may be beyond that of the restored log. Waiting requests neither wake for missing events nor miss new ones."""
     name = str(conninfo_to_dict(database)["dbname"])
     with psycopg.connect(make_conninfo(database, dbname=backup)) as connection:
         row = connection.execute("select max(notification_id) from icecore.events").fetchone()
@@ -123,7 +123,7 @@ async def create_namespace_named(catalog: Application, name: str) -> None:
 
 
 def test_the_command_line_refuses_a_position_beyond_the_end(database: str) -> None:
-    """Behind the last position the log goes on; further on it is another log's."""
+    """The position after the last is valid. Those beyond belong to another log."""
 
     def run(first: int) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "ICECORE_DATABASE_URL": database}
@@ -137,7 +137,7 @@ def test_the_command_line_refuses_a_position_beyond_the_end(database: str) -> No
 
 
 class StateInPlace:
-    """What the database holds now, to be put back under connections that go on, as they do behind a pooler."""
+    """The current content of the database, to be restored while connections continue, as with a pooler."""
 
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
@@ -160,7 +160,7 @@ class StateInPlace:
 
 @pytest.fixture
 def client(catalog_server: CatalogServer) -> Iterator[RestClient]:
-    """Of a server with the tables `a.t` and `a.other`."""
+    """A client of a server with the tables `a.t` and `a.other`."""
     client = RestClient(catalog_server.url)
     client.create_namespace(*LEVELS)
     for name in ("t", "other"):
@@ -170,7 +170,7 @@ def client(catalog_server: CatalogServer) -> Iterator[RestClient]:
 
 
 def test_an_etag_of_a_lost_version_is_not_that_of_another(catalog_server: CatalogServer, client: RestClient) -> None:
-    """The version's number comes again in the restored log, with other content."""
+    """The same version number in the restored log has other content."""
     before = StateInPlace(catalog_server.dsn)
     lost = client.commit(LEVELS, "t", set_properties(lost="yes")).headers["etag"]
     assert lost == client.load_table(LEVELS, "t").headers["etag"]
@@ -182,7 +182,7 @@ def test_an_etag_of_a_lost_version_is_not_that_of_another(catalog_server: Catalo
 
 
 def test_an_answer_kept_since_the_log_was_last_compared_is_not_given_again(catalog_server: CatalogServer, client: RestClient) -> None:
-    """The head that was compared last stands in the restored log too; connections go on."""
+    """The restored log contains the last confirmed head, and connections continue."""
     for _ in range(3):
         client.load_table(LEVELS, "other")
     before = StateInPlace(catalog_server.dsn)
@@ -195,10 +195,10 @@ def test_an_answer_kept_since_the_log_was_last_compared_is_not_given_again(catal
 
 @pytest.mark.parametrize("looked", [True, False], ids=["the served head was compared", "it was not"])
 @pytest.mark.parametrize("more", [0, 1, 3], ids=["as many events", "one more", "three more"])
-async def test_a_log_that_grew_past_the_served_head_is_told_from_it(
+async def test_a_restored_log_that_grew_past_the_known_head_is_detected(
     catalog_server: CatalogServer, client: RestClient, tmp_path: Path, looked: bool, more: int
 ) -> None:
-    """Restored in place under connections that go on, with other events at the same positions before anybody asks again."""
+    """Restored while connections continue, with other events at the same positions before the next request."""
     for name in ("t", "other"):
         client.load_table(LEVELS, name)
     before = StateInPlace(catalog_server.dsn)
@@ -223,7 +223,7 @@ async def test_a_log_that_grew_past_the_served_head_is_told_from_it(
 async def test_no_change_is_refused_for_what_was_lost(
     catalog_server: CatalogServer, client: RestClient, tmp_path: Path, more: int | None
 ) -> None:
-    """Names taken, objects dropped and versions made in the lost part stand in nobody's way."""
+    """Names, drops and versions of the lost part do not matter."""
     schema = {"type": "struct", "schema-id": 1, "fields": [{"id": 1, "name": "y", "required": False, "type": "long"}]}
     change = [{"action": "add-schema", "schema": schema}, {"action": "set-current-schema", "schema-id": -1}]
     unchanged = [{"type": "assert-current-schema-id", "current-schema-id": 0}]
@@ -251,7 +251,7 @@ async def test_no_change_is_refused_for_what_was_lost(
 
 
 async def test_a_lost_warehouse_is_not_found_any_more(catalog: Application, tmp_path: Path) -> None:
-    """It is not decided again until the time is up, and it is forgotten; connections go on."""
+    """It is not retried until the deadline, and its cache entry is removed. Connections continue."""
     before = StateInPlace(catalog.dsn)
     (tmp_path / "late").mkdir()
     command = CreateWarehouse("late", {"type": "local", "directory": str(tmp_path / "late")})
@@ -265,7 +265,7 @@ async def test_a_lost_warehouse_is_not_found_any_more(catalog: Application, tmp_
 
 
 async def test_a_broken_connection_empties_the_memory(catalog: Application) -> None:
-    """What answers next may be another log, whatever its head: answers, warehouses and credentials are read again."""
+    """The next connection may be to another log, whatever its head. Answers, warehouses and credentials are read again."""
     profile = {"type": "s3", "bucket": "lake", "region": "mars-1", "endpoint": "http://127.0.0.1:9", "flavor": "s3-compat"}
     key = {"type": "s3", "credential-type": "access-key", "access-key-id": "id", "secret-access-key": "key"}
     catalog.commands.skip_storage_validation = True
@@ -292,21 +292,21 @@ async def test_a_broken_connection_empties_the_memory(catalog: Application) -> N
 
 
 async def test_followers_are_not_given_an_event_that_was_lost(catalog: Application) -> None:
-    """A batch is shared for a moment only; another log may hold another event at its position."""
+    """Batches are shared only briefly, because another log may have another event at a position."""
     await create_namespace_named(catalog, "before")
     end = await catalog.events.head()
     before = StateInPlace(catalog.dsn)
     await create_namespace_named(catalog, "lost")
     connections = ConnectionPool(catalog.dsn, 1, application_name="icecore-events")
-    shared = SharedBatches(connections, KnownNames(), events_max=10, bytes_max=1_000_000)
-    (lost,) = (await shared.after(end)).descriptions
+    shared = SharedBatches(connections, PathCache(), events_max=10, bytes_max=1_000_000)
+    (lost,) = (await shared.after(end)).enriched
     before.restore()
     async with asyncio.timeout(WAITED_SECONDS_MAX):
-        while (await shared.after(end)).descriptions:
+        while (await shared.after(end)).enriched:
             await asyncio.sleep(0.05)
     await create_namespace_named(catalog, "found")
-    (found,) = (await shared.after(end)).descriptions
+    (found,) = (await shared.after(end)).enriched
     assert (lost.event.position, lost.event.event_id) != (found.event.position, found.event.event_id)
     shared.clear()
-    assert [found.event.event_id] == [each.event.event_id for each in (await shared.after(end)).descriptions]
+    assert [found.event.event_id] == [each.event.event_id for each in (await shared.after(end)).enriched]
     await connections.close()

@@ -1,4 +1,4 @@
-"""The role that serves may add to the log, and neither change nor remove what is in it: not even with the trigger out of the way."""
+"""The serving role can add to the log, but not change or delete it, not even by disabling the trigger."""
 
 import json
 import secrets
@@ -21,7 +21,7 @@ from icecore.settings import Settings
 from tests.fixtures.catalog import opened_catalog
 from tests.fixtures.command_runs import EVERY_KIND, CommandRun
 
-# What nobody writes but the append, and of some a rebuild, which is the owner's.
+# Tables that only append writes, and some of them a rebuild, which the owner runs.
 APPENDED = (
     "events", "commands", "idempotency", "claims", "location_claims", "names", "warehouses", "namespaces", "tables", "views", "proposals",
 )  # fmt: skip
@@ -51,7 +51,7 @@ CHANGES = (
 
 @pytest.fixture
 async def serving(database: str, admin_dsn: str) -> Iterator[str]:
-    """The DSN of a role that has nothing but what `icecore serve` gives it at its start."""
+    """The DSN of a role with only the rights that `icecore serve` grants at its start."""
     role = f"serving_{secrets.token_hex(6)}"
     with psycopg.connect(admin_dsn, autocommit=True) as connection:
         connection.execute(sql.SQL("create role {} login").format(sql.Identifier(role)))
@@ -64,7 +64,7 @@ async def serving(database: str, admin_dsn: str) -> Iterator[str]:
 
 
 async def test_every_command_comes_through_and_a_rebuild_is_the_owners(serving: str, database: str, tmp_path: Path) -> None:
-    """What serves needs no more rights than it is given."""
+    """Serving needs no other rights."""
     async with opened_catalog(serving, tmp_path / "warehouse") as catalog:
         run = await CommandRun.on(catalog)
         for step in EVERY_KIND:
@@ -76,7 +76,7 @@ async def test_every_command_comes_through_and_a_rebuild_is_the_owners(serving: 
 
 
 async def test_a_role_that_owns_the_tables_keeps_its_rights(database: str, admin_dsn: str) -> None:
-    """Under both addresses: nothing is revoked, the operator hears of it, and appends go on."""
+    """With the same role in both URLs: nothing is revoked, a warning is logged, and appends continue."""
     owner = f"owner_{secrets.token_hex(6)}"
     with psycopg.connect(admin_dsn, autocommit=True) as connection:
         connection.execute(sql.SQL("create role {} login").format(sql.Identifier(owner)))
@@ -87,7 +87,7 @@ async def test_a_role_that_owns_the_tables_keeps_its_rights(database: str, admin
         with pytest.raises(CommandFailed, match="owns tables"):
             await prepare_database(Settings(database_url=SecretStr(dsn), database_owner_url=SecretStr(owner_dsn)))
     with psycopg.connect(dsn, autocommit=True) as connection:
-        claims = {key: [] for key in ("alive", "empty", "release", "take", "release_locations", "take_locations")}
+        claims = {key: [] for key in ("parents", "empty", "release", "take", "release_locations", "take_locations")}
         batch = json.dumps([{"id": str(uuid7()), "heads": [], "events": [], "claims": claims}])
         assert ("recorded", None) == connection.execute("select outcome, detail from icecore.append(%s, '{}')", [batch]).fetchone()
     with psycopg.connect(admin_dsn, autocommit=True) as connection:
@@ -95,14 +95,14 @@ async def test_a_role_that_owns_the_tables_keeps_its_rights(database: str, admin
         connection.execute(sql.SQL("drop role {}").format(sql.Identifier(owner)))
 
 
-# Of every table, what the role may do with it: read, add, write (update; of single columns only: in brackets), delete.
+# The role's rights on each table: read, insert, update (columns in brackets), delete.
 RIGHTS = {
     **dict.fromkeys((*APPENDED, "read_models", "migrations"), "read"),
     "idempotency": "read, delete",
     "table_parts": "read, add, (valid_to), delete",
     "part_tombstones": "read, delete",
     "old_metadata_files": "read, delete, (begun)",
-    "preloaded_parts": "read, add, (given_up), (parts), delete",
+    "preloaded_parts": "read, add, (abandoned), (parts), delete",
     "metrics_reports": "read, add, delete",
     "secrets": "read, add, write",
     "sinks": "read, add, write",
@@ -114,7 +114,7 @@ RIGHTS = {
 
 
 async def test_the_role_has_these_rights_and_no_others(serving: str) -> None:
-    """A new table has none until it stands here and in migrations/serving_role.sql."""
+    """A new table has no rights until it is listed here and in migrations/serving_role.sql."""
     found: dict[str, str] = {}
     with psycopg.connect(serving, autocommit=True) as connection:
         for table, *rights, columns in connection.execute(_RIGHTS):
@@ -138,7 +138,7 @@ from pg_class c where c.relnamespace = 'icecore'::regnamespace and c.relkind = '
 
 
 async def test_the_append_runs_nothing_of_whoever_calls_it(serving: str, database: str) -> None:
-    """It has its owner's rights, so that a function of the caller's would have them too: it looks for names in no schema of the caller."""
+    """It runs with its owner's rights, so it must not look up names in the caller's schemas."""
     role = str(psycopg.conninfo.conninfo_to_dict(serving)["user"])
     with psycopg.connect(database, autocommit=True) as connection:
         connection.execute(sql.SQL("create schema forged authorization {}").format(sql.Identifier(role)))
@@ -152,7 +152,7 @@ async def test_the_append_runs_nothing_of_whoever_calls_it(serving: str, databas
 
 
 async def test_the_log_cannot_be_changed_and_nothing_written_beside_the_append(serving: str, tmp_path: Path) -> None:
-    """Refused for want of rights, before any trigger is asked; the owner, who has them, meets the trigger."""
+    """Refused for missing rights before any trigger. The owner, who has the rights, is refused by the trigger."""
     async with opened_catalog(serving, tmp_path / "warehouse"):
         pass
     with psycopg.connect(serving) as connection:
@@ -163,7 +163,7 @@ async def test_the_log_cannot_be_changed_and_nothing_written_beside_the_append(s
 
 
 async def test_rights_it_had_before_are_taken_away(serving: str, database: str) -> None:
-    """Whoever granted too much is put right at the next start."""
+    """Excess rights are revoked at the next start."""
     role = psycopg.conninfo.conninfo_to_dict(serving)["user"]
     with psycopg.connect(database, autocommit=True) as connection:
         connection.execute(sql.SQL("grant all on all tables in schema icecore to {}").format(sql.Identifier(str(role))))
@@ -173,7 +173,7 @@ async def test_rights_it_had_before_are_taken_away(serving: str, database: str) 
 
 
 async def test_another_role_that_may_append_is_named(serving: str, database: str) -> None:
-    """By the role that serves; whoever else asks does not know which of them that is."""
+    """The serving role is known only to itself, so only it reports other roles."""
     other = f"serving_{secrets.token_hex(6)}"
     with psycopg.connect(database, autocommit=True) as connection:
         connection.execute(sql.SQL("create role {}").format(sql.Identifier(other)))
@@ -185,8 +185,8 @@ async def test_another_role_that_may_append_is_named(serving: str, database: str
         connection.execute(sql.SQL("drop owned by {0}; drop role {0}").format(sql.Identifier(other)))
 
 
-async def test_a_role_that_nobody_has_granted_anything_is_told_what_to_do(serving: str, database: str) -> None:
-    """As on a database that an older version serves by its owner."""
+async def test_a_role_without_rights_gets_a_hint(serving: str, database: str) -> None:
+    """As on a database that an older version serves as its owner."""
     role = psycopg.conninfo.conninfo_to_dict(serving)["user"]
     with psycopg.connect(database, autocommit=True) as connection:
         connection.execute(sql.SQL("revoke all on schema icecore from {}").format(sql.Identifier(str(role))))
@@ -194,8 +194,8 @@ async def test_a_role_that_nobody_has_granted_anything_is_told_what_to_do(servin
         await require_schema(Settings(database_url=SecretStr(serving)))
 
 
-async def test_a_role_that_may_not_make_the_schema_is_told_what_it_lacks(serving: str, empty_database: str, database: str) -> None:
-    """By `migrate` and `serve` themselves: to run `migrate` first would be no help."""
+async def test_a_role_that_may_not_create_the_schema_gets_the_missing_right(serving: str, empty_database: str, database: str) -> None:
+    """By `migrate` and `serve`. Running `migrate` first would not help."""
     role = str(psycopg.conninfo.conninfo_to_dict(serving)["user"])
     with psycopg.connect(database, autocommit=True) as connection:
         connection.execute(sql.SQL("revoke all on schema icecore from {}").format(sql.Identifier(role)))

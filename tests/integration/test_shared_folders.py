@@ -1,4 +1,4 @@
-"""Two warehouses on one folder or in one bucket are found, however it is spelled: what one purges would be the other's."""
+"""Two warehouses with the same folder or bucket under different names are refused, because one could purge the other's files."""
 
 import asyncio
 from pathlib import Path
@@ -14,7 +14,7 @@ from tests.fixtures.shared_server import FreshWarehouse, SharedCatalog
 
 
 def create(shared_catalog: SharedCatalog, directory: Path | str, *allowed: Path) -> str:
-    """A warehouse at `directory`; its name."""
+    """Creates a warehouse at `directory`. Returns its name."""
     name = f"folder-{uuid4().hex[:12]}"
     profile = {"type": "local", "directory": str(directory), "allowed-locations": [f"file://{path}" for path in allowed]}
     shared_catalog.run(create_warehouse(shared_catalog.parts.commands, context("createWarehouse"), CreateWarehouse(name, profile)))
@@ -22,7 +22,7 @@ def create(shared_catalog: SharedCatalog, directory: Path | str, *allowed: Path)
 
 
 def test_a_link_to_another_warehouse_is_refused(shared_catalog: SharedCatalog, warehouse: FreshWarehouse, tmp_path: Path) -> None:
-    """To its folder, to one above, to one below that is not there yet, and as an allowed location."""
+    """To its folder, to a parent, to a nested folder that does not exist yet, and as an allowed location."""
     (tmp_path / "same").symlink_to(warehouse.directory)
     (tmp_path / "above").symlink_to(warehouse.directory.parent)
     for directory, *allowed in (
@@ -38,7 +38,7 @@ def test_a_link_to_another_warehouse_is_refused(shared_catalog: SharedCatalog, w
 
 
 def test_of_two_that_are_created_at_once_one_is_refused(shared_catalog: SharedCatalog, tmp_path: Path) -> None:
-    """Neither is there when the other begins."""
+    """Neither exists when the other begins."""
     (tmp_path / "folder").mkdir()
     (tmp_path / "link").symlink_to("folder")
 
@@ -56,7 +56,7 @@ def test_of_two_that_are_created_at_once_one_is_refused(shared_catalog: SharedCa
 def test_other_spellings_of_a_path_are_refused_or_the_same(
     shared_catalog: SharedCatalog, warehouse: FreshWarehouse, client: RestClient
 ) -> None:
-    """`..`, `.` and `//` are no paths; a slash at the end and the same path are, and a table's place is claimed there as here."""
+    """`..`, `.` and `//` are refused. A trailing slash and the same path are accepted, because claims protect the files."""
     directory = warehouse.directory
     for spelled in (f"{directory}/../{directory.name}", f"{directory}/./", f"/{directory}"):
         with pytest.raises(BadRequest):
@@ -64,14 +64,14 @@ def test_other_spellings_of_a_path_are_refused_or_the_same(
     assert 200 == client.create_table(["a"], "t", location=f"{warehouse.base}/t").status
     other = RestClient(shared_catalog.server.url, create(shared_catalog, f"{directory}/"))
     assert 200 == other.create_namespace("a").status
-    assert other.create_table(["a"], "t", location=f"{warehouse.base}/t").place_taken
+    assert other.create_table(["a"], "t", location=f"{warehouse.base}/t").location_taken
     other.close()
 
 
 def test_a_link_made_later_is_found_when_the_second_is_opened(
     shared_catalog: SharedCatalog, warehouse: FreshWarehouse, client: RestClient, tmp_path: Path
 ) -> None:
-    """503, which no key remembers: the other warehouse serves on, and this one once the link is gone."""
+    """503, which is not stored for the key. The other warehouse continues, and this one works once the link is removed."""
     assert 200 == client.create_table(["a"], "t").status
     later = tmp_path / "later"
     other = RestClient(shared_catalog.server.url, create(shared_catalog, later))
@@ -86,7 +86,7 @@ def test_a_link_made_later_is_found_when_the_second_is_opened(
 
 
 def test_a_bucket_by_another_endpoint_is_refused(shared_catalog: SharedCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its claims would not meet those of the first; by the same endpoint, however it is spelled, they do."""
+    """Its claims would not overlap. With the same endpoint in another spelling they do."""
     monkeypatch.setattr(shared_catalog.parts.commands, "skip_storage_validation", True)
     host = f"{uuid4().hex}.example"
 

@@ -1,4 +1,6 @@
-"""Clients that stop sending or reading, by the hundred: the memory and the descriptors of a server process, and that it goes on serving."""
+"""Hundreds of clients that stop sending or reading: the memory and descriptors of a server process are limited, and it continues to
+serve.
+"""
 
 import contextlib
 import http.client
@@ -26,26 +28,26 @@ MEBIBYTE = 1024 * 1024
 MEMORY_MEBIBYTES_MAX = 400
 ATTACKERS = 300
 DENSE_MEBIBYTES_MAX = 200
-"""More than before, for bodies that are small before they are parsed, and are parsed a few at a time."""
+"""Additional memory for small bodies, of which a few are parsed at a time."""
 WAITED_SECONDS_MAX = 1.5
-"""For an answer while others are refused or worked on; what holds the event loop up takes longer, even on a busy machine."""
+"""Limit on an answer during the attack, also on a busy machine."""
 STALL_SECONDS = 3
-ANSWER_RATE_MIN = 4 * MEBIBYTE
-"""High, so that a client that takes less makes progress that the server sees: the kernel takes some megabytes of an answer at once."""
+RESPONSE_RATE_MIN = 4 * MEBIBYTE
+"""High, so that the server sees the progress of a slow client: the kernel buffers some megabytes of an answer."""
 SPOONFUL_BYTES = 128 * 1024
 DESCRIPTORS_AT_START = 512
 LISTENING = 1
-"""Of the sockets that `open_connections` counts, the server's own."""
+"""The server's own sockets among those of `open_connections`."""
 
-SETTINGS = {"ICECORE_HTTP__STALL_SECONDS_MAX": str(STALL_SECONDS), "ICECORE_HTTP__ANSWER_RATE_MIN": str(ANSWER_RATE_MIN)}
+SETTINGS = {"ICECORE_HTTP__STALL_SECONDS_MAX": str(STALL_SECONDS), "ICECORE_HTTP__RESPONSE_RATE_MIN": str(RESPONSE_RATE_MIN)}
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Icecore]:
-    """One for all attacks: what one leaves behind is there in the next (docs/decisions/0011)."""
+    """One server for all attacks, so that leftovers accumulate (docs/decisions/0011)."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with open_directory() as directory, ExitStack() as opened:
-        # What most systems start processes with; who starts the server gets its own back.
+        # The usual limit at the start of a process. The limit of this process is restored.
         resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS_AT_START, hard))
         try:
             started = opened.enter_context(icecore(directory / "data", environment=SETTINGS))
@@ -55,19 +57,19 @@ def server() -> Iterator[Icecore]:
 
 
 def memory_mebibytes(process_id: int) -> int:
-    """The most it has had since the count was reset."""
+    """The peak since the last reset."""
     status = Path(f"/proc/{process_id}/status").read_text()
     return int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1]) // 1024
 
 
 def resident_mebibytes(process_id: int) -> int:
-    """What it has now."""
+    """The current value."""
     return int(Path(f"/proc/{process_id}/statm").read_text().split()[1]) * resource.getpagesize() // MEBIBYTE
 
 
 @contextmanager
 def bounded_memory(server: Icecore, mebibytes_max: int = MEMORY_MEBIBYTES_MAX) -> Iterator[None]:
-    """The server has never more within the block than a worker may have, or than is said."""
+    """Asserts that the server's memory in the block stays below a worker's limit, or the given one."""
     Path(f"/proc/{server.process_id}/clear_refs").write_text("5")
     yield
     assert memory_mebibytes(server.process_id) < mebibytes_max
@@ -93,7 +95,7 @@ def connected(server: Icecore, opened: ExitStack, *, receive_bytes: int | None =
 
 
 def push(sockets: list[socket.socket], data: bytes, seconds: float) -> None:
-    """Sends the same bytes on all, as much as they take in the time."""
+    """Sends the same bytes on all connections, as far as they are accepted in the time."""
     with selectors.DefaultSelector() as selector:
         for each in sockets:
             each.setblocking(False)
@@ -114,7 +116,7 @@ def push(sockets: list[socket.socket], data: bytes, seconds: float) -> None:
 
 
 def statuses(sockets: list[socket.socket]) -> list[int]:
-    """Of those that were answered before they were closed."""
+    """The statuses of the connections that were answered before they were closed."""
     found = []
     for each in sockets:
         each.settimeout(30)
@@ -126,13 +128,13 @@ def statuses(sockets: list[socket.socket]) -> list[int]:
 
 
 def serves(server: Icecore) -> None:
-    """Small requests are answered whatever others do."""
+    """Checks that small requests are answered."""
     assert 200 == call(server, "POST", "/namespaces", {"namespace": [f"small_{time.monotonic_ns()}"]})[0]
     assert 200 == call(server, "GET", "/namespaces")[0]
 
 
 def test_heads_that_nobody_ends(server: Icecore) -> None:
-    """Two megabytes of headers are refused, and what is incomplete is closed in time."""
+    """Headers of two megabytes are refused, and incomplete ones are closed in time."""
     header = b"X-Filler: " + b"x" * 16_000 + b"\r\n"
     with ExitStack() as opened, bounded_memory(server):
         large = [connected(server, opened) for _ in range(ATTACKERS)]
@@ -157,7 +159,7 @@ def test_heads_that_nobody_ends(server: Icecore) -> None:
 
 
 def test_bodies_that_nobody_ends(server: Icecore) -> None:
-    """300 bodies of 30 MB that stop before their end: some are held, the others are 429, and those that made no progress 408."""
+    """300 incomplete bodies of 30 MB: some are held, others get 429, and those without progress 408."""
     body_bytes = 30 * MEBIBYTE
     kind = f"Content-Type: application/json\r\nContent-Length: {body_bytes}"
     head = f"POST /catalog/v1/demo/namespaces HTTP/1.1\r\nHost: localhost\r\n{kind}\r\n\r\n"
@@ -171,7 +173,7 @@ def test_bodies_that_nobody_ends(server: Icecore) -> None:
 
 
 def test_answers_that_nobody_reads(server: Icecore) -> None:
-    """300 clients ask for an answer of 12 MB and read nothing of it."""
+    """300 clients request an answer of 12 MB and read nothing."""
     properties = {f"p{number}": "x" * 60_000 for number in range(100)}
     assert 200 == call(server, "POST", "/namespaces", {"namespace": ["wide"], "properties": properties})[0]
     assert 200 == call(server, "GET", "/namespaces/wide")[0]
@@ -194,7 +196,7 @@ REPEATS = 10
 
 @pytest.mark.parametrize("asked", ["replay", "events"])
 def test_answers_to_posts_that_change_nothing_and_that_nobody_reads(server: Icecore, asked: str) -> None:
-    """Replays of a key, and pages of events: of ten answers of 8 MB as many are made as the budget holds, the others are 429."""
+    """Replays of a key, and pages of events: of ten answers of 8 MB as many are made as the budget permits, the others get 429."""
     assert 200 == call(server, "POST", "/namespaces", {"namespace": [asked]})[0]
     fields = [{"id": number, "name": f"c{number}", "type": "long", "required": False, "doc": "x" * 8_000} for number in range(1, 1_001)]
     create = json.dumps({"name": "t", "schema": {"type": "struct", "schema-id": 0, "fields": fields}})
@@ -216,7 +218,7 @@ def test_answers_to_posts_that_change_nothing_and_that_nobody_reads(server: Icec
 
 
 def test_answers_of_commits_that_nobody_reads(server: Icecore) -> None:
-    """Commits to ten tables of 8 MB, each answered by the whole table: those without room for the answer are 429, and do nothing."""
+    """Commits to ten tables of 8 MB, each answered with the whole table. Those without memory for the answer get 429 and do nothing."""
     assert 200 == call(server, "POST", "/namespaces", {"namespace": ["committed"]})[0]
     fields = [{"id": number, "name": f"c{number}", "type": "long", "required": False, "doc": "x" * 8_000} for number in range(1, 1_001)]
     schema = {"type": "struct", "schema-id": 0, "fields": fields}
@@ -241,14 +243,14 @@ def test_answers_of_commits_that_nobody_reads(server: Icecore) -> None:
 
 
 def test_an_answer_that_is_read_by_the_spoonful(server: Icecore) -> None:
-    """A client that takes some of it all the time, and less than ANSWER_RATE_MIN, is cut off: it could hold the answer for an hour."""
+    """A client that reads more slowly than RESPONSE_RATE_MIN is disconnected. Otherwise it could hold the answer for an hour."""
     properties = {f"p{number}": "x" * 60_000 for number in range(200)}
     assert 200 == call(server, "POST", "/namespaces", {"namespace": ["trickled"], "properties": properties})[0]
     with ExitStack() as opened, bounded_memory(server):
         reader = connected(server, opened, receive_bytes=SPOONFUL_BYTES)
         reader.sendall(b"GET /catalog/v1/demo/namespaces/trickled HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert reader.recv(12) == b"HTTP/1.1 200"
-        # Far from all of it: what the kernel had taken is still delivered behind the end of the server's connection.
+        # Not all of it: the kernel delivers what it has buffered after the connection is closed.
         end = time.monotonic() + 2 * STALL_SECONDS + 1
         while open_connections(server) > LISTENING:
             assert reader.recv(SPOONFUL_BYTES)
@@ -258,11 +260,11 @@ def test_an_answer_that_is_read_by_the_spoonful(server: Icecore) -> None:
 
 STREAMS = 200
 EVENTS_BYTES = 8 * MEBIBYTE
-"""More than the kernel takes for a client that reads nothing."""
+"""More than the kernel buffers for a client that does not read."""
 
 
 def write_namespace(server: Icecore, name: str, size: int) -> int:
-    """Events that hold what they tell; how many."""
+    """Events that contain their data. Returns their number."""
     for number in range(EVENTS_BYTES // size):
         change = {"updates": {"p": f"{number:08}" + "x" * size}}
         assert 200 == call(server, "POST", f"/namespaces/{name}/properties", change)[0]
@@ -270,7 +272,7 @@ def write_namespace(server: Icecore, name: str, size: int) -> int:
 
 
 def roll_back(server: Icecore, name: str, size: int) -> int:
-    """Small events that refer to large summaries; how many."""
+    """Small events that refer to large summaries. Returns their number."""
     schema = {"type": "struct", "schema-id": 0, "fields": []}
     status, body = call(server, "POST", f"/namespaces/{name}/tables", {"name": "t", "schema": schema})
     assert 200 == status
@@ -292,7 +294,7 @@ def roll_back(server: Icecore, name: str, size: int) -> int:
     ("write", "size", "mebibytes_max"), [(write_namespace, 6_000, 100), (write_namespace, 900_000, 100), (roll_back, 900_000, 100)]
 )
 def test_event_streams_that_nobody_reads(server: Icecore, write: Callable[[Icecore, str, int], int], size: int, mebibytes_max: int) -> None:
-    """200 clients follow the log from a position on and read nothing; who reads is told all of it meanwhile."""
+    """200 clients follow the log from a position and read nothing. A reading client gets everything meanwhile."""
     name = f"told_{write.__name__}_{size}"
     assert 200 == call(server, "POST", "/namespaces", {"namespace": [name]})[0]
     after = server.position()
@@ -314,7 +316,7 @@ def test_event_streams_that_nobody_reads(server: Icecore, write: Callable[[Iceco
 
 
 def test_requests_that_are_sent_without_waiting_for_answers(server: Icecore) -> None:
-    """Behind one that takes a while, 300 clients send bodies of 60 KB one after another."""
+    """Behind a slow request, 300 clients send bodies of 60 KB in succession."""
     wait = b"GET /history/v1/wait?position=999999&wait-seconds=6 HTTP/1.1\r\nHost: localhost\r\n\r\n"
     head = b"POST /catalog/v1/demo/nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 60000\r\n\r\n"
     with ExitStack() as opened, bounded_memory(server):
@@ -325,7 +327,7 @@ def test_requests_that_are_sent_without_waiting_for_answers(server: Icecore) -> 
 
 @pytest.mark.parametrize("value", [b"{}", b'{"":1}', '"€"'.encode()])
 def test_small_bodies_of_many_values_that_end_at_once(server: Icecore, value: bytes) -> None:
-    """300 bodies just below 64 KiB whose parsed form takes a multiple: those that find room are worked on, the others are 429."""
+    """300 bodies just below 64 KiB with a much larger parsed form: those with memory are processed, the others get 429."""
     start = b'{"requirements":[],"updates":[{"action":"set-properties","updates":{},"x":['
     body = start + b",".join([value] * ((65_400 - len(start)) // (len(value) + 1))) + b"]}]}"
     name = f"dense{len(value)}"
@@ -334,7 +336,7 @@ def test_small_bodies_of_many_values_that_end_at_once(server: Icecore, value: by
     assert 200 == call(server, "POST", f"/namespaces/{name}/tables", {"name": "t", "schema": schema})[0]
     kind = f"Content-Type: application/json\r\nContent-Length: {len(body)}"
     head = f"POST /catalog/v1/demo/namespaces/{name}/tables/t HTTP/1.1\r\nHost: localhost\r\n{kind}\r\n\r\n".encode()
-    # What attacks before it left in the heap is not its own; with that it stays below what a worker may have.
+    # Earlier attacks leave a fragmented heap. Including that, memory stays below a worker's limit.
     most = min(MEMORY_MEBIBYTES_MAX, resident_mebibytes(server.process_id) + DENSE_MEBIBYTES_MAX)
     with ExitStack() as opened, bounded_memory(server, most):
         sockets = [connected(server, opened) for _ in range(ATTACKERS)]
@@ -355,7 +357,7 @@ def test_small_bodies_of_many_values_that_end_at_once(server: Icecore, value: by
 
 
 def open_connections(server: Icecore) -> int:
-    """TCP connections that the process has established."""
+    """The established TCP connections of the process."""
     files = []
     for file in Path(f"/proc/{server.process_id}/fd").iterdir():
         with contextlib.suppress(FileNotFoundError):
@@ -366,7 +368,7 @@ def open_connections(server: Icecore) -> int:
 
 
 def test_a_server_raises_the_descriptors_it_may_open(server: Icecore) -> None:
-    """Above what it was started with, as far as the system permits."""
+    """Above the limit it was started with, as far as the system permits."""
     soft, hard = resource.prlimit(server.process_id, resource.RLIMIT_NOFILE)
     assert (DESCRIPTORS_MAX if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS_MAX)) == soft
     assert DESCRIPTORS_AT_START < soft
@@ -374,7 +376,7 @@ def test_a_server_raises_the_descriptors_it_may_open(server: Icecore) -> None:
 
 @pytest.fixture
 def server_of_256_files() -> Iterator[Icecore]:
-    """A new one: another, which might open more until now, may have more open than that."""
+    """A new server, because another one may have more descriptors open already."""
     with open_directory() as directory, icecore(directory / "data") as started:
         _, hard = resource.prlimit(started.process_id, resource.RLIMIT_NOFILE)
         resource.prlimit(started.process_id, resource.RLIMIT_NOFILE, (256, hard))
@@ -383,7 +385,7 @@ def server_of_256_files() -> Iterator[Icecore]:
 
 @pytest.mark.parametrize("at_once", [False, True])
 def test_idle_connections_leave_descriptors_for_others(server_of_256_files: Icecore, at_once: bool) -> None:
-    """Of 400 connections to a server that may open 256 files the newest are kept, and those in use; accepted in one go too."""
+    """Of 400 connections to a server with 256 descriptors, the newest and those in use are kept, also if they arrive together."""
     server = server_of_256_files
     with ExitStack() as opened:
         if at_once:

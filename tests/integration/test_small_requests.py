@@ -1,4 +1,4 @@
-"""Clients that send many small things without waiting for answers: others are still answered within a share of the server's time."""
+"""Clients that send many small requests without waiting for answers: others are still answered in limited time."""
 
 import contextlib
 import http.client
@@ -18,7 +18,7 @@ from tests.servers.icecore import Icecore, icecore, open_directory
 CONNECTIONS = 200
 ASKED_SECONDS = 3.0
 PROCESSOR_SECONDS_MAX = 0.5
-"""Of the server, while one small question is answered. Other processes of a busy machine do not use it up."""
+"""Limit on the server's processor time during one small request, which other processes do not affect."""
 
 POST = (
     b"POST /catalog/v1/demo/namespaces HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -37,7 +37,7 @@ def processor_seconds(process_id: int) -> float:
 
 
 def most_while_asked(server: Icecore, seconds: float) -> float:
-    """The most processor time that the server used between a question and its answer."""
+    """The server's largest processor time between a request and its answer."""
     connection, most = http.client.HTTPConnection(urlsplit(server.uri).netloc, timeout=60), 0.0
     with contextlib.closing(connection):
         end = time.monotonic() + seconds
@@ -55,7 +55,7 @@ def most_while_asked(server: Icecore, seconds: float) -> float:
     "request_line", [b"DELETE /catalog/v1/demo/nowhere", b"GET /catalog/v1/config?warehouse=demo"], ids=["refused", "answered"]
 )
 def test_requests_sent_without_waiting_for_answers_leave_others_their_turns(server: Icecore, request_line: bytes) -> None:
-    """200 connections, 900 requests on each."""
+    """200 connections with 900 requests each."""
     requests = (request_line + b" HTTP/1.1\r\nHost: localhost\r\n\r\n") * 900
     with ExitStack() as opened:
         sockets = [connected(server, opened) for _ in range(CONNECTIONS)]
@@ -104,13 +104,13 @@ def test_bodies_in_chunks_of_one_byte_are_refused(server: Icecore) -> None:
 
 @pytest.mark.parametrize(("chunk_bytes", "name"), [(1, "few"), (200, "small"), (100_000, "large")])
 def test_bodies_in_chunks_are_read(server: Icecore, chunk_bytes: int, name: str) -> None:
-    """Some small chunks are permitted, and large ones may come in whatever pieces the network makes of them."""
+    """Some small chunks are permitted, and large ones may arrive in pieces of any size."""
     body = f'{{"namespace":["{name}"],"properties":{{"a":"{"x" * min(900_000, chunk_bytes * 1_500)}"}}}}'.encode()
     chunks = (body[start : start + chunk_bytes] for start in range(0, len(body), chunk_bytes))
     sent = b"".join(b"%x\r\n%b\r\n" % (len(chunk), chunk) for chunk in chunks)
     with ExitStack() as opened:
         one = connected(server, opened)
-        # The bytes of each body are counted by themselves: the namespace that is there already is 409.
+        # The bytes of each body are counted separately. The existing namespace results in 409.
         for status in (200, 409):
             one.sendall(POST + sent + b"0\r\n\r\n")
             answer = http.client.HTTPResponse(one)

@@ -1,4 +1,4 @@
-"""Statistics of warehouses: counted from the log by the worker, each event once, whatever happens to who counts."""
+"""Statistics of warehouses: the worker counts each event of the log once, even if workers fail."""
 
 import asyncio
 import gc
@@ -46,7 +46,7 @@ from tests.fixtures.rest_client import RestClient
 from tests.fixtures.statistics import count_statistics, counted, counting, head, position, rows
 from tests.integration.test_outage_logs import closed, opened
 from tests.integration.test_warehouse_routes import Management
-from tests.servers.places import ROOT
+from tests.servers.paths import ROOT
 
 NOT_COUNTED = {
     "namespace.properties-changed", "table.overwritten", "table.renamed", "table.purged", "view.renamed", "proposal.opened",
@@ -54,7 +54,7 @@ NOT_COUNTED = {
 }  # fmt: skip
 
 
-# Written without the product's own fold: what stands is counted by the stream's last event, commits by their topics.
+# Computed without the product's fold: existing objects by their stream's last event, commits by topic.
 def _standing(kind: str, gone: str) -> str:
     return f"""
     (select count(*) from (
@@ -78,7 +78,7 @@ SPREAD = "update icecore.events set recorded_at = date_trunc('hour', now()) - in
 
 
 def spread_over_hours(dsn: str) -> None:
-    """The log's events, as if some were recorded in each of many hours."""
+    """Changes the log's times, as if events were recorded in many hours."""
     with psycopg.connect(dsn) as connection:
         connection.execute("alter table icecore.events disable trigger events_append_only")
         connection.execute(SPREAD)
@@ -127,7 +127,7 @@ def event(
 
 @contextmanager
 def opened_view(dsn: str, kind: type[StatisticsView] = StatisticsView) -> Iterator[StatisticsView]:
-    """As the library makes it for a runner."""
+    """Opened as by the library's runner."""
     factory = event_store.LogFactory(Environment("statistics", event_store.environment(dsn)))
     yield factory.tracking_recorder(kind)
     factory.close()
@@ -139,13 +139,13 @@ def gather(view: StatisticsView, *events: RecordedEvent) -> None:
 
 
 def test_every_event_is_counted_or_named_as_one_that_is_not() -> None:
-    """A new one is a decision: does it change what stands?"""
+    """A new kind of event needs a decision here."""
     assert {topic.rpartition(".")[0] for topic in topics()} == set(COUNTED) | NOT_COUNTED
     assert set() == set(COUNTED) & NOT_COUNTED
 
 
 def test_hours_are_those_of_utc() -> None:
-    """Whatever the zone a time is given in, on the microsecond."""
+    """For times in any zone, to the microsecond."""
     found: Counted = {}
     given = [("table.created.v1", "2026-03-29T00:59:59.999999+00:00"), ("table.committed.v1", "2026-03-29T06:30:00+05:30")]
     count([event(1, topic, recorded_at=recorded_at) for topic, recorded_at in given], found)
@@ -155,7 +155,7 @@ def test_hours_are_those_of_utc() -> None:
 
 
 def test_events_are_gathered_until_they_are_many_or_large(database: str) -> None:
-    """Then they are in one transaction, and those that follow are gathered anew."""
+    """They are written in one transaction, and later ones are collected again."""
     large = bytes(GATHERED_BYTES_MAX // 2)
     with opened_view(database) as view:
         gather(view, *[event(n, state=large) for n in (1, 2)])
@@ -168,7 +168,7 @@ def test_events_are_gathered_until_they_are_many_or_large(database: str) -> None
 
 
 class Slow(StatisticsView):
-    """Writes when it is told to."""
+    """A view that writes on demand."""
 
     writing, going_on = threading.Event(), threading.Event()
 
@@ -179,7 +179,7 @@ class Slow(StatisticsView):
 
 
 def test_what_comes_while_events_are_written_is_gathered_behind_them(database: str) -> None:
-    """The library's thread gathers, another one flushes."""
+    """The library's thread collects, another one flushes."""
     with opened_view(database, Slow) as view, ThreadPoolExecutor(2) as threads:
         gather(view, event(1))
         flushing = threads.submit(view.flush)
@@ -194,7 +194,7 @@ def test_what_comes_while_events_are_written_is_gathered_behind_them(database: s
 
 
 def test_an_hour_stands_on_that_of_its_own_warehouse(database: str) -> None:
-    """However many there are, and whichever was counted last."""
+    """With any number of warehouses, in any order."""
     second = "2026-03-29T02:30:00+00:00"
     with opened_view(database) as view:
         gather(view, event(1), event(2), event(3, warehouse=2, recorded_at=second))
@@ -207,7 +207,7 @@ def test_an_hour_stands_on_that_of_its_own_warehouse(database: str) -> None:
 
 
 async def test_a_read_model_that_has_all_of_the_log_is_left_alone(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However long nothing comes: that is no silence."""
+    """It is not restarted, however long there are no events."""
     monkeypatch.setattr(asynchronous_projections, "SILENCE_SECONDS_MAX", 0.5)
     monkeypatch.setattr(asynchronous_projections, "FLUSH_SECONDS", 0.1)
     await CommandRun.on(catalog)
@@ -220,7 +220,7 @@ async def test_a_read_model_that_has_all_of_the_log_is_left_alone(catalog: Appli
 
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_a_random_history_is_counted_as_the_log_has_it(catalog: Application, seed: int) -> None:
-    """Tables that are dropped, unregistered, renamed and registered over, views and namespaces; over many hours."""
+    """Tables that are dropped, unregistered, renamed and overwritten, views and namespaces, during many hours."""
     run = await CommandRun.on(catalog)
     await random_history(run, seed, 150)
     spread_over_hours(catalog.dsn)
@@ -233,7 +233,7 @@ async def test_a_random_history_is_counted_as_the_log_has_it(catalog: Applicatio
 
 
 async def test_verify_finds_what_was_counted_wrong(catalog: Application) -> None:
-    """A count, a row too many, a row too few, and a position beyond the log."""
+    """A wrong count, an additional row, a missing row, and a position beyond the log."""
     run = await CommandRun.on(catalog)
     for step in EVERY_KIND[:9]:
         await run.step(step)
@@ -271,8 +271,8 @@ async def test_verify_finds_what_was_counted_wrong(catalog: Application) -> None
         assert 1 == len((await verify(catalog.dsn)).differences)
 
 
-async def test_it_counts_on_while_events_come_and_begins_anew_when_it_is_told_to(catalog: Application) -> None:
-    """Also where no event comes that would show that the rows were removed."""
+async def test_it_continues_counting_and_restarts_after_a_reset(catalog: Application) -> None:
+    """Also without an event that would show that the rows were removed."""
     run = await CommandRun.on(catalog)
     async with counting(catalog.dsn):
         for step in EVERY_KIND[:12]:
@@ -297,7 +297,7 @@ async def test_it_counts_on_while_events_come_and_begins_anew_when_it_is_told_to
     ],
 )
 async def test_removing_the_statistics_mends_whatever_became_of_them(catalog: Application, harm: str) -> None:
-    """Also the row of the position: without it nothing would be counted any more."""
+    """Including the row with the position, without which nothing is counted."""
     run = await CommandRun.on(catalog)
     for step in EVERY_KIND[:6]:
         await run.step(step)
@@ -311,7 +311,7 @@ async def test_removing_the_statistics_mends_whatever_became_of_them(catalog: Ap
 
 
 async def test_rows_that_are_removed_while_events_come_are_counted_once(catalog: Application) -> None:
-    """Who counts is not at the first event any more, and must not go on from where it was."""
+    """The counting process is past the first event and must not continue from there."""
     run = await CommandRun.on(catalog)
     for step in EVERY_KIND[:6]:
         await run.step(step)
@@ -325,7 +325,7 @@ async def test_rows_that_are_removed_while_events_come_are_counted_once(catalog:
 
 
 class LateStop(StatisticsView):
-    """Breaks the promise: the position is moved, and committed, before the rows are; between them the process may end."""
+    """A faulty view: the position is committed before the rows."""
 
     def _flush(self) -> None:
         with self.datastore.transaction(commit=True) as cursor:
@@ -337,7 +337,7 @@ class LateStop(StatisticsView):
 
 
 class FailsInTheMiddle(StatisticsView):
-    """Ends where a process that is killed would: after the position was moved, before the rows were written."""
+    """Fails after moving the position and before writing the rows, like a killed process."""
 
     def write(self, cursor: Cursor[DictRow], events: Sequence[RecordedEvent]) -> None:
         failing()
@@ -356,7 +356,7 @@ def failing() -> None:
 async def test_what_ends_in_the_middle_counts_once(
     catalog: Application, monkeypatch: pytest.MonkeyPatch, view: type[StatisticsView], right: bool
 ) -> None:
-    """Position and rows are one transaction; were they two, the counts would be wrong."""
+    """Position and rows are one transaction. With two, the counts would be wrong."""
     global failures
     failures = iter([RuntimeError("ended here")] * 2)
     monkeypatch.setattr(StatisticsProjection, "VIEW", view)
@@ -369,7 +369,7 @@ async def test_what_ends_in_the_middle_counts_once(
 
 
 async def test_workers_that_are_killed_and_two_at_once_count_once(catalog: Application, tmp_path: Path) -> None:
-    """`kill -9` while events come; whoever is left takes over."""
+    """`kill -9` during events. A remaining worker takes over."""
     run = await CommandRun.on(catalog)
     for step in EVERY_KIND[:6]:
         await run.step(step)
@@ -394,7 +394,7 @@ async def test_workers_that_are_killed_and_two_at_once_count_once(catalog: Appli
 
 
 async def test_two_that_both_believe_to_lead_count_once(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One whose lock is gone without its knowledge meets the other at the position."""
+    """A process that lost its lock without noticing conflicts with the other at the position."""
 
     async def leads(*_: object) -> bool:
         return True
@@ -412,7 +412,7 @@ async def test_two_that_both_believe_to_lead_count_once(catalog: Application, mo
 
 
 async def test_an_outage_is_lived_through_and_said_once(catalog: Application, admin_dsn: str) -> None:
-    """Nobody can connect for some rounds: the log has one record of it, and one of its end."""
+    """No connection can be opened for some rounds. The log has one record of the beginning and one of the end."""
     run, name = await CommandRun.on(catalog), str(conninfo_to_dict(catalog.dsn)["dbname"])
     for step in EVERY_KIND[:6]:
         await run.step(step)
@@ -440,7 +440,7 @@ async def eventually(holds: Callable[[], bool]) -> None:
 
 @pytest.mark.parametrize("frozen", ["all", "reader"])
 async def test_sessions_that_freeze_are_left(catalog: Application, monkeypatch: pytest.MonkeyPatch, frozen: str) -> None:
-    """A line that no error comes on, or one process of Postgres that hangs: others take their place."""
+    """A dead network connection without an error, or a hung process of Postgres. Other sessions are used."""
     monkeypatch.setattr(asynchronous_projections, "SILENCE_SECONDS_MAX", 2.0)
     monkeypatch.setattr(asynchronous_projections, "CLOSE_SECONDS_MAX", 0.5)
     run = await CommandRun.on(catalog)
@@ -461,7 +461,7 @@ async def test_sessions_that_freeze_are_left(catalog: Application, monkeypatch: 
         await asyncio.sleep(4)
         if frozen == "all":
             assert position(catalog.dsn) < head(catalog.dsn)
-            # As the kernel does with lines that stay dead: their sessions end, and with them the lock.
+            # As the kernel ends dead connections: the sessions end and release the lock.
             end = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'icecore-projections'"
             rows(catalog.dsn, end + " and datname = current_database()")
             proxy.is_frozen = False
@@ -476,7 +476,7 @@ async def test_sessions_that_freeze_are_left(catalog: Application, monkeypatch: 
 async def test_rows_that_somebody_has_locked_are_waited_for_without_more_and_more_sessions(
     catalog: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As VACUUM FULL or a reset does: a statement ends in Postgres too, nothing is left behind, and a stop does not wait for the lock."""
+    """As by VACUUM FULL or a reset. A statement that times out also ends in Postgres, and a stop does not wait for the lock."""
     monkeypatch.setattr(asynchronous_projections, "SILENCE_SECONDS_MAX", 1.0)
     monkeypatch.setattr(asynchronous_projections, "CLOSE_SECONDS_MAX", 0.5)
     monkeypatch.setattr(event_store, "_STATEMENTS_END", "-c statement_timeout=500ms")
@@ -502,7 +502,7 @@ async def test_rows_that_somebody_has_locked_are_waited_for_without_more_and_mor
 
 
 async def test_attempts_that_cannot_begin_leave_no_session(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where Postgres has room for some of their connections and not for all: the next ones need that room."""
+    """If Postgres has room for only some of their connections, they must be closed for the next attempt."""
 
     def refuse(*_: object, **__: object) -> None:
         raise OperationalError("no room")
@@ -519,7 +519,7 @@ async def test_attempts_that_cannot_begin_leave_no_session(catalog: Application,
 
 
 async def test_the_environment_is_not_the_projection_s(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Variables of the library's may be meant for another program in the same container."""
+    """Variables of the library may be meant for another program in the same container."""
     for name in ("POSTGRES_LOCK_TIMEOUT", "STATISTICS_POSTGRES_SCHEMA", "PERSISTENCE_MODULE"):
         monkeypatch.setenv(name, "another")
     await CommandRun.on(catalog)
@@ -528,7 +528,7 @@ async def test_the_environment_is_not_the_projection_s(catalog: Application, mon
 
 
 async def test_who_waits_for_the_lead_stops_though_its_session_is_frozen(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And would take over after a while, on another."""
+    """Otherwise it takes over later with another session."""
     monkeypatch.setattr(asynchronous_projections, "SILENCE_SECONDS_MAX", 1.0)
     async with counting(catalog.dsn), CuttingProxy(catalog.dsn).running() as proxy:
         await counted(catalog.dsn)
@@ -543,8 +543,8 @@ async def test_who_waits_for_the_lead_stops_though_its_session_is_frozen(catalog
         proxy.is_frozen = False
 
 
-async def test_a_lead_that_nothing_is_heard_of_ends(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As that of a process that is frozen: Postgres ends its session, and who takes over goes on where it was."""
+async def test_a_silent_leader_is_replaced(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Postgres ends the session of a frozen leader, and the next one continues from its position."""
     monkeypatch.setattr(asynchronous_projections, "_LEADING", "-c idle_session_timeout=300ms")
     run = await CommandRun.on(catalog)
     with structlog.testing.capture_logs() as said:
@@ -563,7 +563,7 @@ def management(catalog_server: CatalogServer) -> Iterator[Management]:
 
 
 def test_the_route_answers_hours_newest_first_in_pages(catalog_server: CatalogServer, management: Management) -> None:
-    """On Lakekeeper's wire: `timestamp` is the end of the hour; what is ours stands beside it."""
+    """As in Lakekeeper: `timestamp` is the end of the hour. Our own members are additional."""
     warehouse_id = management.call_root("GET", "").json["warehouses"][0]["id"]
     address = f"/{warehouse_id}/statistics"
     empty = {"warehouse-ident": warehouse_id, "stats": [], "position": 0, "next-page-token": None}
@@ -601,7 +601,7 @@ def test_the_route_answers_hours_newest_first_in_pages(catalog_server: CatalogSe
 
 
 def test_the_route_refuses_what_it_cannot_mean(management: Management) -> None:
-    """A warehouse that is not there, another's token, sizes that are none, parameters it does not have."""
+    """An unknown warehouse, another listing's token, invalid sizes, unknown parameters."""
     warehouse_id = management.call_root("GET", "").json["warehouses"][0]["id"]
     for missing in (str(uuid7()), "demo"):
         assert (404, "NoSuchWarehouseException") == management.call_root("GET", f"/{missing}/statistics").error

@@ -1,18 +1,19 @@
-"""A new warehouse's store is tried as engines will use it: one that fails is refused, and nothing of the trial is left."""
+"""The store of a new warehouse is tested as engines use it. A failing one is refused, and the test's files are deleted."""
 
+import asyncio
 import base64
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from uuid_utils.compat import uuid4, uuid7
 
-from icecore.commands.execution.answer import Answer
-from icecore.commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
-from icecore.domain.errors import StoreCheckFailed
+from icecore.commands.execution.command_response import CommandResponse
+from icecore.commands.warehouses.create_warehouse import CHECKS_OF_ONE_STORE_MAX, CreateWarehouse, create_warehouse
+from icecore.domain.errors import ServiceUnavailable, StoreCheckFailed
 from icecore.exit_codes import ExitCode
 from icecore.storage.bucket_store import BucketStore
 from icecore.storage.locations import StorageLocation
@@ -28,7 +29,7 @@ from tests.integration.test_warehouse_routes import Management
 ALL = ["write", "read", "list", "delete"]
 
 
-def _create(shared_catalog: SharedCatalog, profile: Any, credential: Any, made: list[StoreCheck], **more: Any) -> Answer:
+def _create(shared_catalog: SharedCatalog, profile: Any, credential: Any, made: list[StoreCheck], **more: Any) -> CommandResponse:
     command = CreateWarehouse(f"checked-{uuid4().hex[:12]}", profile, credential)
     return shared_catalog.run(
         create_warehouse(shared_catalog.parts.commands, context("createWarehouse", **more), command, on_check=made.append)
@@ -39,8 +40,8 @@ def _credentials(shared_catalog: SharedCatalog) -> Any:
     return shared_catalog.rows("select count(*) from icecore.secrets")
 
 
-def test_each_check_is_told_and_nothing_is_left(shared_catalog: SharedCatalog, s3_store: OpenedStore, tmp_path: Path) -> None:
-    """In a bucket with and without a prefix, and in a folder that is not there yet."""
+def test_each_check_is_reported_and_no_file_is_left(shared_catalog: SharedCatalog, s3_store: OpenedStore, tmp_path: Path) -> None:
+    """In a bucket with and without a prefix, and in a folder that does not exist yet."""
     bucket = s3_store.profile.to_json() | {"allowed-locations": []}
     whole = {name: value for name, value in bucket.items() if name != "key-prefix"}
     local = {"type": "local", "directory": str(tmp_path / "lake" / "house")}
@@ -56,7 +57,7 @@ def test_each_check_is_told_and_nothing_is_left(shared_catalog: SharedCatalog, s
 def test_the_folders_of_a_new_warehouse_are_on_the_disk(
     shared_catalog: SharedCatalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its tables' files lie in them, and only the folders below are synced with a file."""
+    """Files of tables are in them, and a commit syncs only the folders below."""
     fsync, synced = os.fsync, set[int]()
 
     def recorded(descriptor: int) -> None:
@@ -71,13 +72,13 @@ def test_the_folders_of_a_new_warehouse_are_on_the_disk(
 
 @pytest.mark.parametrize("status", [403, 404, 503])
 def test_a_store_that_refuses_is_refused(shared_catalog: SharedCatalog, odd_s3_server: OddS3Server, status: int) -> None:
-    """With the check and the reason; no credential is stored, and no key remembers the refusal."""
+    """With the check and the reason. No credential is stored, and the refusal is not stored for the key."""
     before, made = _credentials(shared_catalog), []
     odd_s3_server.status = status
     with pytest.raises(StoreCheckFailed, match="failed the check 'write'") as refusal:
         _create(shared_catalog, odd_s3_profile(odd_s3_server.endpoint), S3_CREDENTIAL, made, key=uuid7())
     assert (400, "StoreCheckFailedException", False) == (refusal.value.status, refusal.value.type, refusal.value.deterministic)
-    reason = {403: "refuses the warehouse's credential", 404: "no such bucket", 503: "answered with status 503"}[status]
+    reason = {403: "rejects the warehouse's credential", 404: "no such bucket", 503: "responded with status 503"}[status]
     assert reason in refusal.value.message
     assert "secret-access-key" not in refusal.value.message
     assert ["write"] == [check.name for check in made]
@@ -87,22 +88,51 @@ def test_a_store_that_refuses_is_refused(shared_catalog: SharedCatalog, odd_s3_s
 def test_a_store_that_hangs_is_refused_in_time(
     shared_catalog: SharedCatalog, odd_s3_server: OddS3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However long its client would wait."""
+    """Independent of the client's timeout."""
     monkeypatch.setattr("icecore.storage.store_checks.CHECK_SECONDS_MAX", 0.5)
     odd_s3_server.hang()
-    with pytest.raises(StoreCheckFailed, match=r"the store did not answer in 0\.5 seconds"):
+    with pytest.raises(StoreCheckFailed, match=r"the store did not respond in 0\.5 seconds"):
         _create(shared_catalog, odd_s3_profile(odd_s3_server.endpoint), S3_CREDENTIAL, [])
 
 
+def test_a_store_that_hangs_delays_no_other_store(
+    shared_catalog: SharedCatalog, odd_s3_server: OddS3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its checks run outside the lock for creations, and only a few at a time."""
+    monkeypatch.setattr("icecore.storage.store_checks.CHECK_SECONDS_MAX", 60.0)
+    monkeypatch.setattr("icecore.commands.warehouses.create_warehouse._PLACE_WAIT_SECONDS_MAX", 0.5)
+    odd_s3_server.hang()
+
+    def creating(profile: Any, credential: Any) -> Coroutine[Any, Any, CommandResponse]:
+        command = CreateWarehouse(f"checked-{uuid4().hex[:12]}", profile, credential)
+        return create_warehouse(shared_catalog.parts.commands, context("createWarehouse"), command)
+
+    async def together() -> None:
+        there = odd_s3_profile(odd_s3_server.endpoint)
+        hanging = [asyncio.create_task(creating(there, S3_CREDENTIAL)) for _ in range(CHECKS_OF_ONE_STORE_MAX)]
+        async with asyncio.timeout(20):
+            while len(odd_s3_server.seen) < CHECKS_OF_ONE_STORE_MAX:
+                await asyncio.sleep(0.01)
+        async with asyncio.timeout(5):
+            assert 201 == (await creating({"type": "local", "directory": str(tmp_path / "lake")}, None)).status
+            with pytest.raises(ServiceUnavailable):
+                await creating(there, S3_CREDENTIAL)
+        odd_s3_server.released.set()
+        outcomes = await asyncio.gather(*hanging, return_exceptions=True)
+        assert [StoreCheckFailed] * CHECKS_OF_ONE_STORE_MAX == [*map(type, outcomes)]
+
+    shared_catalog.run(together())
+
+
 def test_a_folder_that_cannot_be_written_is_refused(shared_catalog: SharedCatalog, tmp_path: Path) -> None:
-    """Here, a file is in its way."""
+    """Here a file has the folder's name."""
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(StoreCheckFailed, match="failed the check 'write'"):
         _create(shared_catalog, {"type": "local", "directory": str(tmp_path / "file" / "lake")}, None, [])
 
 
 class _Lacking(BucketStore):
-    """A bucket whose store does not do one of the things."""
+    """A bucket whose store lacks one feature."""
 
     lacks = ""
 
@@ -119,7 +149,7 @@ class _Lacking(BucketStore):
 
 @pytest.mark.parametrize("lacks", ALL[1:])
 async def test_each_check_can_fail(s3_store: OpenedStore, lacks: str) -> None:
-    """The object is deleted whichever does, and what comes behind it is not tried."""
+    """The object is deleted in any case, and later checks are skipped."""
     assert isinstance(s3_store.store, BucketStore)
     store, made = _Lacking(s3_store.profile, s3_store.store._open_bucket), []
     store.lacks = lacks
@@ -138,7 +168,7 @@ def store_proxy(s3_server: S3Server) -> Iterator[LossyStoreProxy]:
 def test_over_http_the_same_key_succeeds_once_the_store_is_back(
     database: str, tmp_path: Path, s3_server: S3Server, store_proxy: LossyStoreProxy
 ) -> None:
-    """What was refused because of the store is tried again."""
+    """Refusals because of the store are not stored for the key."""
     profile = s3_profile(s3_server) | {"endpoint": store_proxy.endpoint}
     with served_catalog(database, tmp_path / "demo", warehouse_endpoints=(store_proxy.endpoint,)) as served:
         client, key = Management(served.url), uuid7()
@@ -155,7 +185,7 @@ def test_over_http_the_same_key_succeeds_once_the_store_is_back(
 
 
 def test_the_command_prints_each_check(database: str, s3_server: S3Server, tmp_path: Path) -> None:
-    """On standard error, so that standard output is the warehouse's id alone."""
+    """On standard error. Standard output has only the warehouse's id."""
     own = {"ICECORE_DATABASE_URL": database, "ICECORE_SECRET_KEY": base64.b64encode(b"k" * 32).decode()}
     (tmp_path / "key.json").write_text(json.dumps(S3_CREDENTIAL))
     options = ["--profile", json.dumps(s3_profile(s3_server)), "--credential", f"@{tmp_path}/key.json"]
@@ -180,7 +210,7 @@ def test_the_command_prints_each_check(database: str, s3_server: S3Server, tmp_p
     ],
 )  # fmt: skip
 def test_path_style_is_guessed_where_a_bucket_s_name_cannot_be_put_before_the_host(endpoint: str | None, is_address: bool) -> None:
-    """Unless the profile says."""
+    """Unless the profile sets it."""
     fields = {"type": "s3", "bucket": "lake", "region": "r", "endpoint": endpoint}
     assert is_address == parse_storage_profile(fields).to_json()["path-style-access"]
     for said in (True, False):

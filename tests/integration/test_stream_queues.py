@@ -1,4 +1,4 @@
-"""Queues: commands on one object in one process and in two, on a real Postgres."""
+"""Queues: commands on one object in one and in two processes, on a real Postgres."""
 
 import asyncio
 import time
@@ -17,7 +17,7 @@ from uuid_utils.compat import uuid7
 from icecore.access.resolve_warehouse import resolve_warehouse
 from icecore.access.warehouse import Warehouse
 from icecore.commands.execution import stream_queue, stream_queues
-from icecore.commands.execution.answer import Answer
+from icecore.commands.execution.command_response import CommandResponse
 from icecore.commands.execution.resolver import ResolvedStream
 from icecore.commands.execution.stream_queue import StreamQueue
 from icecore.commands.execution.submission import AppendResult, Submission
@@ -51,7 +51,7 @@ WRITERS = 32
 
 
 class Process:
-    """One catalog process's commands on tables of one namespace."""
+    """One catalog process with commands on tables of one namespace."""
 
     def __init__(self, catalog: Application, warehouse: Warehouse) -> None:
         self.catalog = catalog
@@ -62,7 +62,7 @@ class Process:
         command = CreateTable(NAMESPACE, name, None, schema, None, None, {}, stage_create=False)
         await create_table(self.catalog.commands, context("createTable"), self.warehouse, command)
 
-    async def set(self, name: str, properties: dict[str, str], *requirements: dict[str, Any]) -> Answer:
+    async def set(self, name: str, properties: dict[str, str], *requirements: dict[str, Any]) -> CommandResponse:
         return await commit_table(self.catalog.commands, context("updateTable"), self.warehouse, setting(name, properties, *requirements))
 
     async def metadata(self, name: str) -> dict[str, Any]:
@@ -105,7 +105,7 @@ async def two(one: Process, database: str, tmp_path: Path) -> AsyncIterator[tupl
 
 
 async def test_commits_that_do_not_conflict_go_in_batches(one: Process) -> None:
-    """32 writers of properties on one table: every commit counts, and they are not appended one by one."""
+    """32 writers of properties on one table: every commit succeeds, and they are not appended one by one."""
     rounds = 8
 
     async def write(writer: int) -> None:
@@ -124,7 +124,7 @@ async def test_commits_that_do_not_conflict_go_in_batches(one: Process) -> None:
 
 
 async def test_a_process_with_an_old_memory_decides_on_the_newest_state(two: tuple[Process, Process]) -> None:
-    """What the other process wrote meanwhile is neither overwritten nor a reason to refuse."""
+    """The other process's changes are neither overwritten nor a reason to refuse."""
     first, second = two
     await first.set("t", {"a": "1"})
     await second.set("t", {"b": "1"})
@@ -134,7 +134,7 @@ async def test_a_process_with_an_old_memory_decides_on_the_newest_state(two: tup
 
 
 async def test_a_batch_that_loses_to_another_process_is_counted_and_tried_one_by_one(two: tuple[Process, Process], tmp_path: Path) -> None:
-    """Only until a commit comes to effect: then batches are as long as before. What was written for nothing is taken away."""
+    """Only until a commit succeeds, then in batches again. Unused files are deleted."""
     first, second = two
     await first.set("t", {"warm": "the queue"})
     await second.set("t", {"b": "1"})
@@ -146,15 +146,13 @@ async def test_a_batch_that_loses_to_another_process_is_counted_and_tried_one_by
     assert files + 3 == metadata_files(tmp_path)
 
 
-async def test_a_batch_that_breaks_at_a_key_used_before_lost_to_nobody(
-    one: Process, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two requests with one key meet in a batch: the first is answered twice, those behind are decided again, in batches as before."""
+async def test_a_batch_with_a_repeated_key_counts_as_no_conflict(one: Process, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two requests with one key in a batch: the first is answered twice, later ones are decided again, in batches as before."""
     write = one.catalog.commands
     table = await write.resolver.table(one.warehouse, identifier("t"))
     files, lengths, sent = metadata_files(tmp_path), write.queues.metrics.batch_lengths.copy(), []
     twin = partial(context, "updateTable", key=uuid7(), request_hash=b"x" * 32)
-    async with asyncio.timeout(10), write.queues.held([table]):
+    async with asyncio.timeout(10), write.queues.locked([table]):
         queue = write.queues._queues[table.id]
         commit_succeeded, winners = queue._backoff.commit_succeeded, []
         monkeypatch.setattr(queue._backoff, "commit_succeeded", lambda: winners.append(commit_succeeded()))
@@ -172,7 +170,7 @@ async def test_a_batch_that_breaks_at_a_key_used_before_lost_to_nobody(
 
 
 async def test_a_batch_has_only_so_many_bytes(one: Process, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its documents are in memory until it is appended: what reaches the bound is the last of its batch."""
+    """Its documents are in memory until the append. The one that reaches the limit is the last of its batch."""
     await one.set("t", {"warm": "the queue"})
     monkeypatch.setattr(stream_queue, "STREAM_BATCH_BYTES_MAX", 1)
     figures = one.catalog.commands.queues.metrics
@@ -182,7 +180,7 @@ async def test_a_batch_has_only_so_many_bytes(one: Process, monkeypatch: pytest.
 
 
 async def test_a_refusal_rests_on_a_head_that_was_read_after_the_request(two: tuple[Process, Process]) -> None:
-    """A requirement that holds on the newest state is not refused for what this process remembers."""
+    """A requirement that passes on the newest state is not refused because of the cached one."""
     first, second = two
     await first.set("t", {"warm": "the queue"})
     schema = {"type": "struct", "fields": [{"id": 1, "name": "x", "required": False, "type": "long"}]}
@@ -196,7 +194,7 @@ async def test_a_refusal_rests_on_a_head_that_was_read_after_the_request(two: tu
 
 
 async def test_a_refusal_beside_a_commit_that_is_lost_is_decided_again(two: tuple[Process, Process]) -> None:
-    """Both rest on what the queue remembers, which another process has made old: what was refused holds by now."""
+    """Both were decided on a cached state that another process has changed. The refused one succeeds now."""
     first, second = two
     await first.set("t", {"warm": "the queue"})
     schema = {"type": "struct", "fields": [{"id": n, "name": f"x{n}", "required": False, "type": "long"} for n in (1, 2)]}
@@ -211,11 +209,11 @@ async def test_a_refusal_beside_a_commit_that_is_lost_is_decided_again(two: tupl
         return_exceptions=True,
     )
     assert 1 == figures.lost
-    assert [Answer, Answer, CommitFailed] == [type(each) for each in (late, ordinary, wrong)]
+    assert [CommandResponse, CommandResponse, CommitFailed] == [type(each) for each in (late, ordinary, wrong)]
 
 
 async def test_a_queue_remembers_nothing_that_a_transaction_changed(one: Process) -> None:
-    """The next commit is decided on what is in the log, and not decided in vain first."""
+    """The next commit is decided on the newest state at once."""
     await one.create("u")
     for number in range(3):
         await one.set("t", {"number": f"{number}"})
@@ -226,7 +224,7 @@ async def test_a_queue_remembers_nothing_that_a_transaction_changed(one: Process
 
 
 async def test_a_refusal_on_what_is_known_reads_no_state(one: Process, monkeypatch: pytest.MonkeyPatch) -> None:
-    """That the state is still the newest shows in the stream's last event: a large table would take as long as a load."""
+    """Comparing the stream's last event suffices. Reading a large table would take as long as a load."""
     await one.set("t", {"warm": "the queue"})
 
     async def away(*_: object) -> None:
@@ -238,13 +236,13 @@ async def test_a_refusal_on_what_is_known_reads_no_state(one: Process, monkeypat
 
 
 async def test_no_room_for_an_answer_is_told_at_once(two: tuple[Process, Process], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever another process has done to the table meanwhile: no newer state of it would make room."""
+    """Even if another process changed the table, because a newer state would not free memory."""
     first, second = two
     await first.set("t", {"warm": "the queue"})
     await second.set("t", {"k": "v"})
     asked: list[int] = []
 
-    def make_room(size: int, _: object) -> None:
+    def reserve_memory(size: int, _: object) -> None:
         asked.append(size)
         raise TooManyRequests("no room")
 
@@ -252,14 +250,14 @@ async def test_no_room_for_an_answer_is_told_at_once(two: tuple[Process, Process
         raise AssertionError("the state was read")
 
     monkeypatch.setattr(StreamQueue, "_read", away)
-    crowded = replace(context("updateTable"), make_room=make_room)
+    crowded = replace(context("updateTable"), reserve_memory=reserve_memory)
     with pytest.raises(TooManyRequests, match="no room"):
         await commit_table(first.catalog.commands, crowded, first.warehouse, setting("t", {"k": "w"}))
     assert 1 == len(asked)
 
 
 async def test_control_a_refusal_from_memory_alone_would_be_wrong(two: tuple[Process, Process], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the read behind the refusal, a commit that holds is refused."""
+    """Negative control: without the read before the refusal, a valid commit is refused."""
 
     async def settle_from_memory(_: StreamQueue[Any], refused: list[Any], __: object) -> None:
         for entry in refused:
@@ -276,7 +274,7 @@ async def test_control_a_refusal_from_memory_alone_would_be_wrong(two: tuple[Pro
 
 
 async def test_the_first_commit_on_a_table_made_here_reads_nothing(one: Process, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the table was made as is known: neither its name is looked up nor its state read."""
+    """The state after the creation is cached, so neither the name nor the state is read."""
     await one.set("t", {"a queue": "has read the generation"})
     await one.create("made")
 
@@ -292,7 +290,7 @@ async def test_the_first_commit_on_a_table_made_here_reads_nothing(one: Process,
 
 
 async def test_what_another_process_did_to_a_table_made_here_counts(two: tuple[Process, Process]) -> None:
-    """The memory of a table's making is a guess: a commit, a rename and another table of the name come first."""
+    """The cached state is a guess: another process's commit, rename, or other table of the name takes precedence."""
     first, second = two
     await first.set("t", {"a queue": "has read the generation"})
     for name in ("changed", "renamed", "replaced"):
@@ -315,7 +313,7 @@ async def test_what_another_process_did_to_a_table_made_here_counts(two: tuple[P
 
 
 async def test_a_refused_commit_does_not_break_the_batch_around_it(one: Process) -> None:
-    """Commits before and behind one that cannot hold come to effect, and only that one is refused: at once, with what it stands behind."""
+    """The commits before and after it succeed. The invalid one is refused at once."""
     wrong = {"type": "assert-current-schema-id", "current-schema-id": 7}
     outcomes = await asyncio.gather(
         *(one.set("t", {f"k{n}": "v"}, *([wrong] if n % 3 == 2 else [])) for n in range(12)), return_exceptions=True
@@ -327,7 +325,7 @@ async def test_a_refused_commit_does_not_break_the_batch_around_it(one: Process)
 
 
 async def test_a_file_that_cannot_be_written_fails_its_commit_alone(one: Process, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those behind it are decided again without it, and what was written for them is taken away."""
+    """Later ones are decided again without it, and their unused files are deleted."""
     files = metadata_files(tmp_path)
     put_new, failures = LocalStore.put_new, iter([False, False, True])
 
@@ -348,7 +346,7 @@ async def test_a_file_that_cannot_be_written_fails_its_commit_alone(one: Process
 async def test_a_creation_that_loses_its_name_leaves_no_file(
     two: tuple[Process, Process], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another process takes the name once this one's file is written; the losing append comes too late by that."""
+    """Another process takes the name after this one has written the file, so its append is refused."""
     first, second = two
     submit_batch, files = first.catalog.commands.committer.submit_batch, metadata_files(tmp_path)
 
@@ -364,14 +362,14 @@ async def test_a_creation_that_loses_its_name_leaves_no_file(
 
 
 async def test_a_drop_ends_the_batch(one: Process) -> None:
-    """Commits before it come to effect; those behind it find no table."""
+    """Earlier commits succeed. Later ones find no table."""
     drop = drop_table(one.catalog.commands, context("dropTable"), one.warehouse, DropTable(identifier("t"), purge_requested=False))
     before = [one.set("t", {f"before-{n}": "v"}) for n in range(5)]
     behind = [one.set("t", {f"behind-{n}": "v"}) for n in range(5)]
     outcomes = await asyncio.gather(*before, drop, *behind, return_exceptions=True)
     dropped = outcomes.pop(len(before))
-    assert isinstance(dropped, Answer)
-    positions = [outcome.position for outcome in outcomes if isinstance(outcome, Answer)]
+    assert isinstance(dropped, CommandResponse)
+    positions = [outcome.position for outcome in outcomes if isinstance(outcome, CommandResponse)]
     assert [*range(dropped.position - len(positions), dropped.position)] == sorted(positions)
     assert len(outcomes) - len(positions) == sum(isinstance(outcome, NoSuchTable) for outcome in outcomes)
     with pytest.raises(NoSuchTable):
@@ -379,7 +377,7 @@ async def test_a_drop_ends_the_batch(one: Process) -> None:
 
 
 async def test_a_rename_is_not_starved_by_commits(one: Process) -> None:
-    """It takes its turn in the queue; commits under the old name then find no table."""
+    """It has its turn in the queue. Later commits with the old name find no table."""
     stop = asyncio.Event()
 
     async def write(writer: int) -> None:
@@ -398,10 +396,10 @@ async def test_a_rename_is_not_starved_by_commits(one: Process) -> None:
 
 
 async def test_transactions_over_the_same_tables_never_wait_for_each_other(one: Process) -> None:
-    """Each joins all its queues in one step, whatever order it names them in."""
+    """Each joins all its queues in one step, in any order of names."""
     await one.create("u")
 
-    async def transact(first: str, second: str, value: str) -> Answer:
+    async def transact(first: str, second: str, value: str) -> CommandResponse:
         changes = [setting(first, {"turn": value}), setting(second, {"turn": value})]
         return await commit_transaction(one.catalog.commands, context("commitTransaction"), one.warehouse, CommitTransaction(changes))
 
@@ -416,7 +414,7 @@ async def test_transactions_over_the_same_tables_never_wait_for_each_other(one: 
 
 
 async def test_a_transaction_rests_on_the_oldest_generation_it_read(one: Process, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A rebuild switched between two reads: append refuses it, and all is read again."""
+    """A rebuild switched between two reads. Append refuses it, and everything is read again."""
     await one.create("u")
     read_named, generations = ResolvedStream.read_named, []
 
@@ -432,23 +430,23 @@ async def test_a_transaction_rests_on_the_oldest_generation_it_read(one: Process
 
 
 async def test_two_names_of_one_table_hold_its_queue_once(one: Process) -> None:
-    """What swapped names may lead to: waited for twice, the queue would never stand still."""
+    """Possible after names were swapped. Waiting twice for the same queue would deadlock."""
     table = await one.catalog.commands.resolver.table(one.warehouse, identifier("t"))
-    async with asyncio.timeout(stream_queues.QUEUE_WAIT_SECONDS_MAX / 2), one.catalog.commands.queues.held([table, replace(table)]):
+    async with asyncio.timeout(stream_queues.QUEUE_WAIT_SECONDS_MAX / 2), one.catalog.commands.queues.locked([table, replace(table)]):
         pass
     await one.set("t", {"k": "v"})
 
 
 async def test_two_processes_on_one_table_lose_no_commit(two: tuple[Process, Process]) -> None:
-    """A queue that loses tries again with a batch of one, until it is through."""
+    """A queue that loses retries with a batch of one command until it succeeds."""
     await asyncio.gather(*(side.set("t", {f"{n}-{m}": "v"}) for n, side in enumerate(two) for m in range(40)))
     kept = {key for key in (await two[0].metadata("t"))["properties"] if "-" in key and key[0].isdigit()}
     assert {f"{n}-{m}" for n in range(2) for m in range(40)} == kept
     assert (await verify(two[0].catalog.dsn)).ok
 
 
-async def test_all_who_wait_for_a_state_that_cannot_be_read_hear_why(one: Process, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At once, not when their time is up; the next one is decided on what is read then."""
+async def test_all_commands_waiting_for_an_unreadable_state_get_the_error(one: Process, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At once, not after the deadline. The next command reads the state again."""
     one.catalog.commands.queues._queues.clear()
 
     async def away(*_: object) -> None:
@@ -463,7 +461,7 @@ async def test_all_who_wait_for_a_state_that_cannot_be_read_hear_why(one: Proces
 
 
 async def test_of_queues_that_remember_too_much_the_newest_is_kept(one: Process, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Unless it alone remembers too much: most commits to a large table follow one another."""
+    """Unless it exceeds the limit alone, because commits to a large table usually follow one another."""
     opened = one.catalog.commands.queues
     await one.create("u")
     monkeypatch.setattr(stream_queues, "QUEUES_KEPT_BYTES_MAX", 1)
@@ -471,21 +469,21 @@ async def test_of_queues_that_remember_too_much_the_newest_is_kept(one: Process,
     for name in ("t", "u", "t"):
         await one.set(name, {"k": "v"})
         (queue,) = opened._queues.values()
-        kept.append((queue.state_bytes > 0, opened._held_bytes == queue.state_bytes))
+        kept.append((queue.state_bytes > 0, opened._counted_bytes == queue.state_bytes))
     assert [(True, True)] * 3 == kept
     await one.create("made")
     (queue,) = opened._queues.values()
-    assert 0 < queue.state_bytes == opened._held_bytes
+    assert 0 < queue.state_bytes == opened._counted_bytes
     await one.set("t", {"k": "u"})
     monkeypatch.setattr(stream_queues, "QUEUE_KEPT_BYTES_MAX", 1)
     await one.set("t", {"k": "w"})
-    assert (0, 0) == (len(opened._queues), opened._held_bytes)
+    assert (0, 0) == (len(opened._queues), opened._counted_bytes)
 
 
 async def test_whoever_gives_up_waiting_for_a_queue_leaves_it_what_it_knows(
     two: tuple[Process, Process], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A refusal looks at the head while a transaction that waits behind it gives up."""
+    """A refusal reads the head while a transaction that waits behind it is cancelled."""
     first, _ = two
     await first.set("t", {"warm": "the queue"})
     monkeypatch.setattr(stream_queues, "QUEUE_WAIT_SECONDS_MAX", 0.1)
@@ -506,8 +504,8 @@ async def test_whoever_gives_up_waiting_for_a_queue_leaves_it_what_it_knows(
         await refused
 
 
-async def test_a_review_that_is_cancelled_leaves_nobody_waiting(one: Process, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However the queue's work ends, each command in it is answered, and the next one is taken."""
+async def test_a_cancelled_review_answers_every_command(one: Process, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However the queue's work ends, each of its commands is answered, and the next one is processed."""
 
     async def cancelled(*_: Any) -> None:
         raise asyncio.CancelledError
@@ -523,7 +521,7 @@ async def test_a_review_that_is_cancelled_leaves_nobody_waiting(one: Process, mo
 
 
 async def test_a_commit_whose_time_is_up_may_come_again_with_its_key(one: Process, monkeypatch: pytest.MonkeyPatch) -> None:
-    """That others kept coming first says nothing about the change: it is not what the key is answered for good."""
+    """That others committed first is not a property of the change, so the refusal is not stored for the key."""
     lost, submit_batch = [AppendResult("head", 0)], one.catalog.commands.committer.submit_batch
     monkeypatch.setattr(one.catalog.commands, "_decide_seconds_max", 0.0)
 
@@ -539,14 +537,14 @@ async def test_a_commit_whose_time_is_up_may_come_again_with_its_key(one: Proces
 
 
 async def test_a_full_queue_asks_to_come_again_later(one: Process, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The queue is bounded, and so is the time in it."""
+    """The queue's length and waiting time are limited."""
     monkeypatch.setattr(stream_queues, "QUEUE_COMMANDS_MAX", 2)
     outcomes = await asyncio.gather(*(one.set("t", {f"k{n}": "v"}) for n in range(20)), return_exceptions=True)
-    assert {TooManyRequests, Answer} == {type(outcome) for outcome in outcomes}, outcomes
+    assert {TooManyRequests, CommandResponse} == {type(outcome) for outcome in outcomes}, outcomes
 
 
-async def test_a_queue_that_stands_still_lets_its_queue_go(one: Process, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who waited the named time hears 429, and its commit does not come to effect later."""
+async def test_a_blocked_queue_refuses_its_waiting_commands(one: Process, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the timeout the request gets 429, and its commit does not take effect later."""
     monkeypatch.setattr(stream_queues, "QUEUE_WAIT_SECONDS_MAX", 0.3)
     put_new, release = LocalStore.put_new, asyncio.Event()
 
@@ -567,7 +565,7 @@ async def test_a_queue_that_stands_still_lets_its_queue_go(one: Process, monkeyp
 async def test_a_transaction_whose_file_is_refused_leaves_no_other_file(
     one: Process, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing was sent to the log, whatever the refusal is."""
+    """For any refusal before the append."""
     await one.create("u")
     files = metadata_files(tmp_path)
     put_new, failures = LocalStore.put_new, iter([False, True])

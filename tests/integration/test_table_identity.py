@@ -1,4 +1,4 @@
-"""What no client may do to a table: change its UUID, give rows ids twice, use up its numbers, or bring what nobody can read."""
+"""Clients cannot change a table's UUID, repeat row ids, exhaust its numbers, or store unreadable values."""
 
 import json
 from collections.abc import Callable
@@ -25,7 +25,7 @@ def register(client: RestClient, name: str, location: str, kind: str = "register
 
 
 def copied(client: RestClient, warehouse: FreshWarehouse, *, properties: dict[str, str] | None = None, **fields: Any) -> dict[str, Any]:
-    """The document of a new table that lies elsewhere in the warehouse, some fields otherwise."""
+    """The document of a new table at another location in the warehouse, with some fields changed."""
     created = client.create_table(["a"], f"t{uuid4().hex}", properties=properties or {}).json["metadata"]
     document: dict[str, Any] = created | {"location": f"{warehouse.base}/{uuid4().hex}", "metadata-log": [], "table-uuid": str(uuid4())}
     return document | fields
@@ -49,7 +49,7 @@ def snapshot(warehouse: FreshWarehouse, snapshot_id: int, **fields: Any) -> dict
 
 
 def staged(client: RestClient, name: str, uuid: str) -> RestAnswer:
-    """The commit that ends a staged create, as Java sends it."""
+    """The commit that completes a staged create, as Java sends it."""
     location = client.create_table(["a"], name, **{"stage-create": True}).json["metadata"]["location"]
     updates = [
         {"action": "assign-uuid", "uuid": uuid},
@@ -65,7 +65,7 @@ def staged(client: RestClient, name: str, uuid: str) -> RestAnswer:
 
 
 def test_the_uuid_of_a_table_stays(client: RestClient) -> None:
-    """No text, no other table's and no new one takes its place; the table's own changes nothing, however it is spelled."""
+    """Neither invalid text, nor another table's, nor a new UUID replaces it. The table's own UUID in any spelling changes nothing."""
     other = client.create_table(["a"], "other").json["metadata"]["table-uuid"]
     client.create_table(["a"], "t")
     before = client.load_table(["a"], "t")
@@ -85,7 +85,7 @@ def test_the_uuid_of_a_table_stays(client: RestClient) -> None:
 
 
 def test_the_uuid_of_a_view_stays(client: RestClient) -> None:
-    """As a table's."""
+    """As for a table."""
     own = client.create_view(["a"], "v").json["metadata"]["view-uuid"]
     for uuid in ("oops", "", str(uuid4())):
         body = {"requirements": [], "updates": [{"action": "assign-uuid", "uuid": uuid}]}
@@ -95,7 +95,7 @@ def test_the_uuid_of_a_view_stays(client: RestClient) -> None:
 
 
 def test_a_table_begins_with_a_uuid(client: RestClient) -> None:
-    """A staged create may name it, and nothing else."""
+    """A staged create may set it."""
     for uuid in ("oops", "", "{9c12d441-03fe-4693-9a96-a0705ddf69c1}", "9c12d44103fe46939a96a0705ddf69c1"):
         assert (400, "IllegalArgumentException") == staged(client, "t", uuid).error, uuid
     assert [] == client.table_names("a")
@@ -113,7 +113,7 @@ def test_a_file_whose_uuid_is_none_is_not_registered(client: RestClient, warehou
 
 
 def test_ranges_of_row_ids_do_not_overlap(client: RestClient, warehouse: FreshWarehouse) -> None:
-    """Above the next row id a range may begin, and the next one begins behind it; below it none does."""
+    """A range may begin above the next row id, and the next one begins after it. It may not begin below."""
     client.create_table(["a"], "t", properties={"format-version": "3"})
     grown = client.commit(["a"], "t", snapshot(warehouse, 1, **{"first-row-id": 100, "added-rows": 10}))
     assert (200, 110) == (grown.status, grown.json["metadata"]["next-row-id"])
@@ -183,7 +183,7 @@ FIELDS_AFTER_THE_LAST = [
 def test_a_table_whose_numbers_are_used_up_still_lives(
     client: RestClient, warehouse: FreshWarehouse, last: Callable[[dict[str, Any]], dict[str, Any]], update: dict[str, Any]
 ) -> None:
-    """A registered file may hold the last id there is: what needs the next is refused with 400, and the rest goes on."""
+    """A registered file may have the greatest id. What needs the next one is refused with 400; the rest works."""
     document = copied(client, warehouse)
     answer = register(client, "r", file_of(warehouse, document | last(document)))
     assert 200 == answer.status, answer.message
@@ -209,7 +209,7 @@ def test_a_table_whose_numbers_are_used_up_still_lives(
     ],
 )
 def test_what_a_body_may_not_hold_a_file_may_not_either(client: RestClient, warehouse: FreshWarehouse, value: bytes) -> None:
-    """Under a key that nobody knows, in both; and there is no trace of the attempt."""
+    """In an unknown member of both, without a trace of the attempt."""
     body = b'{"requirements": [], "updates": [], "x-unknown": ' + value + b"}"
     client.create_table(["a"], "t")
     assert (400, "BadRequestException") == client.call("POST", table_path(["a"], "t"), body).error
@@ -225,7 +225,7 @@ def test_what_a_body_may_not_hold_a_file_may_not_either(client: RestClient, ware
     "value", [b"9223372036854775808", b"18446744073709551616", b"-9223372036854775809", b'[0, {"a": 1' + b"1" * 60 + b"}]"]
 )
 def test_numbers_outside_64_bits_are_not_kept(client: RestClient, warehouse: FreshWarehouse, value: bytes) -> None:
-    """A reader would make another number of it. Of a body nothing is kept that is not known; there no field takes one either."""
+    """A reader would convert them to another number. Unknown members of a body are not stored, and no known field accepts them."""
     document = json.dumps(copied(client, warehouse)).encode()
     answer = register(client, "r", file_of(warehouse, document[:-1] + b', "x-unknown": ' + value + b"}"))
     assert (400, "BadRequestException") == answer.error
@@ -253,7 +253,7 @@ CONTROLS = ["x%1Fy", "x%09", "%00", "x%0Ay", "%7F", "%C2%85"]
 
 @pytest.mark.parametrize("name", CONTROLS)
 def test_what_no_name_may_hold_names_nothing(client: RestClient, name: str) -> None:
-    """404 for what is asked, changed, dropped or renamed; 400 for what would be made of that name."""
+    """404 for reading, changing, dropping and renaming; 400 for creating."""
     tables, views = f"/namespaces/a/tables/{name}", f"/namespaces/a/views/{name}"
     commit: dict[str, Any] = {"requirements": [], "updates": []}
     plain = {"%1F": "\x1f", "%09": "\t", "%00": "\0", "%0A": "\n", "%7F": "\x7f", "%C2%85": "\x85"}
@@ -295,7 +295,7 @@ def test_no_namespace_has_a_control_character(client: RestClient, name: str) -> 
 
 
 def test_a_taken_name_is_refused_before_the_file_is_sought(client: RestClient, warehouse: FreshWarehouse) -> None:
-    """Tables and views: 409, though there is no such file."""
+    """Tables and views: 409 although the file does not exist."""
     client.create_table(["a"], "t")
     client.create_view(["a"], "v")
     for kind, name in (("register", "t"), ("register", "v"), ("register-view", "t"), ("register-view", "v")):

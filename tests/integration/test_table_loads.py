@@ -1,4 +1,4 @@
-"""Loads that come at the same time share statements: each gets its own answer, none an old one, and none suffers for another."""
+"""Concurrent loads share statements: each gets its own, current answer, and is not affected by others' failures."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -35,26 +35,26 @@ _LOAD_NOW = tables.load_current
 
 @dataclass(slots=True)
 class Statements:
-    """Sees the statements for tables, and holds back what they found while `let_go` is not set."""
+    """Observes the statements for tables, and delays their results until `let_go` is set."""
 
     begun: list[list[str]] = field(default_factory=list)
     let_go: asyncio.Event = field(default_factory=asyncio.Event)
     before: Callable[[Connection, Sequence[TableLookup]], Awaitable[None]] | None = None
 
     async def load_current(
-        self, connection: Connection, sought: Sequence[TableLookup], bytes_max: int
+        self, connection: Connection, requested: Sequence[TableLookup], bytes_max: int
     ) -> list[LoadedTable | LargeDocument | None]:
         if self.before is not None:
-            await self.before(connection, sought)
-        found = await _LOAD_NOW(connection, sought, bytes_max)
-        self.begun.append([one.keys[-1] for one in sought])
+            await self.before(connection, requested)
+        found = await _LOAD_NOW(connection, requested, bytes_max)
+        self.begun.append([one.keys[-1] for one in requested])
         await self.let_go.wait()
         return found
 
 
 @pytest.fixture
 async def catalog(database: str, tmp_path: Path) -> AsyncIterator[Application]:
-    """One that keeps no answers."""
+    """A catalog without a cache."""
     async with opened_catalog(database, tmp_path / "warehouse", cache_bytes_max=0) as opened:
         yield opened
 
@@ -71,7 +71,7 @@ async def warehouse(catalog: Application) -> Warehouse:
 
 @pytest.fixture
 def statements(monkeypatch: pytest.MonkeyPatch) -> Statements:
-    """One way for those who share: what comes while it is busy goes with the next statement."""
+    """One shared statement at a time: loads that arrive meanwhile join the next one."""
     seen = Statements()
     seen.let_go.set()
     monkeypatch.setattr(tables, "load_current", seen.load_current)
@@ -109,7 +109,7 @@ async def _until_begun(statements: Statements, count: int) -> None:
 
 
 async def _held(catalog: Application, warehouse: Warehouse, statements: Statements) -> list[asyncio.Task[str]]:
-    """Two loads of `t0` under way until they are let go, one by itself and one on the way the others wait for."""
+    """Two loads of `t0` that are delayed: a direct one, and one in the shared statement."""
     statements.let_go.clear()
     loads = []
     for count in (1, 2):
@@ -119,16 +119,16 @@ async def _held(catalog: Application, warehouse: Warehouse, statements: Statemen
 
 
 async def _after(catalog: Application, warehouse: Warehouse, statements: Statements, numbers: Sequence[int]) -> list[asyncio.Task[str]]:
-    """Loads that wait behind what is held."""
+    """Loads that wait behind the delayed ones."""
     loads = [asyncio.create_task(_called(catalog, warehouse, number)) for number in numbers]
-    # They have come as far as they can: the next turn of the loop finds all of them waiting.
+    # After the next turn of the loop, all of them are waiting.
     for _ in range(3):
         await asyncio.sleep(0)
     return loads
 
 
 async def test_each_gets_its_own_answer(catalog: Application, warehouse: Warehouse, statements: Statements) -> None:
-    """From several namespaces, absent ones among them, in statements of bounded size; the same table is asked for once."""
+    """From several namespaces, including missing tables, in statements of limited size. The same table is requested once."""
     held = await _held(catalog, warehouse, statements)
     absent = COUNT + 1
     numbers = [*range(COUNT), 1, 1, 2]
@@ -142,15 +142,15 @@ async def test_each_gets_its_own_answer(catalog: Application, warehouse: Warehou
     assert {f"t{number}" for number in (*range(COUNT), absent)} == {name for names in statements.begun[2:] for name in names}
 
 
-async def test_who_comes_alone_goes_at_once(catalog: Application, warehouse: Warehouse, statements: Statements) -> None:
-    """One after the other, each by a statement of its own."""
+async def test_a_single_load_runs_at_once(catalog: Application, warehouse: Warehouse, statements: Statements) -> None:
+    """One after the other, each with its own statement."""
     for number in range(4):
         assert str(number) == await _called(catalog, warehouse, number)
     assert [["t0"], ["t1"], ["t2"], ["t3"]] == statements.begun
 
 
 async def test_what_was_written_before_the_request_came_is_seen(catalog: Application, warehouse: Warehouse, statements: Statements) -> None:
-    """Although statements that ask for the same table, and saw it as it was, are under way."""
+    """Although earlier statements for the same table are in flight."""
     held = await _held(catalog, warehouse, statements)
     await _call(catalog, warehouse, 0, "anew")
     late = await _after(catalog, warehouse, statements, [0, 1, 0])
@@ -160,7 +160,7 @@ async def test_what_was_written_before_the_request_came_is_seen(catalog: Applica
 
 
 async def test_every_answer_is_as_fresh_as_its_request(catalog: Application, warehouse: Warehouse) -> None:
-    """Under a writer and with all ways in use: not one misses what was acknowledged before it came."""
+    """With a writer and all kinds of statements: none misses a commit that was acknowledged before it began."""
     written = -1
     checked, stale = 0, list[int]()
 
@@ -185,8 +185,8 @@ async def test_every_answer_is_as_fresh_as_its_request(catalog: Application, war
     assert checked > COUNT // 4, "they read while the table was written to"
 
 
-async def test_who_goes_away_takes_nobody_along(catalog: Application, warehouse: Warehouse, statements: Statements) -> None:
-    """Before the statement it is not asked for; during the statement the others hear theirs."""
+async def test_a_cancelled_load_does_not_affect_others(catalog: Application, warehouse: Warehouse, statements: Statements) -> None:
+    """Before the statement its table is not requested. During the statement the others get their answers."""
     held = await _held(catalog, warehouse, statements)
     early, *others = await _after(catalog, warehouse, statements, [3, 4, 5, 5])
     early.cancel()
@@ -207,7 +207,7 @@ async def test_who_goes_away_takes_nobody_along(catalog: Application, warehouse:
 
 
 async def test_what_cannot_be_read_fails_by_itself(catalog: Application, warehouse: Warehouse, statements: Statements) -> None:
-    """A row that makes no sense is its own reader's trouble."""
+    """An invalid row fails only its own load."""
     async with await psycopg.AsyncConnection.connect(catalog.dsn) as connection:
         named = "select object_id from icecore.names where name = 't3'"
         await connection.execute(f"update icecore.table_parts set kind = 99 where kind = 1 and table_id in ({named})")
@@ -223,12 +223,12 @@ async def test_what_cannot_be_read_fails_by_itself(catalog: Application, warehou
 async def test_a_line_that_breaks_under_several_breaks_none_of_them(
     catalog: Application, warehouse: Warehouse, statements: Statements
 ) -> None:
-    """They are loaded again, each by itself; one that was alone is told that the log is away."""
+    """They are loaded again separately. A single one gets 503."""
     asked: list[list[str]] = []
 
-    async def end(connection: Connection, sought: Sequence[TableLookup]) -> None:
-        asked.append([one.keys[-1] for one in sought])
-        if len(sought) > 1 or sought[0].keys[-1] == "t7":
+    async def end(connection: Connection, requested: Sequence[TableLookup]) -> None:
+        asked.append([one.keys[-1] for one in requested])
+        if len(requested) > 1 or requested[0].keys[-1] == "t7":
             async with await psycopg.AsyncConnection.connect(catalog.dsn) as other:
                 await other.execute("select pg_terminate_backend(%s, 30000)", (connection.info.backend_pid,))
 
@@ -245,7 +245,7 @@ async def test_a_line_that_breaks_under_several_breaks_none_of_them(
 
 
 async def test_nobody_waits_for_a_large_table_twice(catalog: Application, warehouse: Warehouse, statements: Statements) -> None:
-    """Once it was found large, it goes by statements of its own, which those who ask for it share."""
+    """Once it is known to be large, it has separate statements, which its concurrent loads share."""
     await _call(catalog, warehouse, 6, "6" * LARGE_BYTES_MIN)
     await _called(catalog, warehouse, 6)
     statements.begun.clear()

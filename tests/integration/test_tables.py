@@ -1,4 +1,4 @@
-"""Tables over HTTP: create, load, commit, rename, drop, their metadata files, and what the kit reads in refusals."""
+"""Tables over HTTP: create, load, commit, rename, drop, their metadata files, and the error messages of the compatibility kit."""
 
 import gzip
 import json
@@ -46,7 +46,7 @@ def append(snapshot_id: int, sequence_number: int, location: str, parent: int | 
 
 
 def test_a_created_table_answers_its_metadata_and_its_file_holds_the_same(client: RestClient) -> None:
-    """Create, load and the file agree; the number of the first file is 0."""
+    """Create, load and the file agree. The first file has number 0."""
     created = client.create_table(["a"], "t", properties={"k": "v"})
     assert 200 == created.status
     loaded = client.load_table(["a"], "t")
@@ -54,21 +54,21 @@ def test_a_created_table_answers_its_metadata_and_its_file_holds_the_same(client
     assert created.headers["etag"] == loaded.headers["etag"]
     assert created.json["metadata"] == document(created.json["metadata-location"])
     assert "00000" == Path(created.json["metadata-location"]).name.split("-")[0]
-    # Java persists its default codec in new tables.
+    # Java stores its default codec in new tables.
     assert {"k": "v", "write.parquet.compression-codec": "zstd"} == created.json["metadata"]["properties"]
     assert 2 == created.json["metadata"]["format-version"]
     assert 204 == client.call("HEAD", table_path(["a"], "t")).status
 
 
 def test_a_default_location_is_made_of_an_id_alone(client: RestClient, warehouse: FreshWarehouse) -> None:
-    """No name ever enters a path."""
+    """Names are never part of a path."""
     location = client.create_table(["a"], "telling name").json["metadata"]["location"]
     assert warehouse.base == location.rpartition("/")[0]
     assert "telling" not in location
 
 
 def test_a_location_the_client_names_is_taken(client: RestClient, warehouse: FreshWarehouse) -> None:
-    """Below the warehouse; one slash at its end is dropped."""
+    """Below the warehouse. One trailing slash is removed."""
     created = client.create_table(["a"], "t", location=f"{warehouse.base}/here/")
     assert f"{warehouse.base}/here" == created.json["metadata"]["location"]
     assert (warehouse.directory / "here" / "metadata").is_dir()
@@ -76,23 +76,23 @@ def test_a_location_the_client_names_is_taken(client: RestClient, warehouse: Fre
 
 @pytest.mark.parametrize("place", ["here", "here/below", ""])
 def test_a_location_belongs_to_one_table(client: RestClient, warehouse: FreshWarehouse, place: str) -> None:
-    """Equal, inside and around are refused, and nothing stays of the attempt."""
+    """Equal, nested and enclosing locations are refused without a trace."""
     client.create_table(["a"], "t", location=f"{warehouse.base}/x/here")
     refused = client.create_table(["a"], "u", location=f"{warehouse.base}/x/{place}")
-    assert refused.place_taken
+    assert refused.location_taken
     assert ["t"] == client.table_names("a")
     assert 1 == len(list(warehouse.directory.rglob("*.metadata.json")))
 
 
 def test_a_location_beside_another_is_free(client: RestClient, warehouse: FreshWarehouse) -> None:
-    """Locations are compared by whole segments."""
+    """Whole segments are compared."""
     for name in ("here", "here-too", "her", "here.x"):
         assert 200 == client.create_table(["a"], name, location=f"{warehouse.base}/{name}").status
 
 
 @pytest.mark.parametrize("location", ["file:///etc/x", "s3://bucket/x", "{base}/../x", "{base}", "relative", "{base}/a//b", "{base}/a*"])
 def test_a_location_outside_is_refused(client: RestClient, warehouse: FreshWarehouse, location: str) -> None:
-    """At create and at commit alike, with 400 and no trace."""
+    """At create and at commit, with 400 and no trace."""
     client.create_table(["a"], "t")
     text = location.format(base=warehouse.base)
     position = client.commit(["a"], "t", set_properties(k="v")).position
@@ -120,7 +120,7 @@ def test_refusals_of_create_say_what_the_kit_reads(client: RestClient) -> None:
     "path", ["/namespaces/a/tables/u", "/namespaces/b/tables/t", "/namespaces/a/tables/v", "/namespaces/a%1Ft/tables/t"]
 )
 def test_what_is_no_table_is_not_found(client: RestClient, path: str) -> None:
-    """A missing name, a missing namespace and a view alike, for every operation."""
+    """A missing name, a missing namespace and a view, for every operation."""
     client.create_table(["a"], "t")
     client.create_view(["a"], "v")
     name = path.rpartition("/")[2]
@@ -140,7 +140,7 @@ def test_what_is_no_table_is_not_found(client: RestClient, path: str) -> None:
 
 
 def test_a_commit_answers_writes_and_numbers_its_file(client: RestClient) -> None:
-    """Every commit writes the next number; the metadata log names the files before, and they are there."""
+    """Every commit writes the next number. The metadata log names the previous files, which exist."""
     locations = [client.create_table(["a"], "t").json["metadata-location"]]
     for number in range(1, 4):
         answer = client.commit(["a"], "t", set_properties(k=str(number)))
@@ -157,7 +157,7 @@ def test_a_commit_answers_writes_and_numbers_its_file(client: RestClient) -> Non
 
 @pytest.mark.parametrize(("codec", "accepted"), [("none", "identity"), ("none", "gzip"), ("gzip", "identity"), ("gzip", "gzip")])
 def test_a_commit_on_a_large_table_answers_what_it_writes(client: RestClient, codec: str, accepted: str) -> None:
-    """Its document is not joined: of more than 256 KB each piece is written and sent by itself."""
+    """Its document is not joined: beyond 256 KB the pieces are written and sent separately."""
     client.create_table(["a"], "t")
     assert 200 == client.commit(["a"], "t", set_properties({CODEC: codec, "large": "x" * 300_000})).status
     location = client.load_table(["a"], "t").json["metadata"]["location"]
@@ -175,7 +175,7 @@ def test_a_commit_on_a_large_table_answers_what_it_writes(client: RestClient, co
 
 
 def test_a_commit_that_changes_nothing_writes_nothing(client: RestClient, warehouse: FreshWarehouse) -> None:
-    """The same metadata location, position and ETag; no file and no event more."""
+    """The same metadata location, position and ETag, without a file or event."""
     client.create_table(["a"], "t")
     first = client.commit(["a"], "t", set_properties(k="v"))
     location = first.json["metadata"]["location"]
@@ -201,7 +201,7 @@ REQUIREMENTS: list[tuple[dict[str, Any], str]] = [
 def test_a_requirement_that_does_not_hold_refuses_the_commit(
     client: RestClient, warehouse: FreshWarehouse, requirement: dict[str, Any], message: str
 ) -> None:
-    """409 in the kit's words, no file and no change."""
+    """409 with the kit's message, without a file or change."""
     before = client.create_table(["a"], "t")
     refused = client.commit(["a"], "t", set_properties(k="v"), requirements=[requirement])
     assert (409, "CommitFailedException") == refused.error
@@ -212,13 +212,13 @@ def test_a_requirement_that_does_not_hold_refuses_the_commit(
 
 @pytest.mark.parametrize("body", [{"updates": [{"action": "reinvent"}]}, {"requirements": [{"type": "assert-weather"}], "updates": []}])
 def test_unknown_updates_and_requirements_are_bad_requests(client: RestClient, body: dict[str, Any]) -> None:
-    """The spec asks for 400."""
+    """As the spec requires."""
     client.create_table(["a"], "t")
     assert 400 == client.call("POST", table_path(["a"], "t"), {"requirements": [], **body}).status
 
 
 def test_a_staged_create_leaves_nothing_until_its_commit(client: RestClient, warehouse: FreshWarehouse) -> None:
-    """No name, no file, no event; the commit with assert-create makes the table, a second one is refused."""
+    """No name, no file, no event. The commit with assert-create creates the table; a second one is refused."""
     staged = client.create_table(["a"], "t", **{"stage-create": True})
     assert (200, None) == (staged.status, staged.json["metadata-location"])
     assert (404, "NoSuchTableException") == client.load_table(["a"], "t").error
@@ -247,7 +247,7 @@ def test_a_staged_create_leaves_nothing_until_its_commit(client: RestClient, war
 
 @pytest.mark.parametrize("kind", ["assert-create", "ASSERT-CREATE"])
 def test_a_create_by_commit_without_a_location_is_refused(client: RestClient, warehouse: FreshWarehouse, kind: str) -> None:
-    """400 as Java's builder says it, whatever the case of the requirement; nothing is written."""
+    """400 with Java's message, for any case of the requirement. Nothing is written."""
     updates = [
         {"action": "assign-uuid", "uuid": "3b0ee7cb-6f0c-4b3f-bf4c-17a3e2dcd8f1"},
         {"action": "add-schema", "schema": SCHEMA},
@@ -265,7 +265,7 @@ def test_a_create_by_commit_without_a_location_is_refused(client: RestClient, wa
 
 
 def test_two_staged_creates_of_one_name_have_one_winner(client: RestClient) -> None:
-    """Staging claims nothing; the first commit gets the name, the other hears 409."""
+    """Staging claims nothing. The first commit gets the name, the second gets 409."""
     commits: list[tuple[str, str, Any, object]] = []
     for _ in range(2):
         metadata = client.create_table(["a"], "t", **{"stage-create": True}).json["metadata"]
@@ -285,7 +285,7 @@ def test_two_staged_creates_of_one_name_have_one_winner(client: RestClient) -> N
 
 
 def test_etags_tell_versions_and_forms_apart_and_answer_304(client: RestClient) -> None:
-    """One per version and per snapshots mode; the same again is 304 without a body, and only with its own form."""
+    """One ETag per version and snapshots mode. A current one results in 304 without a body."""
     created = client.create_table(["a"], "t")
     location = created.json["metadata"]["location"]
     client.commit(["a"], "t", *append(1, 1, location))
@@ -307,7 +307,7 @@ def test_etags_tell_versions_and_forms_apart_and_answer_304(client: RestClient) 
 
 
 def test_a_rename_moves_the_name_alone(client: RestClient) -> None:
-    """Within a namespace, across two, and to another spelling; metadata and its file stay."""
+    """Within a namespace, to another, and to another spelling. Metadata and its file do not change."""
     client.create_namespace("b", "c")
     client.create_namespace("b")
     client.create_namespace("b", "c")
@@ -340,14 +340,14 @@ def test_refusals_of_rename_say_what_the_kit_reads(client: RestClient) -> None:
 
 
 def test_a_rename_to_its_own_name_changes_nothing(client: RestClient) -> None:
-    """204 and no event."""
+    """204 without an event."""
     position = client.create_table(["a"], "t").position
     answer = client.rename_table((["a"], "t"), (["a"], "t"))
     assert (204, position) == (answer.status, answer.position)
 
 
 def test_a_swap_of_names_by_two_renames_at_once_loses_no_table(client: RestClient) -> None:
-    """Whatever wins, both tables stay reachable."""
+    """Both tables stay reachable, whichever succeeds."""
     uuids = {client.create_table(["a"], name).json["metadata"]["table-uuid"] for name in ("t", "u")}
     body = [
         {"source": {"namespace": ["a"], "name": s}, "destination": {"namespace": ["a"], "name": d}} for s, d in (("t", "x"), ("u", "x"))
@@ -359,7 +359,7 @@ def test_a_swap_of_names_by_two_renames_at_once_loses_no_table(client: RestClien
 
 
 def test_a_table_without_its_metadata_file_is_not_found(client: RestClient) -> None:
-    """As Java's FileIO says it, also where the client's ETag would hold; the file back, the table is back."""
+    """As in Java's FileIO, even if the client's ETag is current. When the file is restored, the table can be loaded."""
     created = client.create_table(["a"], "t")
     file = local(created.json["metadata-location"])
     file.rename(file.with_suffix(".away"))
@@ -372,7 +372,7 @@ def test_a_table_without_its_metadata_file_is_not_found(client: RestClient) -> N
 
 
 def test_metadata_is_packed_where_the_property_asks(client: RestClient) -> None:
-    """gzip from the commit that sets it, plain again after; both readable, both answered alike."""
+    """gzip from the commit that sets it, plain after it is removed. Both can be read."""
     client.create_table(["a"], "t")
     packed = client.commit(["a"], "t", set_properties({CODEC: "gzip"})).json
     assert packed["metadata-location"].endswith(".gz.metadata.json")
@@ -386,7 +386,7 @@ def test_metadata_is_packed_where_the_property_asks(client: RestClient) -> None:
 
 
 def test_metadata_goes_where_the_property_says(client: RestClient, warehouse: FreshWarehouse) -> None:
-    """write.metadata.path inside the warehouse is the folder; outside it is refused."""
+    """write.metadata.path inside the warehouse sets the folder. Outside it is refused."""
     client.create_table(["a"], "t")
     folder = f"{warehouse.base}/elsewhere"
     answer = client.commit(["a"], "t", set_properties({"write.metadata.path": folder}))
@@ -396,7 +396,7 @@ def test_metadata_goes_where_the_property_says(client: RestClient, warehouse: Fr
 
 
 def test_unregister_forgets_the_table_and_keeps_its_files(client: RestClient, warehouse: FreshWarehouse) -> None:
-    """The answer has the last metadata; the name and the location are free; commits to it fail."""
+    """The answer has the last metadata. The name and the location are free, and commits fail."""
     created = client.create_table(["a"], "t", location=f"{warehouse.base}/here").json
     answer = client.call("POST", "/namespaces/a/tables/t/unregister")
     assert 200 == answer.status
@@ -407,7 +407,7 @@ def test_unregister_forgets_the_table_and_keeps_its_files(client: RestClient, wa
 
 
 def test_32_appends_at_once_leave_a_dense_line_of_versions(client: RestClient, shared_catalog: SharedCatalog) -> None:
-    """Their requirement holds for each of them: every one succeeds and is there, in versions without gap or fork."""
+    """Their requirements pass on every state, so all succeed, with versions without gaps or forks."""
     created = client.create_table(["a"], "t").json["metadata"]
     requirement = {"type": "assert-table-uuid", "uuid": created["table-uuid"]}
     bodies = [{"requirements": [requirement], "updates": [set_properties(**{f"k{n}": "v"})]} for n in range(32)]
@@ -425,7 +425,7 @@ def test_32_appends_at_once_leave_a_dense_line_of_versions(client: RestClient, s
 
 
 def test_appends_of_four_engines_that_retry_all_arrive(client: RestClient) -> None:
-    """Optimistic writers, each rebuilding its snapshot after 409: none is lost, the chain of parents has no fork."""
+    """Writers that rebuild their snapshot after 409: none is lost, and the chain of parents has no fork."""
     created = client.create_table(["a"], "t").json["metadata"]
     failures: list[RestAnswer] = []
     lock = threading.Lock()
@@ -455,7 +455,7 @@ def test_appends_of_four_engines_that_retry_all_arrive(client: RestClient) -> No
 
 
 def test_credentials_of_local_files_are_none(client: RestClient) -> None:
-    """An empty list, not kept by any cache."""
+    """An empty list, which must not be cached."""
     client.create_table(["a"], "t")
     answer = client.call("GET", "/namespaces/a/tables/t/credentials")
     assert (200, {"storage-credentials": []}) == (answer.status, answer.json)

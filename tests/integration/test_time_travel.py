@@ -1,4 +1,4 @@
-"""Time travel: whatever was listed after each command is listed again as of its position, from the rows that serve the present."""
+"""Time travel: the listings after each command are the same as of its position, read from the same rows as the current state."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -27,12 +27,12 @@ from icecore.domain.events import NamespaceCreated
 from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.log.positions import APPENDS_WAIT_SECONDS_MAX, appends_in_flight, position_at
 from icecore.projections.rebuild import rebuild
-from icecore.queries.answers import PageRequest
 from icecore.queries.list_namespaces import list_namespaces
 from icecore.queries.list_tabulars import list_tables, list_views
 from icecore.queries.load_namespace import load_namespace
 from icecore.queries.load_table import load_table
 from icecore.queries.load_view import load_view
+from icecore.queries.results import PageRequest
 from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
 from tests.fixtures.command_runs import EVERY_KIND, NAMES, CommandRun, Step, steps
 from tests.integration.test_append import append
@@ -41,7 +41,9 @@ ALL = PageRequest()
 
 
 async def listing(catalog: Application, warehouse: Warehouse) -> dict[str, Any]:
-    """Everything a client can read: namespaces with properties, tables with their documents (all snapshots, and referenced ones), views."""
+    """Everything that a client can read: namespaces with properties, tables with their documents (all snapshots, and referenced ones),
+    views.
+    """
     asked = (catalog.queries, context("loadTable"), warehouse)
     found: dict[str, Any] = {}
 
@@ -78,13 +80,13 @@ def head(dsn: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What was listed when the log had a position, for every position it stood at between commands."""
+    """The listing at every position between two commands."""
 
     listed: dict[int, dict[str, Any]]
     head: int
 
     def at(self, position: int) -> dict[str, Any]:
-        """What a read as of `position` must give: a command is never half there."""
+        """The expected result of a read as of `position`, which never contains part of a command."""
         return self.listed[max(ended for ended in self.listed if ended <= position)]
 
 
@@ -98,7 +100,7 @@ async def recorded(catalog: Application, drawn: list[Step]) -> Recording:
 
 
 async def test_every_position_reads_as_it_was(catalog: Application) -> None:
-    """Over a run with every kind of event; and again from a rebuilt generation."""
+    """For a run with every kind of event, and again after a rebuild."""
     recording = await recorded(catalog, list(EVERY_KIND))
     assert recording.head + 1 > len(recording.listed), "some commands have several events"
     for position in range(1, recording.head + 1):
@@ -129,7 +131,7 @@ def test_whatever_was_commanded_every_position_reads_as_it_was(new_database: Cal
 
 
 async def test_a_position_inside_a_command_is_rounded_down(catalog: Application) -> None:
-    """A transaction over two tables is two events: as of the first one neither has happened."""
+    """A transaction over two tables is two events. As of the first one, neither is visible."""
     run = await CommandRun.on(catalog)
     for step in (Step("create_namespace"), Step("create_table", name=0), Step("create_table", name=2)):
         await run.step(step)
@@ -144,7 +146,7 @@ async def test_a_position_inside_a_command_is_rounded_down(catalog: Application)
 
 
 async def test_a_time_means_the_position_the_log_had_reached(catalog: Application) -> None:
-    """Every event's own time, and the microsecond before it; a time that has not come is refused."""
+    """Every event's own time, and the microsecond before it. A future time is refused."""
     recording = await recorded(catalog, list(EVERY_KIND[:14]))
     with psycopg.connect(catalog.dsn) as connection:
         times = connection.execute(
@@ -162,7 +164,7 @@ async def test_a_time_means_the_position_the_log_had_reached(catalog: Applicatio
 
 @asynccontextmanager
 async def paused_append(catalog: Application) -> AsyncIterator[tuple[AsyncConnection[Any], datetime]]:
-    """A command that was appended and not committed, with a time after it; its connection commits it."""
+    """A command that is appended and not committed, and a later time. The connection commits it."""
     warehouse = await resolve_warehouse(catalog.backends, PROJECT_ID, "demo")
     submission = Submission(context("createNamespace"))
     submission.add(uuid7(), warehouse.id, None, [NamespaceCreated(warehouse.id, "late", "late", {})])
@@ -174,7 +176,7 @@ async def paused_append(catalog: Application) -> AsyncIterator[tuple[AsyncConnec
 
 
 async def waits_for_append_lock(dsn: str, asking: "asyncio.Task[Any]") -> bool:
-    """Whether the question waits for the lock of the append, or else its answer is there."""
+    """Whether the query waits for the append lock instead of having a result."""
     async with await AsyncConnection.connect(dsn, autocommit=True) as connection:
         waiting = "select from pg_locks where locktype = 'advisory' and mode = 'ShareLock' and not granted"
         while not asking.done():
@@ -192,7 +194,7 @@ ASKED_BY_TIME: dict[str, Callable[[Application, datetime], Awaitable[Any]]] = {
 
 @pytest.mark.parametrize("asked", ASKED_BY_TIME)
 async def test_a_time_has_one_answer_whatever_is_being_appended(catalog: Application, asked: str) -> None:
-    """A command in flight may have been recorded before that time: the answer waits until it is committed."""
+    """A command in flight may have been recorded before that time, so the result waits for its commit."""
     ask = ASKED_BY_TIME[asked]
     async with paused_append(catalog) as (held, at):
         asking = asyncio.create_task(ask(catalog, at))
@@ -204,8 +206,8 @@ async def test_a_time_has_one_answer_whatever_is_being_appended(catalog: Applica
 
 
 @pytest.mark.parametrize("asked", ASKED_BY_TIME)
-async def test_a_time_up_to_the_last_event_waits_for_nobody(catalog: Application, asked: str) -> None:
-    """Whatever comes is recorded later; and a time that would have to wait too long for its answer is 503."""
+async def test_a_time_up_to_the_last_event_waits_for_no_append(catalog: Application, asked: str) -> None:
+    """Later events have later times. A time that would have to wait too long results in 503."""
     ask = ASKED_BY_TIME[asked]
     with psycopg.connect(catalog.dsn) as connection:
         row = connection.execute("select max(recorded_at) from icecore.events").fetchone()
@@ -221,7 +223,7 @@ async def test_a_time_up_to_the_last_event_waits_for_nobody(catalog: Application
 
 
 async def test_a_time_before_the_last_event_has_come_although_the_clock_was_set_back(catalog: Application) -> None:
-    """The last event was recorded a day ahead of Postgres's clock as it is now."""
+    """The last event was recorded a day ahead of Postgres's current clock."""
     await (await CommandRun.on(catalog)).step(Step("create_namespace"))
     async with await AsyncConnection.connect(catalog.dsn, autocommit=True) as connection:
         await connection.execute("set session_replication_role = replica")
@@ -237,8 +239,8 @@ async def test_a_time_before_the_last_event_has_come_although_the_clock_was_set_
         assert await position_at(connection, recorded_at + timedelta(hours=1)) is None
 
 
-async def test_who_asks_by_time_and_stalls_keeps_no_append_waiting(catalog: Application) -> None:
-    """The lock is given back by Postgres at the end of the statement, not by whoever asked."""
+async def test_a_stalled_read_by_time_blocks_no_append(catalog: Application) -> None:
+    """Postgres releases the lock at the end of the statement, even if the caller is slow."""
     run = await CommandRun.on(catalog)
     async with catalog.backends.connection() as connection:
         await appends_in_flight(connection)
@@ -247,7 +249,7 @@ async def test_who_asks_by_time_and_stalls_keeps_no_append_waiting(catalog: Appl
 
 
 async def test_what_comes_on_the_connection_of_who_asked_by_time_waits_for_locks_as_before(catalog: Application) -> None:
-    """The limit on waiting for appends is that statement's alone: a read behind a rebuild may wait longer."""
+    """The limit on waiting for appends applies only to that statement. A read behind a rebuild may wait longer."""
     async with catalog.backends.connection() as connection:
         before = await (await connection.execute("show lock_timeout")).fetchone()
         await appends_in_flight(connection)
@@ -256,7 +258,7 @@ async def test_what_comes_on_the_connection_of_who_asked_by_time_waits_for_locks
 
 @pytest.mark.parametrize("point", ["0", "1999-12-31T23:59:59Z"])
 async def test_before_its_beginning_there_is_no_warehouse(catalog: Application, point: str) -> None:
-    """It was created later than the point; at its own position it is there and empty."""
+    """As of the position of its creation it exists and is empty."""
     run = await CommandRun.on(catalog)
     await run.step(Step("create_namespace"))
     with pytest.raises(NoSuchWarehouse):
@@ -265,7 +267,7 @@ async def test_before_its_beginning_there_is_no_warehouse(catalog: Application, 
 
 
 async def test_what_was_dropped_is_there_as_of_then_and_gone_now(catalog: Application, tmp_path: Path) -> None:
-    """Its files are gone too: the past is read from the rows."""
+    """Its files are deleted. The past is read from the rows."""
     run = await CommandRun.on(catalog)
     for step in (Step("create_namespace"), Step("create_table", name=0), Step("commit", name=0, other=1)):
         await run.step(step)
@@ -283,14 +285,14 @@ async def test_what_was_dropped_is_there_as_of_then_and_gone_now(catalog: Applic
 
 
 async def test_pages_of_the_past_are_pages_of_that_past(catalog: Application) -> None:
-    """Names that came later or were dropped since do not shift them."""
+    """Later names and drops do not affect them."""
     run = await CommandRun.on(catalog)
     await run.step(Step("create_namespace"))
     for name in range(len(NAMES)):
         await run.step(Step("create_table", name=name))
     position = head(catalog.dsn)
     await run.step(Step("drop_table", name=0))
-    # Its name is between those that were there, and its predecessor's is taken anew.
+    # Its name is between existing ones, and its predecessor's name is reused.
     schema = {"type": "struct", "fields": [{"id": 1, "name": "x", "required": False, "type": "long"}]}
     for name in ("t", "ta"):
         command = CreateTable(NamespaceIdentifier(("a",)), name, None, schema, None, None, {}, stage_create=False)
@@ -308,13 +310,13 @@ async def test_pages_of_the_past_are_pages_of_that_past(catalog: Application) ->
     assert ["t", "ta", "été"] == (await list_tables(catalog.queries, context("listTables"), run.warehouse, namespace, ALL)).items
 
 
-# Jobs, what needs something unregistered first, and what names a proposal and no warehouse.
+# Jobs, commands that require an unregistered table, and commands on a proposal.
 NO_COMMAND = {"run_purge", "close_removed_parts", "register", "register_over", "register_view", "expire", "approve", "reject"}
 
 
 @pytest.mark.parametrize("kind", sorted({step.kind for step in EVERY_KIND} - NO_COMMAND))
 async def test_a_past_cannot_be_changed(catalog: Application, kind: str) -> None:
-    """Every command on `demo@<position>` is refused, before it looks at anything else, and leaves no trace."""
+    """Every command on `demo@<position>` is refused before any other check, without a trace."""
     run = await CommandRun.on(catalog)
     for step in (
         Step("create_namespace", 0),
@@ -342,7 +344,7 @@ async def test_a_past_cannot_be_changed_by_a_new_name_either(catalog: Applicatio
 
 
 async def test_a_document_of_the_past_names_the_file_of_the_past(catalog: Application) -> None:
-    """Metadata location and metadata belong to one version."""
+    """Metadata location and metadata are of the same version."""
     run = await CommandRun.on(catalog)
     for step in (Step("create_namespace"), Step("create_table", other=1), Step("commit", other=1)):
         await run.step(step)

@@ -1,4 +1,4 @@
-"""The past over HTTP: a warehouse named with a position or a time is read as it was then, and refuses every write."""
+"""The past over HTTP: a warehouse with a position or a time is read as of then, and refuses every write."""
 
 import random
 from datetime import UTC, datetime, timedelta, timezone
@@ -14,7 +14,7 @@ Listing = dict[str, Any]
 
 
 def everything(client: RestClient) -> Listing:
-    """All a client can read of a warehouse: namespaces with properties, tables and views with their whole answers."""
+    """Everything that a client can read of a warehouse: namespaces with properties, tables and views with their answers."""
     found: Listing = {}
 
     def walk(levels: list[str]) -> None:
@@ -50,7 +50,7 @@ def recorded_at(shared_catalog: SharedCatalog, position: int) -> datetime:
 
 
 def story(client: RestClient) -> list[tuple[str, str, Any]]:
-    """Commands of every kind, each of which succeeds."""
+    """Commands of every kind, all of which succeed."""
     rename = {"source": identifier(["a"], "t"), "destination": identifier(["a", "b"], "T")}
     change = {"identifier": identifier(["a", "b"], "T"), "requirements": [], "updates": [set_properties(k="3")]}
     change_u = {"identifier": identifier(["a"], "u"), "requirements": [], "updates": [set_properties(k="3")]}
@@ -97,7 +97,7 @@ def story(client: RestClient) -> list[tuple[str, str, Any]]:
 
 
 def done(client: RestClient, method: str, path: str, body: Any) -> int:
-    """Sends one command of the story; its position."""
+    """Sends one command. Returns its position."""
     if "LIST" in repr(body):
         location = client.load_table(["a", "b"], "T").json["metadata"]["location"]
         body["updates"][0]["snapshot"]["manifest-list"] = f"{location}/metadata/snap-1.avro"
@@ -107,7 +107,7 @@ def done(client: RestClient, method: str, path: str, body: Any) -> int:
 
 
 def test_a_recorded_run_is_read_back_as_of_every_position(client: RestClient, shared_catalog: SharedCatalog) -> None:
-    """After each command everything is recorded; as of each position, and as of its time, the same is read."""
+    """Everything is recorded after each command, and is the same as of each position and time."""
     recording: dict[int, Listing] = {}
     for command in story(client):
         position = done(client, *command)
@@ -122,7 +122,7 @@ def test_a_recorded_run_is_read_back_as_of_every_position(client: RestClient, sh
 
 
 def test_a_position_inside_a_command_means_the_one_before(client: RestClient) -> None:
-    """A transaction over two tables has two positions; as of the first of them neither table has changed."""
+    """A transaction over two tables has two positions. As of the first, neither table has changed."""
     for name in ("t", "u"):
         client.create_table(["a"], name)
     before = everything(client)
@@ -135,7 +135,7 @@ def test_a_position_inside_a_command_means_the_one_before(client: RestClient) ->
 
 
 def test_config_answers_a_prefix_that_is_pinned(client: RestClient, shared_catalog: SharedCatalog) -> None:
-    """By position and by time, the id and the position of the last whole command."""
+    """By position and by time: the id and the position of the last whole command."""
     position = client.create_table(["a"], "t").position
     then = everything(client)
     warehouse_id = prefix_of(client, client.warehouse)
@@ -154,7 +154,7 @@ def test_config_answers_a_prefix_that_is_pinned(client: RestClient, shared_catal
 
 
 def test_a_pinned_prefix_stays_where_it_is(client: RestClient) -> None:
-    """A time means a position, once: what comes later is not seen through the prefix."""
+    """A time is converted to a position once. Later events are not visible with the prefix."""
     client.create_table(["a"], "t")
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     position = prefix_of(client, f"{client.warehouse}@{now}").partition("@")[2]
@@ -173,7 +173,7 @@ def test_what_is_no_point_in_time_is_refused(client: RestClient, point: str) -> 
 
 
 def test_what_lies_beyond_the_end_of_the_log_is_refused(client: RestClient) -> None:
-    """400, from config, from reads and from the events: it is a position of another log, or this one was restored."""
+    """400 from config, reads and events: the position is of another log, or this one was restored."""
     ahead = (datetime.now(UTC) + timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
     for point in (ahead, "999999999"):
         assert (400, "BadRequestException") == client.call_root("GET", f"/config?warehouse={client.warehouse}@{point}").error
@@ -182,7 +182,7 @@ def test_what_lies_beyond_the_end_of_the_log_is_refused(client: RestClient) -> N
 
 
 def test_a_warehouse_does_not_exist_before_its_creation(client: RestClient, shared_catalog: SharedCatalog) -> None:
-    """As of the position before it is 404, for config and for reads; as of its own it is empty."""
+    """404 as of an earlier position, for config and for reads. As of its own position it is empty."""
     warehouse_id = prefix_of(client, client.warehouse)
     ((created,),) = shared_catalog.rows("select notification_id from icecore.events where originator_id = %s", warehouse_id)
     for reference in (client.warehouse, warehouse_id):
@@ -219,7 +219,7 @@ WRITES: list[tuple[str, str, Any]] = [
 def test_every_write_to_a_past_is_refused(
     client: RestClient, shared_catalog: SharedCatalog, method: str, path: str, body: dict[str, Any] | None
 ) -> None:
-    """406, with a key and without, and nothing happens."""
+    """406, with and without a key, without an effect."""
     file = client.create_table(["a"], "t").json["metadata-location"]
     position = client.create_view(["a"], "v").position
     if body is not None and body.get("metadata-location"):
@@ -235,7 +235,7 @@ def test_every_write_to_a_past_is_refused(
 
 
 def test_a_past_table_loads_without_its_file(client: RestClient, warehouse: Any) -> None:
-    """The missing-file check is for now only: what was purged since can still be looked at."""
+    """The check for the file applies only to the current state. A purged table can still be read in the past."""
     created = client.create_table(["a"], "t")
     for file in warehouse.directory.rglob("*.metadata.json"):
         file.unlink()
@@ -244,7 +244,7 @@ def test_a_past_table_loads_without_its_file(client: RestClient, warehouse: Any)
 
 
 def test_etags_of_a_past_hold(client: RestClient) -> None:
-    """304 for the same version; the present, changed, has another."""
+    """304 for the same version. A changed current state has another one."""
     created = client.create_table(["a"], "t")
     then = client.at(created.position)
     assert 304 == then.load_table(["a"], "t", If_None_Match=created.headers["etag"]).status

@@ -1,4 +1,4 @@
-"""Transactions over HTTP: commits to several tables, all or none, and no reader sees half."""
+"""Transactions over HTTP: commits to several tables, all or none, without partial reads."""
 
 import threading
 from datetime import UTC, datetime
@@ -23,7 +23,7 @@ def commit(client: RestClient, *changes: Any) -> RestAnswer:
 
 
 def creation(client: RestClient, name: str, staged_as: str | None = None) -> dict[str, Any]:
-    """The change that ends a staged create."""
+    """The change that completes a staged create."""
     metadata = client.create_table(["a"], staged_as or name, **{"stage-create": True}).json["metadata"]
     updates = [
         {"action": "assign-uuid", "uuid": metadata["table-uuid"]},
@@ -48,7 +48,7 @@ def value(client: RestClient, name: str) -> str | None:
 
 
 def test_all_tables_change_under_one_command(client: RestClient, shared_catalog: SharedCatalog) -> None:
-    """204, and the events of the tables share one command, next to each other."""
+    """204. The tables' events have one command id and consecutive positions."""
     for name in ("t", "u", "v"):
         client.create_table(["a"], name)
     answer = commit(client, *(change(name) for name in ("t", "u", "v")))
@@ -77,7 +77,7 @@ WRONG = {"type": "assert-table-uuid", "uuid": "00000000-0000-0000-0000-000000000
     ids=["requirement", "absent", "view", "update", "location", "twice", "twice in other case"],
 )
 def test_one_refusal_refuses_all(client: RestClient, warehouse: FreshWarehouse, bad: dict[str, Any], error: tuple[int, str]) -> None:
-    """Nothing changes, and no metadata file stays, wherever the refused change stands."""
+    """Nothing changes and no metadata file is left, wherever the refused change is."""
     for name in ("t", "u", "w"):
         client.create_table(["a"], name)
     client.create_view(["a"], "view")
@@ -89,7 +89,7 @@ def test_one_refusal_refuses_all(client: RestClient, warehouse: FreshWarehouse, 
 
 
 def test_creations_and_commits_go_together(client: RestClient) -> None:
-    """Staged tables are created in the same step as others change."""
+    """Staged tables are created in the same transaction as other changes."""
     client.create_table(["a"], "t")
     assert 204 == commit(client, creation(client, "new"), change("t"), creation(client, "newer")).status
     assert ["new", "newer", "t"] == client.table_names("a")
@@ -108,7 +108,7 @@ def test_a_creation_of_a_taken_name_refuses_all(client: RestClient) -> None:
 
 
 def test_one_name_created_twice_is_refused(client: RestClient, warehouse: FreshWarehouse) -> None:
-    """400 at once, not a fight with itself for the name."""
+    """400 at once, not a conflict with itself."""
     refused = commit(client, creation(client, "new"), creation(client, "NEW", staged_as="other"))
     assert (400, "BadRequestException") == refused.error
     assert [] == client.table_names("a")
@@ -116,7 +116,7 @@ def test_one_name_created_twice_is_refused(client: RestClient, warehouse: FreshW
 
 
 def test_changes_that_change_nothing_write_nothing(client: RestClient) -> None:
-    """Only the tables that change get an event."""
+    """Only changed tables get an event."""
     locations = {name: client.create_table(["a"], name).json["metadata"]["location"] for name in ("t", "u")}
     before = states(client)
     unchanging = change("u", {"action": "set-location", "location": locations["u"]})
@@ -134,7 +134,7 @@ def test_a_transaction_of_nothing_is_refused(client: RestClient, body: dict[str,
 
 
 def test_no_reader_sees_half(client: RestClient) -> None:
-    """While two tables always change together, every point of the log shows both at the same value."""
+    """Two tables always change together. Every position of the log shows both with the same value."""
     for name in ("t", "u"):
         client.create_table(["a"], name, properties={"k": "0"})
     seen: list[tuple[str | None, str | None]] = []
@@ -150,7 +150,7 @@ def test_no_reader_sees_half(client: RestClient) -> None:
     reader = threading.Thread(target=read)
     reader.start()
     number = 0
-    # Enough of them that the reader saw the tables change.
+    # Enough for the reader to see changes.
     while number < 25 or (len(set(seen)) < 3 and number < 500):
         number += 1
         assert 204 == commit(client, *(change(name, set_properties(k=str(number))) for name in ("t", "u"))).status
@@ -161,7 +161,7 @@ def test_no_reader_sees_half(client: RestClient) -> None:
 
 
 def test_transactions_that_cross_do_not_block_one_another(client: RestClient) -> None:
-    """Tables named in opposite order by transactions at once: each takes effect, on all tables in the same order."""
+    """Concurrent transactions with tables in opposite order all take effect, on all tables in the same order."""
     for name in ("t", "u", "w"):
         client.create_table(["a"], name)
     orders = [("t", "u", "w"), ("w", "u", "t"), ("u", "t", "w")] * 4

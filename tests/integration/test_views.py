@@ -1,4 +1,4 @@
-"""Views over HTTP: create, load, replace, rename, drop, and what the kit reads in refusals."""
+"""Views over HTTP: create, load, replace, rename, drop, and the error messages of the compatibility kit."""
 
 import gzip
 import json
@@ -56,7 +56,7 @@ def test_refusals_of_create_say_what_the_kit_reads(client: RestClient) -> None:
 
 @pytest.mark.parametrize("path", ["/namespaces/a/views/u", "/namespaces/b/views/v", "/namespaces/a/views/t"])
 def test_what_is_no_view_is_not_found(client: RestClient, path: str) -> None:
-    """A missing name, a missing namespace and a table alike, for every operation."""
+    """A missing name, a missing namespace and a table, for every operation."""
     client.create_view(["a"], "v")
     client.create_table(["a"], "t")
     for method, body in (("GET", None), ("POST", {"requirements": [], "updates": [set_properties(k="v")]}), ("DELETE", None)):
@@ -67,7 +67,7 @@ def test_what_is_no_view_is_not_found(client: RestClient, path: str) -> None:
 
 
 def test_a_replaced_view_has_one_more_version(client: RestClient) -> None:
-    """The new version is current, the old one stays, the next file has the next number."""
+    """The new version is current, the old one is kept, and the next file has the next number."""
     created = client.create_view(["a"], "v", "select 1").json
     requirement = {"type": "assert-view-uuid", "uuid": created["metadata"]["view-uuid"]}
     answer = replace(client, "v", *new_version("select 2"), requirements=[requirement])
@@ -81,16 +81,16 @@ def test_a_replaced_view_has_one_more_version(client: RestClient) -> None:
 
 
 @pytest.mark.parametrize("place", ["a", "z"])
-def test_a_view_that_is_moved_claims_its_new_place(client: RestClient, warehouse: FreshWarehouse, place: str) -> None:
-    """Wherever the new one stands in the order of names."""
+def test_a_moved_view_claims_its_new_location(client: RestClient, warehouse: FreshWarehouse, place: str) -> None:
+    """For any order of the locations."""
     client.create_view(["a"], "v", location=f"{warehouse.base}/m")
     assert 200 == replace(client, "v", {"action": "set-location", "location": f"{warehouse.base}/{place}"}).status
     refused = client.create_table(["a"], "t", location=f"{warehouse.base}/{place}/below")
-    assert refused.place_taken
+    assert refused.location_taken
 
 
 def test_a_replacement_that_changes_nothing_writes_nothing(client: RestClient, warehouse: FreshWarehouse) -> None:
-    """The same answer and position, no file more."""
+    """The same answer and position, without a file."""
     created = client.create_view(["a"], "v", "select 1")
     location = created.json["metadata"]["location"]
     answer = replace(client, "v", {"action": "set-location", "location": location})
@@ -99,7 +99,7 @@ def test_a_replacement_that_changes_nothing_writes_nothing(client: RestClient, w
 
 
 def test_a_wrong_uuid_refuses_the_replacement(client: RestClient) -> None:
-    """409, nothing changes."""
+    """409 without a change."""
     created = client.create_view(["a"], "v").json
     refused = replace(client, "v", *new_version("select 2"), requirements=[{"type": "assert-view-uuid", "uuid": "no"}])
     assert (409, "CommitFailedException") == refused.error
@@ -108,7 +108,7 @@ def test_a_wrong_uuid_refuses_the_replacement(client: RestClient) -> None:
 
 
 def test_two_queries_of_one_dialect_are_refused(client: RestClient) -> None:
-    """400 in the kit's words."""
+    """400 with the kit's message."""
     version = view_version("select 1")
     version["representations"] = [{"type": "sql", "sql": f"select {n}", "dialect": "trino"} for n in (1, 2)]
     refused = client.create_view(["a"], "v", **{"view-version": version})
@@ -117,7 +117,7 @@ def test_two_queries_of_one_dialect_are_refused(client: RestClient) -> None:
 
 
 def test_a_rename_moves_the_name_alone(client: RestClient) -> None:
-    """Within a namespace, across two, and to another spelling."""
+    """Within a namespace, to another, and to another spelling."""
     client.create_namespace("b")
     before = client.create_view(["a"], "v").json
     for source, destination in (((["a"], "v"), (["a"], "w")), ((["a"], "w"), (["b"], "w")), ((["b"], "w"), (["b"], "W"))):
@@ -146,17 +146,17 @@ def test_refusals_of_rename_say_what_the_kit_reads(client: RestClient) -> None:
     assert (404, "NoSuchTableException") == refused.error
 
 
-def test_a_dropped_view_leaves_its_name_and_place(client: RestClient, warehouse: FreshWarehouse) -> None:
-    """Both are free at once; its files stay."""
+def test_a_dropped_view_frees_its_name_and_location(client: RestClient, warehouse: FreshWarehouse) -> None:
+    """Both are free at once. Its files stay."""
     created = client.create_view(["a"], "v", location=f"{warehouse.base}/here").json
-    assert client.create_table(["a"], "t", location=f"{warehouse.base}/here").place_taken
+    assert client.create_table(["a"], "t", location=f"{warehouse.base}/here").location_taken
     assert 204 == client.call("DELETE", view_path(["a"], "v")).status
     assert Path(created["metadata-location"].removeprefix("file://")).is_file()
     assert 200 == client.create_table(["a"], "v", location=f"{warehouse.base}/here").status
 
 
 def test_replacements_at_once_all_arrive(client: RestClient) -> None:
-    """Their requirement holds for each of them: every one succeeds, in some order, and every version is kept."""
+    """Their requirements pass on every state: all succeed in some order, and every version is kept."""
     created = client.create_view(["a"], "v", "select 0", properties={"version.history.num-entries": "100"}).json
     requirement = {"type": "assert-view-uuid", "uuid": created["metadata"]["view-uuid"]}
     bodies = [{"requirements": [requirement], "updates": new_version(f"select {n}")} for n in range(1, 13)]

@@ -1,4 +1,4 @@
-"""Warehouses over HTTP: created, listed and loaded on Lakekeeper's wire, within what the operator permits."""
+"""Warehouses over HTTP: created, listed and loaded in Lakekeeper's format, within what the operator permits."""
 
 import asyncio
 import hashlib
@@ -26,7 +26,7 @@ S3 = {"type": "s3", "bucket": "lake", "region": "mars-1", "endpoint": ENDPOINT, 
 KEY = {"type": "s3", "credential-type": "access-key", "access-key-id": f"id-{CANARY}", "secret-access-key": CANARY}
 PROJECT = str(UUID(int=0))
 NOWHERE: dict[str, Any] = {"warehouse_endpoints": (ENDPOINT,), "skip_storage_validation": True}
-"""Settings of a server that takes a store which is not there."""
+"""Settings of a server that accepts a store that does not exist."""
 
 
 class Management(RestClient):
@@ -41,7 +41,7 @@ class Management(RestClient):
         return self.call_root("POST", "", body if credential is None else body | {"storage-credential": credential}, key=key)
 
     def create_together(self, name: str, profile: Any, *, key: object, times: int) -> list[RestAnswer]:
-        """The same request, on as many connections at once."""
+        """Sends the same request concurrently on as many connections."""
         with ThreadPoolExecutor(times) as threads:
             return list(threads.map(lambda _: self.create(name, profile, key=key), range(times)))
 
@@ -75,7 +75,7 @@ def local(directory: Path) -> dict[str, Any]:
 
 
 def test_a_warehouse_is_created_listed_loaded_and_used(management: Management, server: CatalogServer, roots: Path) -> None:
-    """The three answers are one; every field that Lakekeeper requires is there, with its type."""
+    """The three answers are equal, with every field that Lakekeeper requires and its type."""
     created = management.create("lake", local(roots / "lake"))
     assert 201 == created.status
     told = created.json
@@ -106,7 +106,7 @@ def test_a_warehouse_is_created_listed_loaded_and_used(management: Management, s
 
 
 def test_what_lakekeeper_s_clients_send_by_default_is_taken(management: Management) -> None:
-    """Every field with the value that says how things are here; the credential by its kind alone."""
+    """Every field with the value that is supported. The credential is shown by its type only."""
     body = {
         "delete-profile": {"type": "hard"},
         "project-id": PROJECT,
@@ -155,7 +155,7 @@ def test_what_lakekeeper_s_clients_send_by_default_is_taken(management: Manageme
 def test_what_is_not_served_is_refused(
     management: Management, roots: Path, more: dict[str, Any], error: tuple[int, str], message: str
 ) -> None:
-    """By a type and the field's name; nothing is created."""
+    """With an error type and the field's name. Nothing is created."""
     refused = management.call_root("POST", "", {"warehouse-name": "lake", "storage-profile": local(roots / "lake"), **more})
     assert error == refused.error
     assert message in refused.message
@@ -179,14 +179,14 @@ def test_what_is_not_there_is_not_found(management: Management, path: str, heade
     assert error == management.call_root("GET", path, headers=headers).error
 
 
-def test_a_name_in_place_of_an_id_is_told_where_ids_are(management: Management) -> None:
-    """The warehouse `demo` does exist."""
+def test_a_name_instead_of_an_id_gets_a_hint_where_ids_are(management: Management) -> None:
+    """The warehouse `demo` exists."""
     for route in ("/demo", "/demo/statistics"):
-        assert "demo (its id is asked for; GET /management/v1/warehouse lists ids)" in management.call_root("GET", route).message
+        assert "demo (must be an id; GET /management/v1/warehouse lists ids)" in management.call_root("GET", route).message
 
 
 def test_none_is_created_in_another_project(management: Management, roots: Path) -> None:
-    """As Lakekeeper's clients name it: by a header."""
+    """A header names the project, as with Lakekeeper's clients."""
     body = {"warehouse-name": "lake", "storage-profile": local(roots / "lake")}
     refused = management.call_root("POST", "", body, headers={"x-project-id": str(UUID(int=1))})
     assert (404, "NoSuchProjectException") == refused.error
@@ -194,7 +194,7 @@ def test_none_is_created_in_another_project(management: Management, roots: Path)
 
 
 def test_local_folders_are_the_operator_s_to_permit(management: Management, roots: Path, tmp_path: Path) -> None:
-    """Not those beside a root, nor those that a link in it leads to; `..` is no segment of a path."""
+    """Neither folders beside a root, nor targets of links in it. `..` is not a valid segment."""
     (roots / "out").symlink_to(tmp_path)
     for directory in (tmp_path / "other", roots, roots / "out" / "other"):
         refused = management.create("lake", local(directory))
@@ -216,7 +216,7 @@ def test_without_settings_no_folder_is_permitted(database: str, tmp_path: Path, 
 
 
 def test_a_key_gets_its_answer_again(management: Management, server: CatalogServer, roots: Path) -> None:
-    """Byte for byte, and another request under it is refused; so is a refusal remembered."""
+    """Byte for byte. Another request with the key is refused. A refusal is stored too."""
     key, other = uuid7(), uuid7()
     first = management.create("lake", local(roots / "lake"), key=key)
     assert 201 == first.status
@@ -232,7 +232,7 @@ def test_a_key_gets_its_answer_again(management: Management, server: CatalogServ
 
 
 def test_what_a_key_keeps_tells_no_weak_credential(management: Management, server: CatalogServer) -> None:
-    """A plain hash of the request would tell it to who tries them all, as it does of a request without one."""
+    """A weak credential could be guessed from a plain hash of the request."""
 
     def plain_hash(target: list[Any], body: bytes) -> bytes:
         told = orjson.dumps(target)
@@ -252,7 +252,7 @@ def test_what_a_key_keeps_tells_no_weak_credential(management: Management, serve
 
 
 def test_a_credential_of_a_warehouse_that_is_not_created_is_destroyed(database: str, tmp_path: Path) -> None:
-    """It is stored before a hook is asked; that of a warehouse that is created stays."""
+    """It is stored before a hook is asked. That of a created warehouse stays."""
     judge = Judge()
     with served_catalog(database, tmp_path / "demo", prepare=asking(judge), **NOWHERE) as served:
         client, key = Management(served.url), uuid7()
@@ -270,7 +270,7 @@ def test_a_credential_of_a_warehouse_that_is_not_created_is_destroyed(database: 
 
 
 def test_a_credential_that_a_killed_creation_left_behind_is_destroyed_an_hour_later(database: str, tmp_path: Path) -> None:
-    """By the next creation; one that a creation under way may have stored stays, and so do those of warehouses, however old."""
+    """By the next creation. Those of creations in progress and of warehouses stay."""
     with served_catalog(database, tmp_path / "demo", **NOWHERE) as served:
         client = Management(served.url)
         assert 201 == client.create("old", S3, KEY).status
@@ -291,7 +291,7 @@ def test_a_credential_that_a_killed_creation_left_behind_is_destroyed_an_hour_la
 
 
 async def test_no_answer_log_or_event_holds_a_credential(database: str, tmp_path: Path) -> None:
-    """Neither of a warehouse that is created nor of one that is refused, at any level of the log."""
+    """Neither for a created nor for a refused warehouse, at any log level."""
     log = tmp_path / "log"
     bodies: list[Any] = [
         {"warehouse-name": "lake", "storage-profile": S3, "storage-credential": KEY},

@@ -1,4 +1,4 @@
-"""Warehouses: a name is one warehouse's, and what many of them cost whoever asks."""
+"""Warehouses: unique names, and the cost of many warehouses."""
 
 import asyncio
 import threading
@@ -10,7 +10,7 @@ from uuid_utils.compat import uuid4
 
 from icecore.access import backends
 from icecore.access.resolve_warehouse import resolve_warehouse
-from icecore.commands.execution.answer import Answer
+from icecore.commands.execution.command_response import CommandResponse
 from icecore.commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
 from icecore.compose import Application
 from icecore.database.advisory_locks import AdvisoryLock, try_lock
@@ -25,7 +25,7 @@ from tests.fixtures.shared_server import SharedCatalog
 
 
 def test_a_name_that_is_taken_is_refused(shared_catalog: SharedCatalog, tmp_path: Path) -> None:
-    """In any case of letters, whatever its place."""
+    """Case-insensitively, at any location."""
     name = f"taken-{uuid4().hex[:12]}"
     first, second = (CreateWarehouse(each, {"type": "local", "directory": str(tmp_path / each)}) for each in (name, name.upper()))
     answer = shared_catalog.run(create_warehouse(shared_catalog.parts.commands, context("createWarehouse"), first))
@@ -36,7 +36,7 @@ def test_a_name_that_is_taken_is_refused(shared_catalog: SharedCatalog, tmp_path
 
 @pytest.mark.parametrize("field", ["assume-role-arn", "region", "aws-kms-key-arn"])
 async def test_a_large_profile_is_refused(catalog: Application, field: str) -> None:
-    """Every listing, and every creation of another warehouse, would read it again."""
+    """Listings and later creations read it again."""
     fields = {"type": "s3", "bucket": "lake", "region": "mars-1"}
     room = JSON_BYTES_MAX - 2_000
     assert 201 == (await _create(catalog, "most", fields | {field: "x" * room})).status
@@ -44,8 +44,8 @@ async def test_a_large_profile_is_refused(catalog: Application, field: str) -> N
         await _create(catalog, "more", fields | {field: "x" * JSON_BYTES_MAX})
 
 
-async def test_who_names_no_warehouse_reads_two_of_them(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever number there is: one alone would be meant."""
+async def test_a_request_without_a_warehouse_reads_two_warehouses(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With two it is known that a request without a name is ambiguous."""
     for number in range(4):
         await _create(catalog, f"lake{number}", {"type": "s3", "bucket": "lake", "region": "mars-1"})
     read, state = [], warehouses._state
@@ -61,9 +61,9 @@ async def test_who_names_no_warehouse_reads_two_of_them(catalog: Application, mo
 
 
 async def test_no_more_credentials_are_known_than_have_room(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A listing reads all of them, each time if need be."""
+    """A listing reads all of them, if necessary each time."""
     catalog.commands.skip_storage_validation = True
-    monkeypatch.setattr(backends, "CREDENTIALS_KNOWN_BYTES_MAX", 70_000)
+    monkeypatch.setattr(backends, "CREDENTIALS_CACHED_BYTES_MAX", 70_000)
     known = backends.Backends(catalog.backends.connections, catalog.backends._stores, catalog.backends._secrets)
     key = {"type": "s3", "credential-type": "access-key", "aws-access-key-id": "id", "aws-secret-access-key": "k" * 30_000}
     for number in range(4):
@@ -78,7 +78,7 @@ async def test_no_more_credentials_are_known_than_have_room(catalog: Application
 
 
 async def test_other_profiles_are_parsed_and_compared_in_a_thread(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
-    """There may be many, each of a hundred locations; those of another kind of store, or of the same store, are not looked at."""
+    """There may be many with a hundred locations each. Those of other types or in the same store are skipped."""
     await _create(catalog, "one", {"type": "s3", "bucket": "one", "region": "mars-1", "endpoint": "http://127.0.0.1:9"})
     await _create(catalog, "same", {"type": "s3", "bucket": "same", "region": "mars-1"})
     threads: dict[str, list[threading.Thread]] = {}
@@ -94,7 +94,7 @@ async def test_other_profiles_are_parsed_and_compared_in_a_thread(catalog: Appli
 
 
 async def test_many_creations_at_once_ask_postgres_one_after_another(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each that asked for the lock over and over took a connection each time, which others wait for."""
+    """Polling for the lock takes a connection each time, which others wait for."""
     asked = 0
 
     async def counting(connection: Connection, lock: AdvisoryLock) -> bool:
@@ -109,14 +109,14 @@ async def test_many_creations_at_once_ask_postgres_one_after_another(catalog: Ap
     assert 20 == asked
 
 
-async def _create(catalog: Application, name: str, profile: dict[str, Any]) -> Answer:
-    """Of a store that nobody has."""
+async def _create(catalog: Application, name: str, profile: dict[str, Any]) -> CommandResponse:
+    """Creates a warehouse on a store that does not exist."""
     catalog.commands.skip_storage_validation = True
     return await create_warehouse(catalog.commands, context("createWarehouse"), CreateWarehouse(name, profile))
 
 
 async def test_the_only_one_need_not_be_named_while_it_is(catalog: Application, tmp_path: Path) -> None:
-    """It is not kept in memory that there was no other."""
+    """That there is only one is not cached."""
     demo = await resolve_warehouse(catalog.backends, PROJECT_ID, None)
     assert demo == await resolve_warehouse(catalog.backends, PROJECT_ID, "demo")
     command = CreateWarehouse("lake", {"type": "local", "directory": str(tmp_path / "lake")})
@@ -126,7 +126,7 @@ async def test_the_only_one_need_not_be_named_while_it_is(catalog: Application, 
 
 
 async def test_one_that_is_called_like_another_s_id_takes_nothing_from_it(catalog: Application, tmp_path: Path) -> None:
-    """Clients reach a warehouse by the id that config tells them."""
+    """Clients use the id that config returns."""
     demo = await resolve_warehouse(catalog.backends, PROJECT_ID, "demo")
     command = CreateWarehouse(str(demo.id), {"type": "local", "directory": str(tmp_path / "lake")})
     await create_warehouse(catalog.commands, context("createWarehouse"), command)

@@ -1,4 +1,4 @@
-"""The worst bodies that are permitted keep nobody else waiting."""
+"""The most expensive permitted bodies do not delay other clients."""
 
 import json
 import threading
@@ -13,7 +13,7 @@ from tests.fixtures.shared_server import FreshWarehouse, SharedCatalog
 
 WAITED_SECONDS_MAX = 0.5
 WAITED_SHARE_MAX = 0.3
-"""Of the time that the large request takes itself: on a busy machine all is longer. A loop that did the work stands still for most."""
+"""A share of the large request's time, which depends on the machine. Work on the event loop would block for most of it."""
 
 
 def columns(count: int, first_id: int = 1) -> list[dict[str, Any]]:
@@ -86,7 +86,7 @@ def a_staged_create(client: RestClient, _: str) -> tuple[str, Any]:
 def test_others_are_answered_meanwhile(
     shared_catalog: SharedCatalog, warehouse: FreshWarehouse, client: RestClient, worst: Callable[[RestClient, str], tuple[str, Any]]
 ) -> None:
-    """Another connection asks for the configuration all the while: none of its answers takes long."""
+    """Another connection requests the configuration repeatedly, and each answer is fast."""
     client.create_table(["a"], "t")
     base = client.load_table(["a"], "t").json["metadata"]["location"]
     path, body = worst(client, base)
@@ -94,7 +94,7 @@ def test_others_are_answered_meanwhile(
     other, ended, waits = shared_catalog.client(warehouse), threading.Event(), list[float]()
 
     def ask() -> None:
-        # Not `/health`, which looks at the log's connections as well.
+        # Not `/health`, which also checks the log's connections.
         while not ended.is_set():
             began = time.monotonic()
             assert 200 == other.call_root("GET", f"/config?warehouse={warehouse.name}").status

@@ -1,12 +1,12 @@
-"""Puts small faults into the code, one at a time, and sees whether the tests that concern the module notice.
+"""Applies small mutations to the code, one at a time, and checks whether the tests of the module fail.
 
     python -m tests.mutation [--one-in N] [--seed S] [--minutes M] [--modules PATH ...]
     python -m tests.mutation --mutant MODULE OPERATOR OCCURRENCE
 
-The mutants are cosmic-ray's; of N one is drawn, by a hash of the seed and its name, so the same code always gives the same sample.
-They are made in a copy of the checkout. tests.toml says which tests concern a module. A mutant that survives is listed in
-equivalent.toml with a reason, or the run fails. The report is in `.cache/mutation/`. Standard library only: cosmic-ray runs in an
-environment of its own, and the tests in the project's.
+The mutants are cosmic-ray's. One of N is drawn by a hash of the seed and its name, so that the same code always results in the same sample.
+They are applied to a copy of the checkout. tests.toml lists the tests of each module. A mutant that survives must be listed in
+equivalent.toml with a reason, or the run fails. The report is in `.cache/mutation/`. It uses only the standard library: cosmic-ray runs in
+its own environment, and the tests in the project's.
 """
 
 import argparse
@@ -28,14 +28,14 @@ from pathlib import Path
 
 from requirements import environment
 from tests.servers.java import java_environment
-from tests.servers.places import ROOT
+from tests.servers.paths import ROOT
 
 HERE = Path(__file__).resolve().parent
 TARGETS = ("domain", "commands", "publishers", "projections/verify.py")
 ONE_IN_DEFAULT = 40
 SECONDS_MIN = 120.0
 SLOWER_MAX = 4
-"""A mutant that makes its tests take this many times as long, and SECONDS_MIN at least, is killed; a busy machine alone does not."""
+"""A mutant whose tests take this many times as long as usual, and at least SECONDS_MIN, counts as killed."""
 LINKED = (".tools", ".cache")
 
 
@@ -46,14 +46,14 @@ class Mutant:
     occurrence: int
 
     def place(self, seed: int) -> float:
-        """Where it stands among all mutants, from 0 to 1: the same whatever the other mutants are."""
+        """A mutant's rank from 0 to 1, independent of other mutants."""
         name = f"{seed} {self.module} {self.operator} {self.occurrence}"
         return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big") / 2**64
 
 
 @dataclass(frozen=True)
 class Result:
-    """`was` and `becomes` are the changed lines without indentation; `diff` is for readers."""
+    """`was` and `becomes` -- the changed lines without indentation. `diff` -- for readers."""
 
     mutant: Mutant
     outcome: str
@@ -91,7 +91,7 @@ class Mutation:
         return Result(mutant, outcome, was, becomes, _diff(mutant.module, original, mutated))
 
     def tests_of(self, module: str) -> tuple[str, ...]:
-        """The longest path that begins the module's; a KeyError says that tests.toml has none."""
+        """The tests of the longest matching path in tests.toml. Raises KeyError if there is none."""
         return tuple(self._tests[max((path for path in self._tests if module.startswith(path)), key=len)])
 
     def _time_unchanged(self, tests: tuple[str, ...]) -> float:
@@ -102,12 +102,12 @@ class Mutation:
         return time.monotonic() - started
 
     def _outcome(self, tests: tuple[str, ...], seconds_max: float) -> str:
-        # Schemathesis takes as long to load as everything else together, and none of these tests needs it.
+        # Not loaded: Schemathesis takes as long to import as everything else, and these tests do not use it.
         options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:schemathesis"]
         command = [str(self._copy / ".venv" / "bin" / "python"), "-m", "pytest", *options, *tests]
         variables = {**os.environ, **java_environment(), "ICECORE_TEST_ORACLE_SEQUENCES": "40"}
         if tests in self._seconds:
-            # What was compiled stays; of a mutant nothing is kept.
+            # Keeps compiled files, except those of the mutant.
             variables["PYTHONDONTWRITEBYTECODE"] = "1"
         process = subprocess.Popen(command, cwd=self._copy, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
@@ -129,7 +129,7 @@ class Mutation:
 
 
 def _changed_lines(original: str, mutated: str) -> tuple[str, str]:
-    """From the first line that differs to the last one."""
+    """The lines from the first to the last difference."""
     before, after = original.splitlines(), mutated.splitlines()
     while before and after and before[0] == after[0]:
         del before[0], after[0]
@@ -150,12 +150,12 @@ def _copied_checkout(folder: Path) -> Path:
         if (ROOT / name).exists():
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, copy / name)
-    # Python knows byte code by its source's second and size, and a mutant may have both of its original: by the source's hash instead.
+    # Python identifies byte code by the source's time and size, which a mutant may share with the original. Uses the source's hash instead.
     compiling = ["-m", "compileall", "-q", "--invalidation-mode", "checked-hash", "."]
     subprocess.run([ROOT / ".venv" / "bin" / "python", *compiling], cwd=copy, check=True)
     for name in LINKED:
         (copy / name).symlink_to(ROOT / name)
-    # An environment of its own: that of the checkout imports the checkout's folders, where there is no mutant.
+    # A separate environment, because that of the checkout imports the checkout without the mutant.
     making = [sys.executable, "-m", "requirements.environment", ".venv", "requirements/dev.lock", "--project"]
     subprocess.run(making, cwd=copy, check=True)
     return copy

@@ -1,7 +1,6 @@
-"""Asks cosmic-ray, in its own environment and the folder of the checkout: which mutants there are, and what one looks like.
+"""Lists cosmic-ray's mutants or prints one. It runs in cosmic-ray's environment and the folder of the checkout.
 
-python mutants.py list MODULE ...
-python mutants.py mutate MODULE OPERATOR OCCURRENCE
+python mutants.py list MODULE ... python mutants.py mutate MODULE OPERATOR OCCURRENCE
 """
 
 import json
@@ -12,16 +11,16 @@ from pathlib import Path
 import cosmic_ray.plugins
 from cosmic_ray.mutating import mutate_code
 
-# `|` stands between types everywhere; the annotation would fail at import or be read by nobody. `**` unpacks: another operator there
-# does not compile. Identity instead of equality and the other way round: of None, enumerations and small numbers they are one.
+# Excluded operators: `|` is used between types, where a mutant fails at import or has no effect; `**` unpacks, where another operator does
+# not compile; identity and equality are the same for None, enumerations and small numbers.
 OPERATORS_LEFT_OUT = re.compile(r"core/Replace(BinaryOperator_(BitOr|Pow)_|ComparisonOperator_((?!Is)\w+_Is(Not)?$|Is(Not)?_(?!Is)))")
-# A test of a limit that says the number again, or of what a dataclass is frozen for, would test nothing.
+# Excluded lines: a test would have to repeat the value of a limit, or test that a dataclass is frozen.
 LINES_LEFT_OUT = re.compile(r"_?[A-Z][A-Z0-9_]*(: \w+)? = [0-9_.* +()/-]+$|@dataclass\(")
 
 
 def main() -> None:
     if sys.argv[1] == "list":
-        # Here, because the database's packages take a second to load.
+        # Imported here, because the database packages take a second to load.
         from cosmic_ray.commands.init import init
         from cosmic_ray.work_db import WorkDB, use_db
 

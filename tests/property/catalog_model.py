@@ -1,17 +1,17 @@
-"""What a catalog is, in plain dictionaries: the names, what they stand for, and which request is refused with what.
+"""A model of a catalog in plain dictionaries: names, objects, and which requests are refused with which error.
 
-It knows nothing of events, versions, files or Postgres. What only the server can choose (ids, default locations, file names) it
-learns from an answer once, and expects from then on.
+It has no events, versions, files or Postgres. It learns what the server chooses (ids, default locations, file names) from an answer once,
+and expects it from then on.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-# What Java writes into every new table.
+# The properties that Java sets for every new table.
 CREATED_PROPERTIES = {"write.parquet.compression-codec": "zstd"}
 
-# Spellings, and by hand which of them are one name where case does not count.
+# Spellings, and which of them are equal case-insensitively, written by hand.
 SPELLINGS = {
     "t": "t",
     "T": "t",
@@ -31,7 +31,7 @@ Path = tuple[str, ...]
 
 
 class Refused(Exception):
-    """The status and Iceberg type the server must answer."""
+    """The expected status and Iceberg type."""
 
     def __init__(self, status: int, error_type: str) -> None:
         super().__init__(status, error_type)
@@ -51,7 +51,7 @@ UNPROCESSABLE = (422, "UnprocessableEntityException")
 
 @dataclass(slots=True)
 class Content:
-    """What the metadata of a table or view says, as far as the model looks; `uuid`, `location` empty: the server chooses."""
+    """The metadata of a table or view as far as the model has it. If `uuid` or `location` is empty, the server chooses it."""
 
     uuid: str = ""
     location: str = ""
@@ -68,7 +68,7 @@ class Content:
 
 @dataclass(slots=True)
 class Tabular:
-    """A table or a view under its name; `places`: every location it holds; `file`: its metadata location once that is known."""
+    """A table or view with its name. `places` -- every location it claims; `file` -- its metadata location once known."""
 
     kind: str
     name: str
@@ -85,7 +85,7 @@ class Namespace:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A metadata file that was written once, and what it holds."""
+    """A metadata file and its content."""
 
     kind: str
     location: str
@@ -138,7 +138,7 @@ class CatalogModel:
     # Tables and views
 
     def create(self, kind: str, levels: Sequence[str], name: str, content: Content, *, staged: bool = False) -> Tabular | None:
-        """None for a staged create, which leaves nothing; nor does it begin where it could not end."""
+        """Returns None for a staged create, which changes nothing but is refused if the create would be."""
         slot = self._free(levels, name)
         if staged:
             if content.location:
@@ -147,7 +147,7 @@ class CatalogModel:
         return self._put(slot, Tabular(kind, name, content))
 
     def create_by_commit(self, levels: Sequence[str], name: str, content: Content) -> Tabular:
-        """The commit that ends a staged create: a table that came first fails its requirement."""
+        """The commit that completes a staged create. A table created meanwhile violates its requirement."""
         there = self.tabulars.get((self.path(levels), self.key(name)))
         if there is not None and there.kind == "table":
             raise Refused(*COMMIT_FAILED)
@@ -158,7 +158,7 @@ class CatalogModel:
         takes_over = overwrite and there is not None and there.kind == "table"
         slot = (self.path(levels), self.key(name)) if takes_over else self._free(levels, name)
         registered = there if takes_over and there is not None else Tabular(kind, name, file.content, file=file.location)
-        # Before it is read.
+        # Checked before the file is read.
         self._refuse_conflicts(registered, file.location)
         if file not in self.files:
             raise Refused(*NO_FILE)
@@ -205,17 +205,17 @@ class CatalogModel:
         tabular.name = destination[1]
 
     def drop(self, kind: str, levels: Sequence[str], name: str, *, purge: bool = False) -> Tabular:
-        """With `purge`, also every file at its places: the model forgets them at once."""
+        """With `purge`, the files in its locations are deleted. The model removes them at once."""
         tabular = self.find(kind, levels, name)
         del self.tabulars[self.path(levels), self.key(name)]
         if purge:
             self.files = [file for file in self.files if not any(file.location.startswith(f"{place}/") for place in tabular.places)]
         return tabular
 
-    # What an answer teaches
+    # Learning from answers
 
     def learn(self, tabular: Tabular, metadata_location: str, metadata: Mapping[str, Any]) -> None:
-        """What the server chose, and that there is a file now that holds this."""
+        """Learns what the server chose, and that a file with this content exists."""
         content = tabular.content
         uuid = metadata["table-uuid" if tabular.kind == "table" else "view-uuid"]
         tabular.content = replace(content, uuid=content.uuid or uuid, location=content.location or metadata["location"])

@@ -1,4 +1,4 @@
-"""Tables in random states and sets of commits that several engines make on them, each on what it has seen."""
+"""Tables in random states, and sets of commits that several engines make on the state they have seen."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ _COLUMNS = ("id", "name", "day")
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """What one engine wants: a kind, two numbers that choose what it touches, and through which process it goes."""
+    """The intention of one engine: a kind, two numbers that choose the objects, and the process it uses."""
 
     kind: str
     which: int
@@ -27,7 +27,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Contention:
-    """A table's beginning and the moves that are made on it at the same moment."""
+    """The initial state of a table and concurrent moves."""
 
     format_version: int
     snapshots: int
@@ -38,7 +38,9 @@ class Contention:
 
 @dataclass(slots=True)
 class Commit:
-    """A move as a CommitTable request. touches -- everything it changes or rests on: commits that share nothing must both survive."""
+    """A move as a CommitTable request. touches -- everything it changes or depends on. Commits without a common element must both
+    succeed.
+    """
 
     move: Move
     updates: list[Json]
@@ -47,7 +49,7 @@ class Commit:
 
 
 def contentions() -> st.SearchStrategy[Contention]:
-    """Half of the moves are drawn from a few kinds on a few things, so that they meet."""
+    """Half of the moves are drawn from a few kinds and objects, so that they conflict."""
     kinds = st.sampled_from([*_MOVES, *("append",) * 4, "column", "column"])
     moves = st.lists(st.builds(Move, kinds, st.integers(0, 5), st.integers(0, 3), st.integers(0, 1)), min_size=3, max_size=COMMITS_MAX)
     return st.builds(Contention, st.integers(1, 3), st.integers(0, 4), st.integers(0, 2), st.integers(0, 2), moves)
@@ -78,7 +80,7 @@ def beginning(contention: Contention, location: str, now_ms: int) -> list[Json]:
 
 
 def commit_of(move: Move, number: int, seen: Json) -> Commit:
-    """The request an engine makes that has seen this document; `number` counts the commits of one contention."""
+    """The request of an engine that has seen this document. `number` counts the commits of one contention."""
     updates, requirements, touches = _MOVES[move.kind](move, number, seen)
     if move.value == 0:
         requirements = [{"type": "assert-table-uuid", "uuid": seen["table-uuid"]}, *requirements]
@@ -99,7 +101,7 @@ def _remove_property(move: Move, number: int, seen: Json) -> _Made:
 
 
 def _append(move: Move, number: int, seen: Json) -> _Made:
-    """A snapshot on a branch that must still be where the engine saw it."""
+    """A snapshot on a branch, which must not have moved."""
     branch = _APPENDED_TO[move.which]
     head = seen["refs"].get(branch, {}).get("snapshot-id")
     snapshot_id = 100 + number
@@ -111,7 +113,7 @@ def _append(move: Move, number: int, seen: Json) -> _Made:
 
 
 def _tag(move: Move, number: int, seen: Json) -> _Made:
-    """A name for a snapshot that is there: a new tag, or one that must not be there yet."""
+    """A name for an existing snapshot: a new tag, or one that must not exist yet."""
     name = f"n{move.which % 3}"
     ids = [snapshot["snapshot-id"] for snapshot in seen["snapshots"]]
     if not ids:
@@ -129,13 +131,13 @@ def _remove_ref(move: Move, number: int, seen: Json) -> _Made:
 
 
 def _expire(move: Move, number: int, seen: Json) -> _Made:
-    """An old snapshot goes, and whatever names it."""
+    """Removes an old snapshot and its refs."""
     ids = [snapshot["snapshot-id"] for snapshot in seen["snapshots"]][:-1]
     if not ids:
         return _properties(move, number, seen)
     snapshot_id = ids[move.which % len(ids)]
     named = {("ref", name) for name, ref in seen["refs"].items() if ref["snapshot-id"] == snapshot_id}
-    # A tag that appears meanwhile goes with its snapshot.
+    # A tag that is created meanwhile is removed with its snapshot.
     return [{"action": "remove-snapshots", "snapshot-ids": [snapshot_id]}], [], {("snapshot", snapshot_id), *named}
 
 
@@ -182,7 +184,7 @@ def _ordering(move: Move, number: int, seen: Json) -> _Made:
 
 
 def _roll_back(move: Move, number: int, seen: Json) -> _Made:
-    """main goes back to a snapshot that is there."""
+    """Sets main back to an existing snapshot."""
     ids = [snapshot["snapshot-id"] for snapshot in seen["snapshots"]]
     if not ids:
         return _properties(move, number, seen)

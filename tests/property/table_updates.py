@@ -1,4 +1,4 @@
-"""Hypothesis strategies for tables: schemas, specs, orders, snapshots, commits right and wrong, and broken JSON."""
+"""Hypothesis strategies for tables: schemas, specs, orders, snapshots, valid and invalid commits, and invalid JSON."""
 
 import copy
 from typing import Any
@@ -12,7 +12,7 @@ OTHER_UUID = "0191d9a6-0000-7000-8000-00000000000b"
 START_MS = 1_600_000_000_000
 NOW_MS = 1_700_000_000_000
 COMMIT_EVERY_MS = 600_000
-"""Commits lie ten minutes apart, further than Java's tolerance for clocks that differ."""
+"""Commits are ten minutes apart, more than Java's tolerance for different clocks."""
 FAR_FUTURE_MS = 4_000_000_000_000
 
 NAMES = ["id", "name", "ts", "day", "a", "b", "element", "key", "a.b", "x"]
@@ -99,7 +99,7 @@ def fields(draw: st.DrawFn, depth: int, size_max: int) -> list[Json]:
 
 @st.composite
 def schemas(draw: st.DrawFn) -> Json:
-    """A schema of its own: ids count from 0 or 1, now and then twice the same."""
+    """A new schema. Ids count from 0 or 1 and are sometimes repeated."""
     schema: Json = {"type": "struct", "fields": draw(fields(0, 5))}
     if draw(chance(15)):
         schema["fields"] = [{**column, "id": column["id"] - 1} for column in schema["fields"]]
@@ -113,7 +113,7 @@ def schemas(draw: st.DrawFn) -> Json:
 
 @st.composite
 def evolved_schemas(draw: st.DrawFn, document: Json) -> Json:
-    """One of the table's schemas with a column added, dropped, renamed, retyped or moved; or quite another one."""
+    """One of the table's schemas with a column added, dropped, renamed, retyped or moved; or a different one."""
     if not document["schemas"] or draw(chance(10)):
         return draw(schemas())
     schema: Json = copy.deepcopy(draw(st.sampled_from(document["schemas"])))
@@ -138,13 +138,13 @@ def evolved_schemas(draw: st.DrawFn, document: Json) -> Json:
 
 
 def column_ids(document: Json) -> list[int]:
-    """The top-level columns of the current schema, and one that is not there."""
+    """The top-level columns of the current schema, and one that does not exist."""
     current = [schema for schema in document["schemas"] if schema["schema-id"] == document["current-schema-id"]]
     return [*(column["id"] for column in current[0]["fields"]), 999] if current else [1]
 
 
 def fitting_transforms(document: Json, column_id: int) -> list[str]:
-    """Transforms that the type of the column takes."""
+    """Transforms that accept the column's type."""
     columns = [column for schema in document["schemas"] for column in schema["fields"] if column["id"] == column_id]
     type_ = columns[-1]["type"] if columns else None
     if not isinstance(type_, str) or type_.startswith(("geo", "variant")):
@@ -203,7 +203,7 @@ def sort_orders(draw: st.DrawFn, document: Json) -> Json:
 
 @st.composite
 def snapshots(draw: st.DrawFn, document: Json, position: int) -> Json:
-    """A snapshot to follow on the table as it is, mostly; `position` counts those of one commit."""
+    """Mostly a snapshot that can follow on the table's state. `position` counts those of one commit."""
     known = [snapshot["snapshot-id"] for snapshot in document["snapshots"]]
     snapshot: Json = {"snapshot-id": (max(known, default=0) + 1 + position) if draw(chance(92)) else draw(st.integers(-2, 4))}
     if document["format-version"] > 1 or draw(chance(3)):
@@ -389,7 +389,7 @@ def other_updates(draw: st.DrawFn, document: Json) -> list[Json]:
 
 @st.composite
 def commits(draw: st.DrawFn, document: Json) -> list[Json]:
-    """The updates of one request on `document`: mostly right, some wrong, now and then broken in form."""
+    """The updates of one request on `document`: mostly valid, some invalid, some malformed."""
     updates: list[Json] = []
     for _ in range(draw(st.sampled_from([1, 1, 2, 2, 3, 4]))):
         kind = draw(st.integers(0, 9))
@@ -457,7 +457,7 @@ CREATION_PROPERTIES = {
 
 @st.composite
 def creations(draw: st.DrawFn) -> Json:
-    """What a client sends to create a table."""
+    """A CreateTableRequest."""
     schema = draw(schemas())
     shape = {"schemas": [{"schema-id": 0, **schema}], "current-schema-id": schema.get("schema-id", 0), "last-partition-id": 999}
     document = {**shape, "partition-specs": [], "sort-orders": []}
@@ -481,7 +481,7 @@ def broken_creations(draw: st.DrawFn) -> Json:
 
 @st.composite
 def births(draw: st.DrawFn) -> list[Json]:
-    """The updates of a staged create: what the reference client sends, one of them gone or more added at times."""
+    """The updates of a staged create: those of the reference client, sometimes with one missing or others added."""
     schema = draw(schemas())
     shape = {"schemas": [{**schema, "schema-id": 0}], "current-schema-id": 0, "last-partition-id": 999, "last-column-id": 9}
     document = {**shape, "partition-specs": [], "sort-orders": [], "snapshots": [], "snapshot-log": [], "last-sequence-number": 0}
@@ -512,7 +512,7 @@ JUNK: list[Any] = [None, True, 0, -1, 2**31, 2**63, 1.5, "", "x", [], {}, [None]
 
 @st.composite
 def broken(draw: st.DrawFn, documents: st.SearchStrategy[Json]) -> Json:
-    """A document with one member, at any depth, gone or replaced by something else."""
+    """A document with one member, at any depth, missing or replaced."""
     document = copy.deepcopy(draw(documents))
     place = draw(st.sampled_from(places(document, [])))
     *way, last = place
@@ -527,7 +527,7 @@ def broken(draw: st.DrawFn, documents: st.SearchStrategy[Json]) -> Json:
 
 
 def places(value: Any, way: list[Any]) -> list[list[Any]]:
-    """The way to every member, however deep."""
+    """The path to every member at any depth."""
     steps: list[Any] = list(value) if isinstance(value, dict) else list(range(len(value))) if isinstance(value, list) else []
     return [place for step in steps for place in ([*way, step], *places(value[step], [*way, step]))]
 
@@ -553,7 +553,7 @@ COLUMNS: list[Json] = [
 
 @st.composite
 def documents(draw: st.DrawFn) -> Json:
-    """A metadata file as some writer left it: snapshots, refs, logs and the rest, or the bare fields of version 1."""
+    """A metadata file of some writer: with snapshots, refs and logs, or only the fields of version 1."""
     version = draw(st.sampled_from([1, 2, 2, 3]))
     columns = COLUMNS[: draw(st.integers(1, len(COLUMNS)))]
     schema: Json = {"type": "struct", "schema-id": 0, "fields": columns}
@@ -584,7 +584,7 @@ def documents(draw: st.DrawFn) -> Json:
 
 @st.composite
 def histories(draw: st.DrawFn, version: int) -> Json:
-    """Snapshots one after the other, the last one current; refs, logs, statistics and keys that fit them."""
+    """A history of snapshots, the last one current, with consistent refs, logs, statistics and keys."""
     number = draw(st.integers(0, 6))
     made: Json = {"snapshots": []} if number or draw(st.booleans()) else {}
     for snapshot_id in range(1, number + 1):

@@ -1,6 +1,6 @@
-"""The HTTP API driven at random beside a plain model: after every step fold(log) = read models = model, refusals included.
+"""Random requests to the HTTP API and a simple model: after every step fold(log) = read models = model, including refusals.
 
-ICECORE_TEST_MACHINE_EXAMPLES sets how many runs of up to STEPS commands there are; `--hypothesis-show-statistics` says what they met.
+ICECORE_TEST_MACHINE_EXAMPLES sets the number of runs with up to STEPS commands. `--hypothesis-show-statistics` shows what they covered.
 """
 
 import os
@@ -92,12 +92,12 @@ class CatalogMachine(RuleBasedStateMachine):
         if hasattr(self, "client"):
             self.client.close()
 
-    # One request, and what the model says to it
+    # One request, compared with the model
 
     def ask(
         self, operation: str, method: str, path: str, body: Any, act: Callable[[], Any], *, keyed: bool = False, success: int = 200
     ) -> tuple[RestAnswer, Any]:
-        """Sends the request; status and error type must be the model's. The answer, and what `act` gave."""
+        """Sends the request. Status and error type must be the model's. Returns the answer and the result of `act`."""
         given, refusal = None, None
         try:
             given = act()
@@ -135,7 +135,7 @@ class CatalogMachine(RuleBasedStateMachine):
         return any(tabular.kind in kinds for tabular in self.model.tabulars.values())
 
     def pick(self, data: st.DataObject, kind: str) -> tuple[Levels, str]:
-        """Most often one that is there, in some spelling; sometimes any name."""
+        """Mostly an existing name in some spelling; sometimes any name."""
         there = [slot for slot, tabular in self.model.tabulars.items() if tabular.kind == kind]
         if there and data.draw(st.integers(0, 7)) < 7:
             path, key = data.draw(st.sampled_from(there))
@@ -386,7 +386,7 @@ class CatalogMachine(RuleBasedStateMachine):
         return None if found is None or found.kind != "table" else found.content
 
     def updates(self, data: st.DataObject, content: Content | None, *, moves: bool) -> tuple[list[dict[str, Any]], list[Change]]:
-        """Updates of an engine, and what they make of a table's content."""
+        """Updates of an engine, and their effect on a table's content."""
         content = content or Content(location=f"{self.warehouse.base}/nowhere")
         match data.draw(st.sampled_from(["properties", "snapshot", "column", "nothing", "move" if moves else "snapshot"])):
             case "properties":
@@ -447,7 +447,7 @@ class CatalogMachine(RuleBasedStateMachine):
 
 
 def everything(client: RestClient) -> dict[str, Any]:
-    """Per namespace its properties and the names in it, and each table's and view's answer, by HTTP alone."""
+    """For each namespace its properties and names, and for each table and view its answer, read over HTTP."""
     found: dict[str, Any] = {}
 
     def walk(levels: Levels) -> None:
@@ -481,7 +481,7 @@ def expected_names(model: CatalogModel) -> dict[str, Any]:
 
 
 def as_content(kind: str, metadata: dict[str, Any]) -> Content:
-    """The part of a document that the model looks at."""
+    """The part of a document that the model has."""
     if kind == "view":
         queries = tuple(version["representations"][0]["sql"] for version in metadata["versions"])
         return Content(metadata["view-uuid"], metadata["location"], metadata["properties"], queries=queries)
@@ -497,7 +497,7 @@ def as_content(kind: str, metadata: dict[str, Any]) -> Content:
 
 @pytest.fixture
 def machine(new_database: Callable[[], str]) -> Iterator[type[CatalogMachine]]:
-    """The machine on a server of its own."""
+    """The machine on a separate server."""
     with shared(new_database()) as opened:
 
         class Machine(CatalogMachine):
@@ -507,7 +507,7 @@ def machine(new_database: Callable[[], str]) -> Iterator[type[CatalogMachine]]:
         yield Machine
 
 
-# Shrinking takes minutes, and a run is short enough to be read as it is: only who asks for more examples waits for it.
+# Not shrunk by default, because that takes minutes and a run is short enough to read.
 PHASES = list(Phase) if "ICECORE_TEST_MACHINE_EXAMPLES" in os.environ else [Phase.explicit, Phase.reuse, Phase.generate]
 SETTINGS = settings(
     max_examples=EXAMPLES,
@@ -521,12 +521,12 @@ SETTINGS = settings(
 
 
 def test_the_catalog_is_its_model(machine: type[CatalogMachine]) -> None:
-    """Random commands, right and wrong: the same answers, the same names and documents, and a log that folds to them."""
+    """Random valid and invalid commands: the same answers, names and documents, and a log that folds to them."""
     run_state_machine_as_test(machine, settings=SETTINGS)
     for outcome, count in sorted(machine.outcomes.items()):
         print(f"{count:5} {outcome}")
     assert sum(machine.outcomes.values()) >= EXAMPLES * STEPS / 3
-    # Beyond what every run begins with: both what is done and what is refused is compared.
+    # Both successes and refusals must occur besides the steps that begin every run.
     done = sum(count for outcome, count in machine.outcomes.items() if outcome.endswith((" 200", " 204")))
     refused = sum(count for outcome, count in machine.outcomes.items() if outcome.endswith("Exception"))
     assert min(done - BEGUN_WITH * EXAMPLES, refused) >= EXAMPLES, machine.outcomes
@@ -537,7 +537,7 @@ def _ignore_requirements(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _let_places_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
-    # The log, the read models and verify agree with one another; only the model knows better.
+    # The log, the read models and verify agree with each other; only the model detects the fault.
     claims = table.claims
     monkeypatch.setattr(table, "claims", lambda state: frozenset(claim for claim in claims(state) if isinstance(claim, NameClaim)))
 
@@ -565,9 +565,9 @@ def _show_the_present_as_the_past(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_catalog_with_a_broken_rule_is_not_its_model(
     machine: type[CatalogMachine], monkeypatch: pytest.MonkeyPatch, break_it: Callable[[pytest.MonkeyPatch], None], seen: str
 ) -> None:
-    """Negative control: each rule, broken in the server on purpose, turns the machine red."""
+    """Negative control: with each rule broken in the server, the test fails."""
     break_it(monkeypatch)
-    # What the machine sees must do: verify folds by the same rules.
+    # The model must detect it, because verify folds by the same rules.
     machine.verifies = False
     once = settings(SETTINGS, max_examples=40, phases=[Phase.generate], derandomize=True, database=None, print_blob=False)
     with pytest.raises(AssertionError, match=seen):

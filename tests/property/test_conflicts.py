@@ -1,7 +1,8 @@
-"""Commits that meet: whatever two processes accept of them is some serial order, by Iceberg's own Java code; the rest was refused rightly.
+"""Conflicting commits: those that two processes accept are a serial order by Iceberg's own Java code, and the others are refused
+correctly.
 
-Each contention is a table in a random state and a few commits that engines make on it at the same moment, through the queues of two
-catalogs on one real Postgres. ICECORE_TEST_CONTENTIONS says how many.
+Each contention is a table in a random state and several concurrent commits through the queues of two catalogs on one real Postgres.
+ICECORE_TEST_CONTENTIONS sets their number.
 """
 
 import asyncio
@@ -28,7 +29,7 @@ from uuid_utils.compat import uuid7
 
 from icecore.access.resolve_warehouse import resolve_warehouse
 from icecore.access.warehouse import Warehouse
-from icecore.commands.execution.answer import Answer
+from icecore.commands.execution.command_response import CommandResponse
 from icecore.commands.namespaces.create_namespace import create_namespace
 from icecore.commands.tables.commit_table import commit_table
 from icecore.compose import Application
@@ -43,7 +44,7 @@ from tests.property.contending_commits import Commit, Contention, Json, Move, be
 from tests.property.test_table_metadata_oracle import JAVA_FAILS, REFUSALS, written
 
 CONTENTIONS = int(os.environ.get("ICECORE_TEST_CONTENTIONS", "2000"))
-# As many run at once: they share Postgres's flushes, as writers of different tables do.
+# How many run concurrently. They share Postgres's flushes, like writers of different tables.
 TOGETHER = 20
 NAMESPACE = NamespaceIdentifier(("n",))
 
@@ -52,7 +53,7 @@ _T = TypeVar("_T")
 
 @dataclass(slots=True)
 class Logged:
-    """A version of the table as the log has it; the first is the beginning."""
+    """A version of the table in the log; the first is the initial state."""
 
     request_id: str
     metadata_location: str
@@ -61,17 +62,17 @@ class Logged:
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of a contention: each commit's answer, with the id of its request."""
+    """The outcome of a contention: each commit's answer, with its request id."""
 
     commits: list[Commit]
-    answers: list[tuple[str, Answer | CatalogError]]
+    answers: list[tuple[str, CommandResponse | CatalogError]]
     log: list[Logged]
     loaded: Json
 
 
 @dataclass(slots=True)
 class Tally:
-    """What kinds of contention there were: too few that meet would prove little."""
+    """Counts the kinds of contention, to check that enough commits conflicted."""
 
     contentions: int = 0
     several_accepted: int = 0
@@ -80,7 +81,7 @@ class Tally:
 
 
 class Contenders:
-    """Two catalogs on one database, whose tables commits contend for."""
+    """Two catalogs on one database with concurrent commits."""
 
     def __init__(self, catalogs: list[Application], warehouse: Warehouse, runner: asyncio.Runner, directory: Path, dsn: str) -> None:
         self.catalogs = catalogs
@@ -100,7 +101,7 @@ class Contenders:
         now_ms = time.time_ns() // 1_000_000
         updates = beginning(contention, f"file://{self._directory}/{table.name}", now_ms)
         _, created = await self._commit(0, CommitTable(table, [{"type": "assert-create"}], updates))
-        assert isinstance(created, Answer), created
+        assert isinstance(created, CommandResponse), created
         seen = await self._load(table)
         commits = [commit_of(move, number, seen) for number, move in enumerate(contention.moves)]
         answers = await asyncio.gather(
@@ -108,7 +109,7 @@ class Contenders:
         )
         return Outcome(commits, answers, await self._log(created.position), await self._load(table))
 
-    async def _commit(self, process: int, command: CommitTable) -> tuple[str, Answer | CatalogError]:
+    async def _commit(self, process: int, command: CommitTable) -> tuple[str, CommandResponse | CatalogError]:
         request = context("updateTable")
         try:
             return request.request_id, await commit_table(self.catalogs[process].commands, request, self._warehouse, command)
@@ -140,7 +141,7 @@ class Contenders:
 
 @pytest.fixture(scope="module")
 def contenders(admin_dsn: str, template_database: str) -> Iterator[Contenders]:
-    """Two catalogs in this process, with queues, committers and caches of their own."""
+    """Two catalogs in this process, each with its own queues, committer and caches."""
     name = f"test_{secrets.token_hex(6)}"
     directory = Path(tempfile.mkdtemp(prefix="icecore-test-"))
     create = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY")
@@ -167,7 +168,7 @@ def comparable(document: Json) -> bytes:
 
 
 class Judge:
-    """Compares an outcome with what Iceberg's Java code makes of the same commits in the log's order."""
+    """Compares an outcome with the result of Iceberg's Java code for the same commits in the log's order."""
 
     def __init__(self, oracle: JavaOracle, outcome: Outcome) -> None:
         self._oracle = oracle
@@ -182,7 +183,7 @@ class Judge:
         assert len({*effective}) == len(effective), "two events of one commit"
         for version, request_id in enumerate(effective, 1):
             commit, answer = asked.pop(request_id)
-            assert isinstance(answer, Answer), f"{commit} was refused with {answer!r} and is in the log"
+            assert isinstance(answer, CommandResponse), f"{commit} was refused with {answer!r} and is in the log"
             self._follow(version, commit, answer)
             self.accepted.append(commit)
         for commit, answer in asked.values():
@@ -194,8 +195,8 @@ class Judge:
         assert comparable(self._states[-1]) == comparable(self._outcome.loaded), "a load shows something else than the log's last version"
         self._disjoint_survive()
 
-    def _follow(self, version: int, commit: Commit, answer: Answer) -> None:
-        """Java accepts the commit on what it made of those before, and makes the document that the deltas fold to."""
+    def _follow(self, version: int, commit: Commit, answer: CommandResponse) -> None:
+        """Java accepts the commit on the state before it, and its result is the document of the fold."""
         logged, before = self._outcome.log[version], self._outcome.log[version - 1]
         said = self._ask(commit, self._states[-1], before.metadata_location, logged.document["last-updated-ms"])
         assert "ok" in said, f"Java refuses {commit} after {len(self._states) - 1} others: {said}"
@@ -207,12 +208,12 @@ class Judge:
         self._states.append(document)
 
     def _changed_nothing(self, commit: Commit) -> None:
-        """At some point of the order the commit was right and changed nothing."""
+        """At some point of the order, the commit was valid and changed nothing."""
         said = [self._ask(commit, state) for state in self._states]
         assert any("ok" in one and not one["ok"]["changed"] for one in said), f"{commit} left no event, and Java says {said}"
 
     def _refused(self, commit: Commit, refusal: CatalogError) -> None:
-        """At some point of the order Java refuses the commit in the same way."""
+        """At some point of the order, Java refuses the commit in the same way."""
         said = [self._ask(commit, state) for state in self._states]
         kinds = {one["error"]["type"] for one in said if "error" in one}
         rightly = any(kind in JAVA_FAILS or isinstance(refusal, REFUSALS[kind]) for kind in kinds)
@@ -221,7 +222,7 @@ class Judge:
             self.conflicts.append(commit)
 
     def _disjoint_survive(self) -> None:
-        """Who shares nothing with anybody, and was right on what he saw, is accepted."""
+        """A commit without common elements that was valid on the seen state is accepted."""
         for commit in self._outcome.commits:
             others = [other for other in self._outcome.commits if other is not commit]
             if any(commit.touches & other.touches for other in others) or any(commit is one for one in self.accepted):
@@ -234,7 +235,7 @@ class Judge:
 
 
 def test_what_is_accepted_is_a_serial_order_and_what_is_refused_is_refused_rightly(contenders: Contenders, java_oracle: JavaOracle) -> None:
-    """Whatever the interleaving: the log is a serial order by Java's rules, and everyone outside it was refused by one of them."""
+    """For every interleaving, the log is a serial order by Java's rules, and every other commit is refused by one of them."""
     tally = Tally()
     broken: list[AssertionError] = []
 
@@ -254,7 +255,7 @@ def test_what_is_accepted_is_a_serial_order_and_what_is_refused_is_refused_right
             try:
                 judge.judge()
             except AssertionError as error:
-                # Told below: run again, as Hypothesis would, it may well pass.
+                # Reported below, because the example may pass when Hypothesis runs it again.
                 error.add_note(f"{contention}\n{outcome.answers}")
                 broken.append(error)
             _count(tally, outcome, judge)
@@ -281,7 +282,7 @@ def _count(tally: Tally, outcome: Outcome, judge: Judge) -> None:
 
 
 def test_the_judge_sees_a_lost_commit_a_lie_and_a_wrong_refusal(contenders: Contenders, java_oracle: JavaOracle) -> None:
-    """The negative control: outcomes that a right catalog never leaves."""
+    """Negative control: outcomes of a faulty catalog are detected."""
     moves = [Move("properties", which, 1, which % 2) for which in range(3)]
     (outcome,) = contenders.run([Contention(2, 2, 1, 1, moves)])
     Judge(java_oracle, outcome).judge()

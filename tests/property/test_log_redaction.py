@@ -1,4 +1,4 @@
-"""What is looked for in a log's texts holds a colon, an equals sign or a space: texts without one are not looked through."""
+"""Texts without a colon, an equals sign or a space are not searched for secrets, so every pattern must contain one of these."""
 
 import re
 
@@ -13,7 +13,7 @@ SOUGHT = ("_USER_INFORMATION", "_USER", "_KEY_VALUE", "_BEARER", "_HEADER")
 
 
 def test_every_pattern_is_known_here() -> None:
-    """One more, and this says whether it needs the same."""
+    """Fails for a new pattern, which may need another character."""
     assert {*SOUGHT, "_RUN", "_BETWEEN_NAME_AND_VALUE"} == {*PATTERNS} - {"SECRET_NAME"}
 
 

@@ -1,4 +1,4 @@
-"""The life of a table: any commands the domain decides, folded from what is recorded of them, keep the table's invariants."""
+"""Any sequence of commands on a table keeps its invariants, if the state is folded from the recorded events."""
 
 from typing import Any
 from uuid import UUID
@@ -46,7 +46,7 @@ UPDATES = st.one_of(
         st.integers(1, 3),
     ),
 )
-# A clock may be behind the one before.
+# The clock may be behind the previous update's.
 CLOCKS = st.integers(-5_000, 5_000).map(lambda apart: NOW + apart)
 
 
@@ -77,7 +77,7 @@ def called(name: tuple[str, str]) -> TabularIdentifier:
 
 
 class TableLife(RuleBasedStateMachine):
-    """One stream; `places` and `name` are what it should hold, `ordinals` every part it ever had."""
+    """One stream. `places` and `name` -- the expected claims; `ordinals` -- all ordinals used so far."""
 
     state: TableState
 
@@ -87,7 +87,7 @@ class TableLife(RuleBasedStateMachine):
         self.name: FreeName
 
     def record(self, event: Event, *, first: bool = False) -> None:
-        """The event as the log has it, folded on the state."""
+        """Encodes the event and folds it."""
         before = None if first else self.state
         version = 1 if before is None else before.version + 1
         self.state = evolve(before, STREAM, version, UUID(int=100 + version), WAREHOUSE, decode(event.TOPIC, event.encode()))
@@ -185,5 +185,5 @@ class TableLife(RuleBasedStateMachine):
 
 
 def test_any_life_keeps_the_invariants() -> None:
-    """Created or registered, committed to, moved, taken over, renamed, and ended in each way."""
+    """A table is created or registered, changed, moved, overwritten, renamed, and dropped in each way."""
     run_state_machine_as_test(TableLife, settings=settings(max_examples=60, stateful_step_count=25, deadline=None))

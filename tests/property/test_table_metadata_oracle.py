@@ -1,4 +1,4 @@
-"""Table metadata against Iceberg's own Java code: the same document or the same refusal, whatever the updates."""
+"""Table metadata compared with Iceberg's own Java code: the same document or the same error for any updates."""
 
 import copy
 import itertools
@@ -23,31 +23,31 @@ from tests.property import table_updates
 from tests.property.table_updates import COMMIT_EVERY_MS, NOW_MS, TABLE_UUID, Json
 
 SEQUENCES = int(os.environ.get("ICECORE_TEST_ORACLE_SEQUENCES", "400"))
-# A long run takes as long as it takes.
+# A long run has no deadline.
 pytestmark = pytest.mark.timeout(max(600, SEQUENCES))
 COMMITS_MAX = 5
 
 ILL_FORMED = (IllegalArgument, BadRequest)
-# Java's exceptions and the refusals that stand for them.
+# Java's exceptions and our corresponding errors.
 REFUSALS: dict[str, tuple[type[CatalogError], ...]] = {
     "IllegalArgumentException": ILL_FORMED,
     "NumberFormatException": (IllegalArgument,),
     "ValidationException": (ValidationFailed,),
     "RetryableValidationException": (ValidationFailed,),
     "CommitFailedException": (CommitFailed,),
-    # The reference server answers 406 here; the REST spec asks 400 for what it does not know.
+    # The reference server answers 406. The REST spec requires 400 for unknown values.
     "UnsupportedOperationException": (*ILL_FORMED, ValidationFailed),
     # Types and defaults of a later format version: 500 in the reference.
     "IllegalStateException": ILL_FORMED,
 }
-# Where Java fails instead of refusing, any refusal (all are 400 or 409) is right here.
+# If Java crashes instead of refusing, any of our refusals (all are 400 or 409) is accepted.
 JAVA_FAILS = {
     "NullPointerException": "a default id that nothing has, a null default value, a column that is gone, updates before the first schema",
     "NoSuchElementException": "a current snapshot without an entry in the log, and snapshots removed",
     "DateTimeParseException": "a default value that is no date or time",
     "UnreadableResultException": "what was removed is used again in one request: Java's parser refuses what its builder made",
 }
-# Messages that show Java's inner workings, by the start they share; the kind of refusal still has to agree.
+# Messages that contain Java's internals, by their common beginning. The type of the error must still be equal.
 MESSAGES_OF_JAVA = (
     "Multiple entries with same key",  # in the order of a hash map, with Java objects
     "Invalid create requirements",  # object addresses
@@ -65,7 +65,7 @@ MESSAGES_OF_JAVA = (
     "path must not be null or empty",
     "Cannot serialize",
 )
-DEFAULT_FOR_A_MAP = r"Cannot parse .* to a map<"  # which no column may have; here that is said at once
+DEFAULT_FOR_A_MAP = r"Cannot parse .* to a map<"  # No column may have it; here it is refused at once.
 
 oracle_settings = settings(
     max_examples=SEQUENCES,
@@ -82,7 +82,7 @@ def outcome(action: Callable[[], Json]) -> Json | CatalogError:
 
 
 def written(document: Json) -> Json:
-    """The form of the file, as the table spec asks of each format version; what Java keeps in hash maps is put in order."""
+    """The document as the table spec requires for each format version, with Java's hash maps in a fixed order."""
     version = document["format-version"]
     file = dict(document)
     if file["current-snapshot-id"] is None and version < 3:
@@ -99,7 +99,7 @@ def written(document: Json) -> Json:
 
 
 def comparable(document: Json) -> str:
-    """As text, in which True is not 1."""
+    """As text, in which True differs from 1."""
     ordered = {
         key: sorted(value, key=lambda file: file["snapshot-id"]) if key in ("statistics", "partition-statistics") else value
         for key, value in document.items()
@@ -111,20 +111,20 @@ def comparable(document: Json) -> str:
 
 
 def _with_ordered_identifiers(schema: Json) -> Json:
-    """A set by the spec; where Java gives new ids to the fields of a new table, it passes through a hash set."""
+    """A set in the spec. For new tables, Java's hash set determines the order."""
     key = "identifier-field-ids"
     return {**schema, key: sorted(schema[key])} if key in schema else schema
 
 
 def comparable_message(message: str) -> str:
-    """Without the wall clock, the version Java knows and we do not, and which of several wrong columns a hash map names first."""
+    """The message without the current time, the versions that only Java supports, and the column that a hash map returns first."""
     message = re.sub(r"(Invalid update timestamp) \d+", r"\1", message)
     message = re.sub(r"(could not find column) .* from table prop \S+", r"\1", message)
     return message.replace("(supported: v4)", "(supported: v3)")
 
 
 def assert_agreement(answer: Json, ours: Json | CatalogError, java_document: Json | None) -> None:
-    """Both made the same document, or both refused with the same kind of error and message."""
+    """Both have the same document, or the same type of error and message."""
     if java_document is not None:
         assert isinstance(ours, dict), f"Java made a document; here: {ours!r}"
         assert comparable(java_document) == comparable(written(ours))
@@ -142,7 +142,7 @@ def assert_agreement(answer: Json, ours: Json | CatalogError, java_document: Jso
 
 
 def in_java_order(java_document: Json, ours: Json) -> Json:
-    """Our statistics and identifier fields, the same as Java's already, in the order in which its hash maps and sets have them."""
+    """Puts our statistics and identifier fields, which are equal to Java's, in the order of Java's hash maps and sets."""
     order: Json = {}
     for key in ("statistics", "partition-statistics"):
         ids = [file["snapshot-id"] for file in java_document[key]]
@@ -153,7 +153,7 @@ def in_java_order(java_document: Json, ours: Json) -> Json:
 
 
 def is_lenient(answer: Json, ours: Json | CatalogError) -> bool:
-    """Java wants absence where clients write null, and ids that the REST spec has optional; those are read here."""
+    """Java requires absent members where clients write null, and ids that the REST spec declares optional. Here both are accepted."""
     message = answer.get("error", {}).get("message") or ""
     asked = (
         "Cannot parse to a long value: parent-snapshot-id: null",
@@ -163,14 +163,14 @@ def is_lenient(answer: Json, ours: Json | CatalogError) -> bool:
         "Cannot parse missing int: spec-id",
         "Cannot parse to an integer value: spec-id: null",
     )
-    # Java's array gets a negative size when more snapshots are to be removed than there are; absent ids are ignored otherwise.
+    # Java's array gets a negative size if more snapshots are to be removed than exist. Otherwise absent ids are ignored.
     return message in asked or message.startswith("arraySize cannot be negative")
 
 
 def is_stricter(answer: Json, ours: Json | CatalogError) -> bool:
-    """Java takes these, and the table spec does not."""
+    """Java accepts these although the table spec does not."""
     refused = (
-        "Cannot find partition spec with default-spec-id",  # Java reads the file and fails at the next commit
+        "Cannot find partition spec with default-spec-id",  # Java reads the file and fails at the next commit.
         "Cannot find sort order with default-sort-order-id",
         "Unsupported format version",  # 0 and below; 4, which is not finished
         "Invalid next-row-id",  # rows of the next snapshot would have the ids of others
@@ -178,21 +178,21 @@ def is_stricter(answer: Json, ours: Json | CatalogError) -> bool:
     if not isinstance(ours, CatalogError):
         return False
     first_looked_at = (
-        "Cannot read unsupported version",  # before all else
-        "Invalid snapshot-id: -1",  # taken by Java for no snapshot at some places and for this one at others
-        "Cannot set main to a tag",  # so does the reference after 1.11.0
-        "Cannot parse sort orders from non-array",  # objects and numbers, which Java takes for empty lists
+        "Cannot read unsupported version",  # checked first
+        "Invalid snapshot-id: -1",  # Java uses it both for "no snapshot" and for this snapshot.
+        "Cannot set main to a tag",  # The reference does the same after 1.11.0.
+        "Cannot parse sort orders from non-array",  # objects and numbers, which Java reads as empty lists
         "Cannot parse snapshot-log from non-array",
         "Cannot parse metadata-log from non-array",
-        "Cannot reassign uuid",  # Java takes any text, on any table
+        "Cannot reassign uuid",  # Java accepts any text for any table.
         "Invalid UUID string",
-        "Cannot assign a ",  # Java's ids begin again below zero
+        "Cannot assign a ",  # Java's ids overflow to negative numbers.
     )
     return ours.message.startswith(first_looked_at) or ("ok" in answer and any(text in ours.message for text in refused))
 
 
 def count_row_ids_by_the_spec(java_document: Json, ours: Json, updates: list[Json]) -> None:
-    """Java adds a snapshot's rows to the next row id even where they begin above it: then that is not "higher than all assigned"."""
+    """Java adds a snapshot's rows to next-row-id even if they begin above it. The result is then not "higher than all assigned"."""
     if ours["next-row-id"] != java_document.get("next-row-id", 0):
         ends = [update["snapshot"]["first-row-id"] + update["snapshot"]["added-rows"] for update in _added_ranges(updates)]
         assert java_document["next-row-id"] < ours["next-row-id"]
@@ -201,7 +201,7 @@ def count_row_ids_by_the_spec(java_document: Json, ours: Json, updates: list[Jso
 
 
 def is_behind_a_gap(ours: Json | CatalogError, updates: list[Json]) -> bool:
-    """Java takes a range that overlaps one of the same request which began above the next row id, or refuses for another reason."""
+    """Whether Java accepts a row-id range that overlaps another one of the same request, or refuses it for another reason."""
     if not isinstance(ours, CatalogError) or "first-row-id is behind" not in ours.message:
         return False
     ranges = sorted((update["snapshot"]["first-row-id"], update["snapshot"]["added-rows"]) for update in _added_ranges(updates))
@@ -213,7 +213,7 @@ def _added_ranges(updates: list[Json]) -> list[Json]:
 
 
 def commit(base: Json | None, base_location: str | None, asked: list[Json], updates: list[Json], now_ms: int) -> Json:
-    """As the server does: read all, check the requirements, apply the updates."""
+    """Reads everything, checks the requirements and applies the updates, as the server does."""
     parse_requirements(asked)
     parsed = parse_updates(updates)
     check_requirements(base, asked)
@@ -221,7 +221,7 @@ def commit(base: Json | None, base_location: str | None, asked: list[Json], upda
 
 
 def assert_commit_agrees(oracle: JavaOracle, base: Json | None, asked: list[Json], updates: list[Json], step: int) -> Json | None:
-    """One commit on both sides; the document after it, None after a refusal."""
+    """Commits on both sides. Returns the new document; None after an error."""
     base_location = f"s3://b/t/metadata/{step:05}.metadata.json" if step % 4 else None
     now_ms = NOW_MS + step * COMMIT_EVERY_MS
     before = copy.deepcopy((base, asked, updates))
@@ -230,7 +230,7 @@ def assert_commit_agrees(oracle: JavaOracle, base: Json | None, asked: list[Json
     request = {"kind": "table", "base": base and written(base), "base-location": base_location, "now-ms": now_ms}
     answer = oracle.ask({**request, "requirements": asked, "updates": updates})
     if base is None and "ok" in answer and all(update.get("action") != "assign-uuid" for update in updates):
-        answer["ok"]["metadata"]["table-uuid"] = TABLE_UUID  # drawn at random there, given by the caller here
+        answer["ok"]["metadata"]["table-uuid"] = TABLE_UUID  # Java draws it at random; here the caller passes it.
     if is_lenient(answer, ours) or is_stricter(answer, ours) or is_behind_a_gap(ours, updates):
         return None
     if "ok" in answer and isinstance(ours, dict):
@@ -239,7 +239,7 @@ def assert_commit_agrees(oracle: JavaOracle, base: Json | None, asked: list[Json
         assert answer["ok"]["changed"] is (ours is not base)
         if ours is base:
             return base
-        # What is removed and added again in one request is another part, equal or not.
+        # An element that is removed and added again in one request is a new part, even if it is equal.
         if isinstance(ours, dict) and not any(update["action"].startswith("remove-") for update in updates):
             assert_shared(base, ours)
     assert_agreement(answer, ours, answer["ok"]["metadata"] if "ok" in answer else None)
@@ -247,7 +247,7 @@ def assert_commit_agrees(oracle: JavaOracle, base: Json | None, asked: list[Json
 
 
 def assert_shared(base: Json, ours: Json) -> None:
-    """Every part that is equal to one of the base is that one: the log's delta is found by identity."""
+    """Every part that equals one of the base is the same object, because the log's delta is computed by identity."""
     for key in ("schemas", "partition-specs", "sort-orders", "snapshots", "encryption-keys"):
         copies = [part for part in ours[key] if part in base[key] and not any(part is one for one in base[key])]
         assert not copies, f"{key}: copied instead of shared"
@@ -276,7 +276,7 @@ def assert_creation_agrees(oracle: JavaOracle, creation: Json) -> Json | None:
 
 
 def assert_file_agrees(oracle: JavaOracle, document: Json) -> Json | None:
-    """One file read on both sides; Java drops the members it does not know, here they are kept."""
+    """Reads one file on both sides. Java drops unknown members; here they are kept."""
     before = copy.deepcopy(document)
     ours = outcome(lambda: parse_table_metadata(document))
     assert before == document, "the input has been changed"
@@ -295,7 +295,7 @@ def assert_file_agrees(oracle: JavaOracle, document: Json) -> Json | None:
 
 
 def assert_sequence_agrees(oracle: JavaOracle, data: st.DataObject) -> None:
-    """A table that comes about in one of three ways, then commit after commit, each on what the one before has left."""
+    """Creates a table in one of three ways, and makes each commit on the result of the previous one."""
     way = data.draw(st.integers(0, 3))
     table: Json | None = None
     if way == 0:
@@ -312,7 +312,7 @@ def assert_sequence_agrees(oracle: JavaOracle, data: st.DataObject) -> None:
 @oracle_settings
 @given(data=st.data())
 def test_sequences_of_commits_agree_with_java(java_oracle: JavaOracle, data: st.DataObject) -> None:
-    """A table goes through the same documents and refusals as in Java, from its creation on."""
+    """The documents and errors are the same as in Java, from the table's creation on."""
     assert_sequence_agrees(java_oracle, data)
 
 
@@ -328,7 +328,7 @@ def map_type(key: Any, value: Any) -> Json:
     return {"type": "map", "key-id": 20, "key": key, "value-id": 20, "value": value, "value-required": False}
 
 
-# Java takes such a value's fields for the key's.
+# Java then confuses the fields of the value with those of the key.
 SAME_IDS = map_type(map_type("int", "int"), map_type("int", "int"))
 
 
@@ -368,7 +368,7 @@ BROKEN_RULES = {
 
 @pytest.mark.parametrize(("target", "wrong"), BROKEN_RULES.values(), ids=BROKEN_RULES.keys())
 def test_a_broken_rule_is_found(java_oracle: JavaOracle, monkeypatch: pytest.MonkeyPatch, target: str, wrong: object) -> None:
-    """The negative control: with one rule broken on purpose, the sequences no longer agree with Java."""
+    """Negative control: with one rule broken, the results differ from Java's."""
 
     @settings(oracle_settings, max_examples=2_000, phases=[Phase.generate], derandomize=True, report_multiple_bugs=False)
     @given(data=st.data())

@@ -1,4 +1,4 @@
-"""View metadata against Iceberg's own Java code: the same document or the same refusal, whatever the updates."""
+"""View metadata compared with Iceberg's own Java code: the same document or the same error for any updates."""
 
 import copy
 import os
@@ -17,11 +17,11 @@ from tests.property import view_updates
 from tests.property.view_updates import NOW_MS, VIEW_UUID, Json
 
 SEQUENCES = int(os.environ.get("ICECORE_TEST_ORACLE_SEQUENCES", "200"))
-# A long run takes as long as it takes.
+# A long run has no deadline.
 pytestmark = pytest.mark.timeout(max(600, SEQUENCES))
 
-# Java's exceptions and the refusals that stand for them. Where the reference server would answer 406 or 500 for what a client did wrong,
-# ours is a 400: the REST spec asks that of unknown updates and requirements.
+# Java's exceptions and our corresponding errors. The reference server answers 406 or 500 to some client errors; ours answers 400, as the
+# REST spec requires for unknown updates and requirements.
 REFUSALS: dict[str, tuple[type[CatalogError], ...]] = {
     "IllegalArgumentException": (IllegalArgument, BadRequest),
     "NumberFormatException": (IllegalArgument,),
@@ -46,19 +46,19 @@ def outcome(action: Callable[[], Json]) -> Json | CatalogError:
 
 
 def written(document: Json) -> bytes:
-    """The document as Java writes it, comparable byte by byte: True is not 1, and the order of lists counts."""
+    """The document as Java writes it. Types and the order of lists count."""
     return orjson.dumps({key: value for key, value in document.items() if key != "properties" or value}, option=orjson.OPT_SORT_KEYS)
 
 
 def comparable(message: str) -> str:
-    """The message without what depends on the order of Java's hash sets or on its way of showing objects."""
+    """The message without the order of Java's hash sets and Java's formatting of objects."""
     if message.startswith("Multiple entries with same key"):
         return "Multiple entries with same key"
     return re.sub(r"\[([^\[\]]*)\]", lambda found: str(sorted(found.group(1).split(", "))), message)
 
 
 def assert_agreement(answer: Json, ours: Json | CatalogError, java_document: Json | None, *, messages: bool = True) -> None:
-    """Both made the same document, or both refused with the same kind of error (and message)."""
+    """Both have the same document, or the same type of error and message."""
     if "error" in answer:
         java_type, java_message = answer["error"]["type"], answer["error"]["message"]
         assert java_type in REFUSALS, f"Java failed rather than refused: {answer}"
@@ -66,7 +66,7 @@ def assert_agreement(answer: Json, ours: Json | CatalogError, java_document: Jso
         if messages:
             assert comparable(java_message) == comparable(ours.message)
     elif isinstance(ours, CatalogError) and ours.message.startswith("Invalid UUID string"):
-        # Java takes any text for a UUID.
+        # Java accepts any text as a UUID.
         assert isinstance(ours, IllegalArgument)
     else:
         assert isinstance(ours, dict), f"Java made a document; here: {ours!r}"
@@ -75,14 +75,14 @@ def assert_agreement(answer: Json, ours: Json | CatalogError, java_document: Jso
 
 
 def assert_commit_agrees(oracle: JavaOracle, base: Json | None, updates: list[Json]) -> Json | None:
-    """One commit on both sides; the document after it, None after a refusal."""
+    """Commits on both sides. Returns the new document; None after an error."""
     before = copy.deepcopy((base, updates))
     ours = outcome(lambda: apply_view_updates(base, updates, now_ms=NOW_MS))
     assert before == (base, updates), "the inputs have been changed"
     answer = oracle.ask({"kind": "view", "base": base, "updates": updates, "now-ms": NOW_MS})
     if isinstance(ours, dict) and "ok" in answer and base is not None:
         assert answer["ok"]["changed"] is (ours is not base)
-        if ours is base:  # then Java commits nothing, and what its builder made of it is not seen
+        if ours is base:  # Java then commits nothing, and its builder's result is discarded.
             return base
         for kind in ("schemas", "versions", "version-log"):
             fresh = [element for element in ours[kind] if not any(element is one for one in base[kind])]
@@ -105,7 +105,7 @@ def create(creation: Json) -> Json:
 @oracle_settings
 @given(first=view_updates.creations(), commits=view_updates.commits())
 def test_commits_agree_with_java(java_oracle: JavaOracle, first: Json, commits: list[list[Json]]) -> None:
-    """A created view goes through the same documents and refusals as in Java, commit by commit."""
+    """The documents and errors are the same as in Java, commit by commit."""
     view = outcome(lambda: create(first))
     assume(isinstance(view, dict))
     for updates in commits:
@@ -116,7 +116,7 @@ def test_commits_agree_with_java(java_oracle: JavaOracle, first: Json, commits: 
 @oracle_settings
 @given(document=view_updates.documents(), commits=view_updates.commits())
 def test_commits_on_a_registered_file_agree_with_java(java_oracle: JavaOracle, document: Json, commits: list[list[Json]]) -> None:
-    """A file with many versions is read, and then trimmed and changed, as in Java."""
+    """A file with many versions is read, trimmed and changed as in Java."""
     view = outcome(lambda: parse_view_metadata(document))
     answer = java_oracle.ask({"kind": "parse-view", "document": document})
     assert_agreement(answer, view, answer.get("ok"))
@@ -128,16 +128,16 @@ def test_commits_on_a_registered_file_agree_with_java(java_oracle: JavaOracle, d
 @oracle_settings
 @given(birth=view_updates.births())
 def test_views_built_of_nothing_agree_with_java(java_oracle: JavaOracle, birth: list[Json]) -> None:
-    """Updates without a base make what Java's empty builder makes of them."""
+    """Updates without a base have the same result as in Java's empty builder."""
     assert_commit_agrees(java_oracle, None, birth)
 
 
 @oracle_settings
 @given(creation=view_updates.creations() | view_updates.broken(view_updates.creations()))
 def test_creations_agree_with_java(java_oracle: JavaOracle, creation: Json) -> None:
-    """The first document, or the refusal, is that of Java's catalog; the summary alone is the client's own."""
+    """The first document or error is that of Java's catalog, except for the summary, which is the client's."""
     location = creation.get("location")
-    assume(location and isinstance(location, str))  # where a view may lie is decided elsewhere
+    assume(location and isinstance(location, str))  # Locations are checked elsewhere.
     assume(not has_text_like_levels(creation.get("view-version")))
     answer = java_oracle.ask({"kind": "create-view", "view-uuid": VIEW_UUID, "now-ms": NOW_MS, **creation})
     assert_agreement(answer, outcome(lambda: create(creation)), answer.get("ok"), messages=False)
@@ -170,7 +170,7 @@ def members(value: Any) -> list[Any]:
 
 
 def has_text_like_levels(version: Any) -> bool:
-    """A default namespace with levels that are no strings: Java makes text of them, here they are refused."""
+    """A default namespace with levels that are not strings. Java converts them to text; here they are refused."""
     levels = version.get("default-namespace") if isinstance(version, dict) else None
     return any(not isinstance(level, str) for level in members(levels))
 
@@ -218,7 +218,7 @@ def required(view: Json, requirement: Any) -> Json:
 
 @pytest.mark.parametrize("requirement", REQUIREMENTS, ids=str)
 def test_requirements_agree_with_java(java_oracle: JavaOracle, requirement: Json) -> None:
-    """A requirement holds or is refused, in the same words, as in Java."""
+    """A requirement passes or fails with the same message as in Java."""
     answer = java_oracle.ask({"kind": "view", "base": A_VIEW, "requirements": [requirement], "updates": []})
     assert_agreement(answer, outcome(lambda: required(A_VIEW, requirement)), answer["ok"]["metadata"] if "ok" in answer else None)
 
@@ -226,7 +226,7 @@ def test_requirements_agree_with_java(java_oracle: JavaOracle, requirement: Json
 @settings(max_examples=SEQUENCES * 3, deadline=None)
 @given(value=view_updates.junk())
 def test_junk_is_refused_in_the_words_of_the_catalog(value: Any) -> None:
-    """Whatever JSON arrives in whatever place, the answer is a 4xx of ours, never another exception."""
+    """For any JSON in any place, the answer is one of our 4xx errors."""
     for action in (
         lambda: parse_view_metadata(value),
         lambda: apply_view_updates(A_VIEW, [value], now_ms=NOW_MS),
@@ -254,7 +254,7 @@ def test_junk_is_refused_in_the_words_of_the_catalog(value: Any) -> None:
     ],
 )
 def test_a_wrong_rule_is_noticed(java_oracle: JavaOracle, monkeypatch: pytest.MonkeyPatch, name: str, wrong: Any) -> None:
-    """Negative control: with any one of these rules broken, the comparison with Java turns red."""
+    """Negative control: with any one of these rules broken, the results differ from Java's."""
     monkeypatch.setattr(builder, name, wrong)
 
     @settings(

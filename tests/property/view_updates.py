@@ -1,8 +1,8 @@
-"""Hypothesis strategies for views: schemas, versions, updates right and wrong, whole documents, and JSON broken in one place.
+"""Hypothesis strategies for views: schemas, versions, valid and invalid updates, documents, and JSON with one invalid member.
 
-Everything is drawn from small pools, so that equal schemas and versions, dialects that differ by case and ids that exist come up often.
-Timestamps lie far in the past and ids are not negative: see `tests/oracle/Oracle.java`; and Java's builder recurses without end where a
-version of an empty view calls itself -1.
+Everything is drawn from small pools, so that equal schemas and versions, dialects that differ by case and existing ids are frequent.
+Timestamps are far in the past and ids are not negative (see `tests/oracle/Oracle.java`), because Java's builder recurses without end for a
+version -1 of an empty view.
 """
 
 import copy
@@ -96,7 +96,7 @@ def _properties() -> st.SearchStrategy[dict[str, str]]:
 
 
 def updates() -> st.SearchStrategy[Json]:
-    """One update: well formed, though it may not be possible."""
+    """One update: well formed, but possibly invalid for the view."""
     removals = st.lists(st.sampled_from(["comment", "version.history.num-entries", "replace.drop-dialect.allowed", "none"]), max_size=3)
     added = st.builds(
         lambda version: {"action": "add-view-version", "view-version": version},
@@ -134,7 +134,7 @@ def updates() -> st.SearchStrategy[Json]:
 
 
 def replacements() -> st.SearchStrategy[list[Json]]:
-    """What a client sends for CREATE OR REPLACE VIEW."""
+    """The updates of CREATE OR REPLACE VIEW."""
     return st.builds(
         lambda schema, version, schema_id, version_id: [
             {"action": "add-schema", "schema": schema},
@@ -149,13 +149,13 @@ def replacements() -> st.SearchStrategy[list[Json]]:
 
 
 def commits() -> st.SearchStrategy[list[list[Json]]]:
-    """The updates of commits that follow one another."""
+    """The updates of successive commits."""
     some = st.lists(updates(), max_size=4)
     return st.lists(st.one_of(replacements(), some, st.builds(list.__add__, replacements(), some)), min_size=3, max_size=8)
 
 
 def births() -> st.SearchStrategy[list[Json]]:
-    """Updates that make a view of nothing, with others between them."""
+    """Updates that create a view, with others between them."""
     first = versions(st.integers(0, 3), st.sampled_from([-1, -1, 0]))
     between = st.lists(updates(), max_size=2)
     return st.builds(
@@ -175,7 +175,7 @@ def births() -> st.SearchStrategy[list[Json]]:
 
 
 def creations() -> st.SearchStrategy[Json]:
-    """What a client sends to create a view."""
+    """A CreateViewRequest."""
     return st.fixed_dictionaries(
         {
             "location": st.sampled_from(["s3://b/v", "file:/tmp/v/"]),
@@ -188,7 +188,7 @@ def creations() -> st.SearchStrategy[Json]:
 
 @st.composite
 def documents(draw: st.DrawFn) -> Json:
-    """A view metadata file with up to 14 versions, as any writer may have left it."""
+    """A view metadata file with up to 14 versions, from any writer."""
     version_ids = draw(st.lists(st.integers(0, 20), min_size=1, max_size=14, unique=True))
     schema_ids = draw(st.lists(st.integers(0, 3), min_size=1, max_size=3, unique=True))
     document: Json = {
@@ -216,7 +216,7 @@ _JUNK: list[Any] = [None, True, 0, 1.5, 2**31, 2**63, -(2**70), "", "junk", [], 
 
 @st.composite
 def broken(draw: st.DrawFn, intact: st.SearchStrategy[Json]) -> Json:
-    """`intact` with one member, at any depth, left out or replaced by junk."""
+    """`intact` with one member, at any depth, missing or replaced."""
     value = copy.deepcopy(draw(intact))
     node: Any = value
     while True:
@@ -232,7 +232,7 @@ def broken(draw: st.DrawFn, intact: st.SearchStrategy[Json]) -> Json:
 
 
 def junk() -> st.SearchStrategy[Any]:
-    """Any JSON value at all, with keys that mean something here among others."""
+    """Any JSON value, with meaningful keys among others."""
     keys = st.sampled_from(["action", "type", "schema", "view-version", "versions", "schemas", "fields", "summary", "uuid", "x"])
     leaves = st.one_of(
         st.sampled_from(_JUNK), st.sampled_from(["add-schema", "add-view-version", "assert-view-uuid", "struct"]), st.text(max_size=3)

@@ -1,4 +1,4 @@
-"""The quick form of benchmarks/reliability: promises kept while everything breaks, and each check red where its promise is broken."""
+"""The quick form of benchmarks/reliability: promises hold under faults, and each check turns red if its promise is broken."""
 
 import os
 import subprocess
@@ -12,10 +12,10 @@ import pytest
 
 from benchmarks.reliability.checks import CHECKS
 from benchmarks.reliability.fault_injection import CONTROLS
-from tests.servers.places import ROOT
+from tests.servers.paths import ROOT
 
 SEED = "1"
-# About five minutes on a machine that has much else to do; every part has shorter limits of its own.
+# About five minutes on a busy machine. Every part has a shorter limit of its own.
 SECONDS_MAX = 900
 
 pytestmark = pytest.mark.timeout(SECONDS_MAX + 60)
@@ -24,7 +24,7 @@ Outcome = Mapping[str, Any]
 
 
 def outcomes(directory: Path, *arguments: str) -> dict[str, Outcome]:
-    """What `python -m benchmarks.reliability` came to, by name; a process of its own, which crashes a Postgres of its own."""
+    """The results of `python -m benchmarks.reliability` by name. It runs in a separate process with its own Postgres, which it crashes."""
     report = directory / "report.jsonl"
     command = [sys.executable, "-m", "benchmarks.reliability", "--seed", SEED, "--report", str(report), *arguments]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ICECORE_")}
@@ -36,12 +36,14 @@ def outcomes(directory: Path, *arguments: str) -> dict[str, Outcome]:
 
 @pytest.fixture(scope="module")
 def controls(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
-    """All negative controls, some side by side."""
+    """All negative controls; some run concurrently."""
     return outcomes(tmp_path_factory.mktemp("controls"), "--only-controls")
 
 
 def test_no_promise_breaks_while_everything_else_does(tmp_path: Path) -> None:
-    """kill -9, crashes, lost answers, fault points, a frozen, stopped and full Postgres under 32 committers: every check stays green."""
+    """kill -9, crashes, lost answers, fault points, and a frozen, stopped and full Postgres under 32 committers: every check stays
+    green.
+    """
     proof = outcomes(tmp_path, "--no-controls")["quick"]
     assert {} == proof["red"]
     assert 2 == proof["workers"], "only one worker committed: nothing was proved about two"
@@ -51,7 +53,7 @@ def test_no_promise_breaks_while_everything_else_does(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", CONTROLS)
 def test_a_broken_promise_is_seen(controls: dict[str, Outcome], name: str) -> None:
-    """The product broken in this one way turns this check red, and none that has nothing to do with it."""
+    """The product with this one fault turns this check red, and no unrelated one."""
     assert "error" not in controls[name], controls[name]
     red = {*controls[name]["red"]}
     assert CONTROLS[name].check in red
@@ -59,5 +61,5 @@ def test_a_broken_promise_is_seen(controls: dict[str, Outcome], name: str) -> No
 
 
 def test_every_check_has_its_control() -> None:
-    """A check that no control turns red would be decoration."""
+    """Each check can fail."""
     assert {*CHECKS, "models"} == {control.check for control in CONTROLS.values()}

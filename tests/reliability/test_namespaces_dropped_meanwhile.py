@@ -1,4 +1,6 @@
-"""What comes into a namespace that another process drops before the append is refused; so is a drop of what is filled before it."""
+"""Creating an object in a namespace that another process drops before the append is refused, and so is dropping a namespace that is filled
+meanwhile.
+"""
 
 from functools import partial
 
@@ -35,14 +37,14 @@ COMING: dict[str, Command] = {
 
 @pytest.fixture
 async def begun(processes: Processes) -> Processes:
-    """The namespace that will go."""
+    """The namespace to be dropped."""
     await create_namespace(processes.asked.commands, context("createNamespace"), processes.warehouse, CreateNamespace(GOING, {}))
     return processes
 
 
 @pytest.mark.parametrize("operation", COMING)
 async def test_nothing_comes_into_a_namespace_that_is_gone(begun: Processes, monkeypatch: pytest.MonkeyPatch, operation: str) -> None:
-    """The name was free in it when the command looked."""
+    """The name was free when the command checked it."""
     with pytest.raises(NoSuchNamespace):
         await run(begun, monkeypatch, COMING[operation], partial(drop_namespace, command=DropNamespace(GOING)))
     assert (await verify(begun.asked.dsn)).ok
@@ -50,7 +52,7 @@ async def test_nothing_comes_into_a_namespace_that_is_gone(begun: Processes, mon
 
 @pytest.mark.parametrize("operation", COMING)
 async def test_no_namespace_is_dropped_around_what_came_in(begun: Processes, monkeypatch: pytest.MonkeyPatch, operation: str) -> None:
-    """It was empty when the drop looked."""
+    """The namespace was empty when the drop checked it."""
     with pytest.raises(NamespaceNotEmpty):
         await run(begun, monkeypatch, partial(drop_namespace, command=DropNamespace(GOING)), COMING[operation])
     assert (await verify(begun.asked.dsn)).ok

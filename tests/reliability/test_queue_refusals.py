@@ -1,4 +1,4 @@
-"""What a queue answers to commands that append nothing rests on what came to effect, not on what it hoped for."""
+"""Answers of a queue to commands that append nothing depend only on committed states."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -13,7 +13,7 @@ from uuid_utils.compat import uuid7
 
 from icecore.access.resolve_warehouse import resolve_warehouse
 from icecore.access.warehouse import Warehouse
-from icecore.commands.execution.answer import Answer
+from icecore.commands.execution.command_response import CommandResponse
 from icecore.commands.execution.resolver import ResolvedStream
 from icecore.commands.execution.submission import AppendResult, Submission
 from icecore.commands.namespaces.create_namespace import create_namespace
@@ -38,23 +38,23 @@ SCHEMA = {"type": "struct", "fields": [{"id": 1, "name": "x", "required": False,
 
 
 class Table:
-    """One table, reached through two catalogs that have queues of their own."""
+    """One table in two catalogs with separate queues."""
 
     def __init__(self, catalogs: list[Application], warehouse: Warehouse, directory: Path) -> None:
         self.catalogs = catalogs
         self.warehouse = warehouse
         self.directory = directory
 
-    async def commit(self, updates: list[dict[str, Any]], requirements: Sequence[dict[str, Any]] = (), process: int = 0) -> Answer:
+    async def commit(self, updates: list[dict[str, Any]], requirements: Sequence[dict[str, Any]] = (), process: int = 0) -> CommandResponse:
         command = CommitTable(TABLE, requirements, updates)
         return await commit_table(self.catalogs[process].commands, context("updateTable"), self.warehouse, command)
 
-    async def transaction(self, updates: list[dict[str, Any]]) -> Answer:
+    async def transaction(self, updates: list[dict[str, Any]]) -> CommandResponse:
         command = CommitTransaction([CommitTable(TABLE, [], updates)])
         return await commit_transaction(self.catalogs[0].commands, context("commitTransaction"), self.warehouse, command)
 
     def waiting_commands(self) -> int:
-        """Commands that wait in the first catalog's queues."""
+        """The commands that wait in the first catalog's queues."""
         return self.catalogs[0].commands.queues.queued
 
     def metadata_files(self) -> int:
@@ -69,7 +69,7 @@ class Table:
 
 @pytest.fixture
 async def table(database: str, tmp_path: Path) -> AsyncIterator[Table]:
-    """A table that the first catalog's queue already knows."""
+    """A table whose state the first catalog's queue has cached."""
     async with AsyncExitStack() as opened:
         catalogs = [await opened.enter_async_context(opened_catalog(database, tmp_path / "warehouse")) for _ in range(2)]
         warehouse = await resolve_warehouse(catalogs[0].backends, PROJECT_ID, "demo")
@@ -98,7 +98,7 @@ def last_field(number: int) -> dict[str, Any]:
 
 
 def next_append_fails(catalog: Application, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
-    """The next batch is not appended; those after it are."""
+    """The next batch fails to append; later ones succeed."""
     submit_batch = catalog.commands.committer.submit_batch
     failures = [error]
 
@@ -114,11 +114,13 @@ def next_append_fails(catalog: Application, monkeypatch: pytest.MonkeyPatch, err
 async def test_nothing_to_change_is_not_answered_behind_a_commit_that_failed(
     table: Table, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    """The second commit finds its column added by the first, whose append fails: it must add it itself."""
+    """The first commit adds a column and fails to append. The second commit, which adds the same column, must not be answered as
+    unchanged.
+    """
     next_append_fails(table.catalogs[0], monkeypatch, error)
     first, second = await asyncio.gather(table.commit(adding_column("y")), table.commit(adding_column("y")), return_exceptions=True)
     assert error is first
-    assert isinstance(second, Answer), second
+    assert isinstance(second, CommandResponse), second
     assert 2 == (await table.metadata())["last-column-id"]
 
 
@@ -129,7 +131,7 @@ async def test_nothing_to_change_is_not_answered_behind_a_commit_that_failed(
 async def test_what_is_surely_not_appended_leaves_no_files(
     table: Table, monkeypatch: pytest.MonkeyPatch, by: str, error: CatalogError, files_left: int
 ) -> None:
-    """Where nobody knows whether it was, they stay."""
+    """If the outcome is unknown, they stay."""
     before = table.metadata_files()
     next_append_fails(table.catalogs[0], monkeypatch, error)
     with pytest.raises(type(error)):
@@ -138,7 +140,7 @@ async def test_what_is_surely_not_appended_leaves_no_files(
 
 
 async def test_the_state_behind_a_commit_in_doubt_is_read_again(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is in the log: the next commit is not decided on what was before it."""
+    """The commit is in the log, so the next one must not be decided on the state before it."""
     queues, submit_batch = table.catalogs[0].commands.queues, table.catalogs[0].commands.committer.submit_batch
 
     async def answer_lost(submissions: Sequence[Submission]) -> list[AppendResult]:
@@ -155,28 +157,30 @@ async def test_the_state_behind_a_commit_in_doubt_is_read_again(table: Table, mo
 
 
 async def test_a_refusal_is_not_given_behind_a_commit_that_failed(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second commit's requirement is broken by the first alone, whose append fails: it holds."""
+    """Only the first commit, whose append fails, violates the requirement of the second. The second succeeds."""
     next_append_fails(table.catalogs[0], monkeypatch, ServiceUnavailable("away"))
     first, second = await asyncio.gather(
         table.commit(adding_column("y"), [last_field(1)]), table.commit(adding_column("z"), [last_field(1)]), return_exceptions=True
     )
     assert isinstance(first, ServiceUnavailable)
-    assert isinstance(second, Answer), second
+    assert isinstance(second, CommandResponse), second
 
 
 async def test_a_refusal_does_not_rest_on_a_state_that_the_batch_behind_it_disproves(table: Table) -> None:
-    """Another process has added the column that the first command asks for; the second finds that the queue's memory is old."""
+    """Another process has added the column that the first command adds. The second detects that the queue's cached state is old."""
     await table.commit(adding_column("y"), [last_field(1)], process=1)
     asked, other = await asyncio.gather(
         table.commit([setting("seen", "1")], [last_field(2)]), table.commit([setting("b", "1")]), return_exceptions=True
     )
-    assert isinstance(asked, Answer), asked
-    assert isinstance(other, Answer), other
+    assert isinstance(asked, CommandResponse), asked
+    assert isinstance(other, CommandResponse), other
 
 
 @pytest.mark.parametrize("confirmed_by", ["read", "append", "last event"])
 async def test_a_state_is_as_old_as_the_question_it_answers(table: Table, monkeypatch: pytest.MonkeyPatch, confirmed_by: str) -> None:
-    """While the answer that confirms the queue's state is on its way another process commits, and a request comes that rests on that."""
+    """While the answer that proves the queue's state is in flight, another process commits, and a request arrives that depends on that
+    commit.
+    """
     asked, answered = asyncio.Event(), asyncio.Event()
     write = table.catalogs[0].commands
     submit_batch, read, last_event_id = write.committer.submit_batch, ResolvedStream.read, ResolvedStream.last_event_id
@@ -207,7 +211,7 @@ async def test_a_state_is_as_old_as_the_question_it_answers(table: Table, monkey
     elif confirmed_by == "append":
         monkeypatch.setattr(write.committer, "submit_batch", slow_append)
     else:
-        # A transaction leaves the queue without a state.
+        # After a transaction, the queue has no cached state.
         await table.transaction([setting("b", "1")])
         monkeypatch.setattr(ResolvedStream, "read", slow_read)
     first = asyncio.create_task(table.commit([setting("c", "1")], [] if confirmed_by == "append" else [last_field(7)]))
@@ -219,13 +223,15 @@ async def test_a_state_is_as_old_as_the_question_it_answers(table: Table, monkey
         await asyncio.sleep(0)
     answered.set()
     outcomes = await asyncio.gather(first, second, return_exceptions=True)
-    assert isinstance(outcomes[1], Answer), outcomes
-    assert isinstance(outcomes[0], Answer if confirmed_by == "append" else CommitFailed), outcomes
+    assert isinstance(outcomes[1], CommandResponse), outcomes
+    assert isinstance(outcomes[0], CommandResponse if confirmed_by == "append" else CommitFailed), outcomes
 
 
 @pytest.mark.parametrize("keyed", [True, False])
 async def test_what_changes_nothing_is_answered_as_things_are(table: Table, keyed: bool) -> None:
-    """The queue remembers a state that another process has changed: neither the answer nor what its key remembers is of that state."""
+    """Another process has changed the state that the queue has cached. Neither the answer nor the record of the key is from the cached
+    state.
+    """
     location = (await table.metadata())["location"]
     await table.commit([setting("newer", "1")], process=1)
     command = CommitTable(TABLE, [], [{"action": "set-location", "location": location}])
@@ -238,7 +244,7 @@ async def test_what_changes_nothing_is_answered_as_things_are(table: Table, keye
 
 @pytest.mark.parametrize("keyed", [True, False])
 async def test_properties_that_are_there_are_answered_as_things_are(table: Table, keyed: bool) -> None:
-    """The same of a namespace: another process removed what the queue remembers, so that the change is one."""
+    """The same for a namespace: another process removed properties, so that the update is a change."""
 
     async def change(process: int, removals: list[str], updates: dict[str, str], *, key: UUID | None = None) -> None:
         asked = context("updateProperties", key=key, request_hash=b"x" * 32)
@@ -253,13 +259,15 @@ async def test_properties_that_are_there_are_answered_as_things_are(table: Table
 
 
 async def test_a_requirement_that_does_not_hold_is_refused_still(table: Table) -> None:
-    """The control: being asked again does not let everything through."""
+    """The control: a requirement that fails is still refused."""
     with pytest.raises(CommitFailed):
         await asyncio.gather(table.commit([setting("a", "1")], [last_field(7)]), table.commit([setting("b", "1")]))
 
 
-async def test_who_waits_behind_a_commit_in_doubt_hears_that_the_log_is_away(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first commit's answer is lost and being asked for; the second, never sent, and a transaction need not wait for that."""
+async def test_commands_behind_a_commit_in_doubt_get_503(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer to the first commit is lost and the commit is repeated. The second one, which was not sent, and a transaction need not
+    wait for it.
+    """
     committer = table.catalogs[0].commands.committer
     submit_batch, doubt = committer.submit_batch, asyncio.Event()
 
@@ -277,6 +285,6 @@ async def test_who_waits_behind_a_commit_in_doubt_hears_that_the_log_is_away(tab
         heard = await asyncio.gather(*waiting, return_exceptions=True)
     assert ["ServiceUnavailable", "ServiceUnavailable"] == [type(one).__name__ for one in heard]
     doubt.set()
-    assert isinstance(await first, Answer)
-    assert isinstance(await table.commit([setting("d", "1")]), Answer)
+    assert isinstance(await first, CommandResponse)
+    assert isinstance(await table.commit([setting("d", "1")]), CommandResponse)
     assert {"a", "d"} == {*(await table.metadata())["properties"]} & {"a", "b", "c", "d"}

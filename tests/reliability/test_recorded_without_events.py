@@ -1,4 +1,4 @@
-"""A keyed request that changes nothing is recorded only for the heads it was decided on: another process may change them meanwhile."""
+"""A request with a key that changes nothing is recorded only if the heads it was decided on have not changed meanwhile."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
@@ -54,7 +54,7 @@ CHANGING = CommitTable(SECOND, [], [set_properties(mine="1")])
 
 @dataclass(frozen=True, slots=True)
 class Processes:
-    """Two catalogs with queues of their own on one database: what the first is asked, and what the second does meanwhile."""
+    """Two catalogs with separate queues on one database. The first gets the command, the second changes something meanwhile."""
 
     asked: Application
     other: Application
@@ -84,7 +84,7 @@ def transaction(*changes: CommitTable) -> Command:
 
 
 async def run(processes: Processes, monkeypatch: pytest.MonkeyPatch, command: Command, meanwhile: Command) -> None:
-    """`command` under a key; `meanwhile` of the other process is in the log before the first append that `command` comes to."""
+    """Runs `command` with a key. The other process's change `meanwhile` is committed before the first append of `command`."""
     committer, waiting = processes.asked.commands.committer, [meanwhile]
     submit_batch = committer.submit_batch
 
@@ -94,7 +94,7 @@ async def run(processes: Processes, monkeypatch: pytest.MonkeyPatch, command: Co
         return await submit_batch(submissions)
 
     monkeypatch.setattr(committer, "submit_batch", after_the_other)
-    # What a key is answered with again goes by the operation: a view's or not.
+    # The repeated answer depends on the operation.
     asked = context("replaceView", key=uuid7(), request_hash=b"x" * 32)
     try:
         await command(processes.asked.commands, asked, processes.warehouse)
@@ -103,7 +103,7 @@ async def run(processes: Processes, monkeypatch: pytest.MonkeyPatch, command: Co
 
 
 async def test_a_view_that_was_changed_meanwhile_is_answered_as_it_is(processes: Processes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The answer, and what the key remembers, hold what the other process set."""
+    """The answer and the record of the key contain what the other process set."""
     view = partial(commit_view, command=CommitView(VIEW, [], []))
     newer = partial(commit_view, command=CommitView(VIEW, [], [set_properties(newer="1")]))
     answers: list[Any] = []
@@ -127,7 +127,7 @@ async def test_a_view_that_was_changed_meanwhile_is_answered_as_it_is(processes:
 async def test_a_rename_to_its_own_name_is_refused_where_it_has_another_by_then(
     processes: Processes, monkeypatch: pytest.MonkeyPatch, rename: Command, missing: type[Exception]
 ) -> None:
-    """Its key does not remember that the name was there: the other process renamed it before."""
+    """The other process renames the table first, so the rename must not be recorded as unchanged."""
     moved: Command = partial(rename_table, command=RenameTable(FIRST, ELSEWHERE))
     if missing is NoSuchView:
         moved = partial(rename_view, command=RenameView(VIEW, ELSEWHERE))
@@ -143,7 +143,7 @@ async def test_a_rename_to_its_own_name_is_refused_where_it_has_another_by_then(
 async def test_a_table_that_a_transaction_leaves_as_it_is_must_stay_so(
     processes: Processes, monkeypatch: pytest.MonkeyPatch, changes: list[CommitTable]
 ) -> None:
-    """Another process adds a column to the table whose schema the transaction requires: all of it is refused."""
+    """Another process adds a column to the table whose schema the transaction requires. The whole transaction is refused."""
     with pytest.raises(CommitFailed):
         await run(processes, monkeypatch, transaction(*changes), partial(commit_table, command=CommitTable(FIRST, [], ADDING_COLUMN)))
     answer = await load_table(processes.other.queries, context("loadTable"), processes.warehouse, SECOND)

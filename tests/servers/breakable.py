@@ -1,4 +1,4 @@
-"""A server that tests stop, kill, freeze, wipe and start again: its ports and its files stay."""
+"""A server that tests stop, kill, freeze, wipe and restart. Its ports and files stay the same."""
 
 import abc
 import shutil
@@ -12,7 +12,7 @@ from tests.servers.processes import free_port, running
 
 
 class BreakableServer(abc.ABC):
-    """One process on a fixed port with its files in `directory`; what it stores lies in `stored` below."""
+    """A process on a fixed port with its files in `directory`; its data is in `stored` below."""
 
     def __init__(self, directory: Path, stored: str) -> None:
         self.directory = directory
@@ -27,7 +27,7 @@ class BreakableServer(abc.ABC):
 
     @abc.abstractmethod
     def start(self) -> None:
-        """Starts it on the files that are there."""
+        """Starts it with the existing files."""
 
     def _launch(
         self,
@@ -42,13 +42,13 @@ class BreakableServer(abc.ABC):
         self._process = self._running.enter_context(started)
 
     def stop(self) -> None:
-        """Asks it to end."""
+        """Stops it with SIGTERM."""
         self.thaw()
         self._running.close()
         self._process = None
 
     def kill(self) -> None:
-        """SIGKILL."""
+        """Kills it with SIGKILL."""
         assert self._process is not None
         self._process.kill()
         self._process.wait()
@@ -56,12 +56,12 @@ class BreakableServer(abc.ABC):
         self._process = None
 
     def wipe(self) -> None:
-        """Everything it stored is gone; only while it is stopped."""
+        """Deletes its data; only while it is stopped."""
         assert self._process is None
         shutil.rmtree(self._stored)
 
     def freeze(self) -> None:
-        """SIGSTOP: it neither answers nor closes a connection."""
+        """Freezes it with SIGSTOP: it neither answers nor closes connections."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
 

@@ -1,4 +1,4 @@
-"""Certificates for servers and clients on loopback, from an authority made for a test."""
+"""Certificates for servers and clients on loopback, signed by a test's own authority."""
 
 import datetime
 import ipaddress
@@ -10,10 +10,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+_LOOPBACK = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+
 
 @dataclass(frozen=True)
 class Certificate:
-    """PEM files of a certificate and its key; `both`: key and certificate in one, as Kafka's PEM key stores are."""
+    """PEM files of a certificate and its key. `both` contains key and certificate, as Kafka's PEM key stores require."""
 
     certificate: Path
     key: Path
@@ -21,7 +23,7 @@ class Certificate:
 
 
 class Authority:
-    """Signs for 127.0.0.1; its own certificate is `file`."""
+    """A certificate authority. `file` is its own certificate."""
 
     def __init__(self, directory: Path, name: str) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -32,7 +34,7 @@ class Authority:
         self.file.write_bytes(self._signed(name, self._key, is_authority=True).public_bytes(serialization.Encoding.PEM))
 
     def issue(self, name: str) -> Certificate:
-        """For a server on 127.0.0.1, or a client of that name."""
+        """Issues a certificate for a server on 127.0.0.1 or that host name, or for a client of that name."""
         key = ec.generate_private_key(ec.SECP256R1())
         certificate = self._signed(name, key, is_authority=False).public_bytes(serialization.Encoding.PEM)
         encoded = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
@@ -52,7 +54,7 @@ class Authority:
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - datetime.timedelta(days=1))
             .not_valid_after(now + datetime.timedelta(days=1))
-            .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+            .add_extension(x509.SubjectAlternativeName([_LOOPBACK, x509.DNSName(name)]), critical=False)
             .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
             .sign(self._key, hashes.SHA256())
         )

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.servers import debian
-from tests.servers.places import ToolMissingError
+from tests.servers.paths import ToolMissingError
 
 FLAGS = (
     "--headless",
@@ -23,7 +23,7 @@ FLAGS = (
 
 
 def chromium() -> Path:
-    """The program, installed if it is missing; ToolMissingError."""
+    """The program, installed if it is missing. Raises ToolMissingError."""
     if shutil.which("chromium") is None:
         debian.install("chromium", wanted="Chromium")
     found = shutil.which("chromium")
@@ -34,7 +34,7 @@ def chromium() -> Path:
 
 @contextmanager
 def browsing(url: str, profile: Path, *flags: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A browser that shows `url` while the block runs; `profile` is a folder of its own."""
+    """A browser that shows `url` while the block runs, with a new profile in `profile`."""
     command = [chromium(), *FLAGS, f"--user-data-dir={profile}", "--remote-debugging-port=0", *flags, url]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:

@@ -1,18 +1,18 @@
-"""Installs Debian packages when a tool is missing, if this process may."""
+"""Installs Debian packages if a tool is missing and this process is permitted to."""
 
 import os
 import shutil
 import subprocess
 
-from tests.servers.places import ToolMissingError, exclusive
+from tests.servers.paths import ToolMissingError, exclusive
 
 APT_ENVIRONMENT = {"DEBIAN_FRONTEND": "noninteractive"}
 
 
 def install(*alternatives: str, wanted: str) -> None:
-    """Install the first of the alternatives that the distribution has (each a space-separated list of packages).
+    """Installs the first available alternative (each is a space-separated list of packages).
 
-    Raises ToolMissingError, naming what was wanted, where there is no apt, no right to use it, or none of the packages.
+    Raises ToolMissingError without apt, permission, or any of the packages.
     """
     apt = shutil.which("apt-get")
     if apt is None or (os.geteuid() != 0 and shutil.which("sudo") is None):

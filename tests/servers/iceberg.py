@@ -1,4 +1,4 @@
-"""Iceberg's own REST server, the known-good peer: what fails against it is a fault of the test's set-up, not of ours."""
+"""Iceberg's own REST server, a correct peer: a test that fails against it has a faulty set-up."""
 
 import contextlib
 import functools
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.servers.java import JavaServer, java_server
 from tests.servers.maven import class_path
-from tests.servers.places import ROOT
+from tests.servers.paths import ROOT
 from tests.servers.processes import free_port, listens, until_ended
 
 POM = ROOT / "tests" / "conformance" / "rck" / "pom.xml"
@@ -20,9 +20,9 @@ LAUNCHER = ROOT / "tests" / "conformance" / "reference" / "ReferenceServer.java"
 def iceberg_server(
     directory: Path, *, port: int | None = None, warehouse: str | None = None, properties: tuple[str, ...] = ()
 ) -> Iterator[JavaServer]:
-    """Iceberg 1.11.0's RESTCatalogAdapter over a JdbcCatalog, on SQLite in `directory` unless `properties` names another database.
+    """Iceberg 1.11.0's RESTCatalogAdapter over a JdbcCatalog, on SQLite in `directory` unless `properties` has another database.
 
-    warehouse -- a URI; a folder of `directory` when not given. properties -- catalog properties as `key=value`, the last of a key counts.
+    warehouse -- a URI; default: a folder of `directory`. properties -- catalog properties as `key=value`; the last of a key counts.
     """
     port = port or free_port()
     directory.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Our own server, started as users start it, and the operator's commands on its data."""
+"""Our own server, started as users start it, and operators' commands on its data."""
 
 import contextlib
 import json
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.servers.places import ROOT
+from tests.servers.paths import ROOT
 from tests.servers.processes import answers, free_port, log_tail, running, until_ended
 
 START_SECONDS_MAX = 60.0
@@ -21,12 +21,12 @@ PROGRAM = ROOT / ".venv" / "bin" / "icecore"
 
 
 class CommandFailedError(Exception):
-    """An operator's command ended with another status than 0; the message carries what it said."""
+    """An operator's command ended with a status other than 0; the message contains its output."""
 
 
 @dataclass(frozen=True)
 class Icecore:
-    """A running server: its base address, its data folder, its process id."""
+    """A running server: its URL, its data folder, its process id."""
 
     uri: str
     data: Path
@@ -35,11 +35,11 @@ class Icecore:
 
     @property
     def catalog_uri(self) -> str:
-        """What Iceberg clients are given as `uri`."""
+        """The `uri` for Iceberg clients."""
         return f"{self.uri}/catalog"
 
     def create_warehouse(self, name: str, profile: dict[str, Any], credential: dict[str, Any] | None = None) -> None:
-        """Add a warehouse by the command line, as an operator does."""
+        """Creates a warehouse with the command line, as an operator does."""
         options = ["--credential", json.dumps(credential)] if credential else []
         operate("warehouse", "create", name, "--profile", json.dumps(profile), *options, "--data", str(self.data))
 
@@ -50,7 +50,7 @@ class Icecore:
         return position
 
     def check_against_log(self) -> None:
-        """The log and the read models agree, before and after a rebuild."""
+        """Checks that the log and the read models agree, before and after a rebuild."""
         verify_and_rebuild(self.data)
 
 
@@ -58,7 +58,9 @@ class Icecore:
 def icecore(
     data: Path, *, port: int | None = None, workers: int | None = None, environment: dict[str, str] | None = None
 ) -> Iterator[Icecore]:
-    """`icecore serve --data DIR --port N` with no setting but those of `environment`, for the length of the block; ended by SIGTERM."""
+    """Runs `icecore serve --data DIR --port N` with only the settings of `environment` for the length of the block. Ends it with
+    SIGTERM.
+    """
     port = port or free_port()
     uri = f"http://127.0.0.1:{port}"
     data.parent.mkdir(parents=True, exist_ok=True)
@@ -77,7 +79,7 @@ def icecore(
 
 @contextlib.contextmanager
 def open_directory() -> Iterator[Path]:
-    """A fresh folder every account may pass through: the embedded Postgres does not run as root, and pytest's folders are closed."""
+    """A new folder that every account may enter: the embedded Postgres does not run as root, and pytest's folders are closed."""
     directory = Path(tempfile.mkdtemp(prefix="icecore-test-"))
     directory.chmod(0o755)
     try:
@@ -87,7 +89,7 @@ def open_directory() -> Iterator[Path]:
 
 
 def operate(*arguments: str) -> str:
-    """Run one operator's command and answer with what it printed; raises CommandFailedError on any status but 0."""
+    """Runs one operator's command and returns its output. Raises CommandFailedError unless the status is 0."""
     command = [str(PROGRAM), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=COMMAND_SECONDS_MAX, env=clean_environment(), check=False)
     if done.returncode != 0:
@@ -96,14 +98,16 @@ def operate(*arguments: str) -> str:
 
 
 def verify_and_rebuild(data: Path) -> None:
-    """`icecore verify`, `icecore rebuild`, `icecore verify` on a data folder, served or not; CommandFailedError on any difference."""
+    """Runs `icecore verify`, `icecore rebuild` and `icecore verify` on a data folder, served or not. Raises CommandFailedError on any
+    difference.
+    """
     operate("verify", "--data", str(data))
     operate("rebuild", "--data", str(data))
     operate("verify", "--data", str(data))
 
 
 def clean_environment() -> dict[str, str]:
-    """This environment without settings of Icecore's own: the server starts as on a fresh machine."""
+    """This environment without Icecore's settings, so that the server starts as on a new machine."""
     return {name: value for name, value in os.environ.items() if not name.startswith("ICECORE_")}
 
 

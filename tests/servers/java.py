@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.servers import debian
-from tests.servers.places import ToolMissingError, exclusive
+from tests.servers.paths import ToolMissingError, exclusive
 from tests.servers.processes import running
 
-# Iceberg 1.11 needs 17. Hadoop 3.4 calls Subject.getSubject, which Java 24 took away.
+# Iceberg 1.11 needs 17. Hadoop 3.4 calls Subject.getSubject, which Java 24 removed.
 VERSION_MIN = 17
 VERSION_MAX = 23
 SERVER_SECONDS_MAX = 120.0
@@ -23,9 +23,9 @@ PLACES = (Path("/usr/lib/jvm"), Path("/opt/java"), Path("/Library/Java/JavaVirtu
 
 @functools.cache
 def java_home() -> Path:
-    """The home of a JDK between the two versions: JAVA_HOME, then PATH, then the usual places, then Debian's package.
+    """The home of a JDK between the two versions: JAVA_HOME, then PATH, then the usual folders, then Debian's package.
 
-    Raises ToolMissingError where there is none and none can be installed.
+    Raises ToolMissingError if there is none and none can be installed.
     """
     found = _find()
     if found is None:
@@ -40,14 +40,14 @@ def java_home() -> Path:
 
 
 def java_environment() -> dict[str, str]:
-    """The environment of a process that is to find this JDK by JAVA_HOME and by PATH."""
+    """The environment of a process that finds this JDK by JAVA_HOME and by PATH."""
     home = java_home()
     return {**os.environ, "JAVA_HOME": str(home), "PATH": f"{home / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
 
 
 @dataclass(frozen=True, slots=True)
 class JavaServer:
-    """A running catalog of another kind: its address for Iceberg clients, and its process."""
+    """A running foreign catalog: its URL for Iceberg clients, and its process."""
 
     uri: str
     process_id: int
@@ -55,7 +55,7 @@ class JavaServer:
 
 @contextlib.contextmanager
 def java_server(arguments: list[str], *, uri: str, log: Path, ready: Callable[[], bool], home: Path | None = None) -> Iterator[JavaServer]:
-    """A server of these arguments of `java` for the length of the block, with a heap of 1 GiB at most.
+    """Runs `java` with these arguments and a heap of at most 1 GiB for the length of the block.
 
     home -- of another Java than `java_home()`.
     """

@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 from tests.servers.breakable import BreakableServer
 from tests.servers.java import java_environment, java_home
 from tests.servers.maven import class_path
-from tests.servers.places import ROOT
+from tests.servers.paths import ROOT
 from tests.servers.processes import ServerNotReadyError, free_port, until_ended
 
 POM = ROOT / "tests" / "servers" / "kafka.pom.xml"
@@ -47,7 +47,7 @@ auto.create.topics.enable=false
 class KafkaBroker(BreakableServer):
     """One broker.
 
-    listeners -- further ones, by name, and their security protocols. configuration -- is added to its own, as properties.
+    listeners -- additional ones, by name, with their security protocols. configuration -- additional properties.
     """
 
     def __init__(self, directory: Path, *, listeners: Mapping[str, str] | None = None, configuration: str = "") -> None:
@@ -65,7 +65,7 @@ class KafkaBroker(BreakableServer):
         return f"127.0.0.1:{self._ports[listener]}"
 
     def start(self) -> None:
-        """Starts it on the files that are there; fresh ones are formatted first."""
+        """Starts it with the existing files; new ones are formatted first."""
         self.directory.mkdir(parents=True, exist_ok=True)
         properties = self.directory / "server.properties"
         properties.write_text(
@@ -80,7 +80,7 @@ class KafkaBroker(BreakableServer):
         )
         if not self._stored.exists():
             cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-            # Behind an equals sign, since it may begin with a dash.
+            # With an equals sign, because it may begin with a dash.
             command = _java("kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "-c", str(properties))
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode != 0:
@@ -94,7 +94,7 @@ class KafkaBroker(BreakableServer):
         )
 
     def _answers(self) -> bool:
-        # The log of a client that cannot connect yet is of no interest.
+        # The log of a client that cannot connect yet is not needed.
         client = AdminClient({"bootstrap.servers": self.url, "log_level": 0, "socket.connection.setup.timeout.ms": 1_000})
         try:
             return bool(client.list_topics(timeout=1).brokers)
@@ -114,7 +114,7 @@ def _class_path() -> str:
 
 @contextlib.contextmanager
 def kafka_broker(directory: Path, *, listeners: Mapping[str, str] | None = None, configuration: str = "") -> Iterator[KafkaBroker]:
-    """A fresh broker for the length of the block."""
+    """A new broker for the length of the block."""
     broker = KafkaBroker(directory, listeners=listeners, configuration=configuration)
     broker.start()
     try:

@@ -1,4 +1,4 @@
-"""Finds Maven or installs Debian's, and copies pinned jars out of Maven Central."""
+"""Finds Maven or installs Debian's, and copies pinned jars from Maven Central."""
 
 import hashlib
 import os
@@ -10,17 +10,17 @@ from pathlib import Path
 
 from tests.servers import debian
 from tests.servers.java import java_environment
-from tests.servers.places import CACHE, TOOLS, ToolMissingError, exclusive
+from tests.servers.paths import CACHE, TOOLS, ToolMissingError, exclusive
 
 DEPENDENCY_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.9.0"
-# One repository of our own: what a test uses is what this project fetched.
+# A repository of the checkout, so that tests use only what this project fetched.
 REPOSITORY = CACHE / "maven"
 SECONDS_MAX = 900
 
 
 @dataclass(frozen=True)
 class Jar:
-    """A file of Maven Central: its coordinates (`group:artifact:version[:jar:classifier]`) and the sha256 it must have."""
+    """A file of Maven Central: its coordinates (`group:artifact:version[:jar:classifier]`) and its sha256."""
 
     coordinates: str
     sha256: str
@@ -32,7 +32,7 @@ class Jar:
 
 
 def maven() -> Path:
-    """Maven's program; installed by apt where it is missing. Raises ToolMissingError where that cannot be."""
+    """Maven's program, installed by apt if it is missing. Raises ToolMissingError if that fails."""
     if shutil.which("mvn") is None:
         with exclusive("mvn"):
             if shutil.which("mvn") is None:
@@ -44,9 +44,10 @@ def maven() -> Path:
 
 
 def run(*arguments: str, pom: Path | None = None, build: Path | None = None) -> str:
-    """One Maven call in batch mode on the repository of this checkout; one at a time, since Maven 3 does not lock it. Answers its output.
+    """Runs Maven in batch mode on the repository of this checkout, one call at a time, because Maven 3 does not lock it. Returns its
+    output.
 
-    build -- where a pom's build goes, for poms that take `kit.build`; beside the pom when not given.
+    build -- the build folder, for poms that use `kit.build`; default: beside the pom.
     """
     where = [*(["-f", str(pom)] if pom else []), *([f"-Dkit.build={build}"] if build else [])]
     command = [str(maven()), "-B", f"-Dmaven.repo.local={REPOSITORY}", *where, *arguments]
@@ -58,13 +59,13 @@ def run(*arguments: str, pom: Path | None = None, build: Path | None = None) -> 
 
 
 def fetch(pom: Path) -> None:
-    """Fetch what a pom's test run needs, plugins included, without running a test."""
+    """Fetches what a pom's test run needs, including plugins, without running a test."""
     with tempfile.TemporaryDirectory() as build:
         run("-q", "test", "-DskipTests", pom=pom, build=Path(build))
 
 
 def jar(wanted: Jar) -> Path:
-    """The local path of a jar, fetched at most once, with the digest it is pinned to."""
+    """The local path of a jar. It is fetched once and must have the pinned digest."""
     folder = TOOLS / "jars"
     path = folder / wanted.file_name
     if not path.exists():
@@ -87,7 +88,7 @@ def _check_digest(path: Path, wanted: Jar) -> None:
 
 
 def class_path(pom: Path, *, profile: str) -> str:
-    """The class path of a pom's dependencies under a profile, resolved at most once per content of the pom."""
+    """The class path of a pom's dependencies under a profile, resolved once per content of the pom."""
     digest = hashlib.sha256(pom.read_bytes() + profile.encode()).hexdigest()[:16]
     kept = CACHE / f"class-path-{digest}"
     if not kept.exists() or not all(Path(entry).exists() for entry in kept.read_text().split(os.pathsep)):

@@ -1,4 +1,4 @@
-"""An S3 server for plain reads and writes: moto, from PyPI, which is part of the development environment."""
+"""An S3 server for plain reads and writes: moto from PyPI, part of the development environment."""
 
 import contextlib
 import sys
@@ -13,19 +13,19 @@ from tests.servers.processes import answers, free_port, running, until_ended
 SECONDS_MAX = 30.0
 REGION = "us-east-1"
 ACCESS_KEY_ID = "admin"
-SECRET_ACCESS_KEY = "password"  # moto takes any
+SECRET_ACCESS_KEY = "password"  # moto accepts any key.
 
 
 @dataclass(frozen=True)
 class S3:
-    """Where the server is; the bucket `warehouse` exists."""
+    """The URL of the server. The bucket `warehouse` exists."""
 
     endpoint: str
     bucket: str = "warehouse"
 
     @property
     def environment(self) -> dict[str, str]:
-        """What clients are told by their own settings."""
+        """The environment variables of clients."""
         return {
             "AWS_REGION": REGION,
             "AWS_DEFAULT_REGION": REGION,
@@ -35,7 +35,7 @@ class S3:
 
     @property
     def storage_profile(self) -> dict[str, object]:
-        """The warehouse's storage profile, in Lakekeeper's words."""
+        """The storage profile of the warehouse, in Lakekeeper's format."""
         return {
             "type": "s3", "bucket": self.bucket, "key-prefix": "icecore", "region": REGION, "endpoint": self.endpoint,
             "path-style-access": True, "flavor": "s3-compat", "sts-enabled": False, "remote-signing-enabled": False,
@@ -53,7 +53,7 @@ class S3:
 
 @contextlib.contextmanager
 def moto_s3(directory: Path) -> Iterator[S3]:
-    """A fresh S3 server on loopback for the length of the block; its log goes to `directory`."""
+    """A new S3 server on loopback for the length of the block. Its log is in `directory`."""
     port = free_port()
     endpoint = f"http://127.0.0.1:{port}"
     program = Path(sys.executable).parent / "moto_server"

@@ -1,4 +1,4 @@
-"""A NATS server with JetStream, from Debian or built by Go, on loopback; it can be stopped, killed, frozen and started again."""
+"""A NATS server with JetStream, from Debian or built with Go, on loopback; it can be stopped, killed, frozen and restarted."""
 
 import contextlib
 import functools
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.servers import debian
 from tests.servers.breakable import BreakableServer
-from tests.servers.places import TOOLS, ToolMissingError, exclusive
+from tests.servers.paths import TOOLS, ToolMissingError, exclusive
 from tests.servers.processes import listens, until_ended
 
 GO_MODULE = "github.com/nats-io/nats-server/v2@v2.12.4"
@@ -21,7 +21,7 @@ START_SECONDS_MAX = 20.0
 
 @functools.cache
 def program() -> Path:
-    """The server's program: from PATH, from Debian's package, or built by Go."""
+    """The server's program: from PATH, from Debian's package, or built with Go."""
     found = _find()
     if found is None:
         with exclusive("nats-server"):
@@ -47,7 +47,7 @@ def _install() -> Path:
 
 
 class NatsServer(BreakableServer):
-    """One server; `configuration` is added to its own, in NATS's syntax."""
+    """One server. `configuration` is added to its own, in NATS's syntax."""
 
     def __init__(self, directory: Path, *, configuration: str = "") -> None:
         super().__init__(directory, "jetstream")
@@ -58,7 +58,7 @@ class NatsServer(BreakableServer):
         return f"nats://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        """Starts it on the files that are there."""
+        """Starts it with the existing files."""
         self.directory.mkdir(parents=True, exist_ok=True)
         file = self.directory / "server.conf"
         file.write_text(f'listen: "127.0.0.1:{self.port}"\njetstream {{ store_dir: "{self._stored}" }}\n{self._configuration}\n')
@@ -68,7 +68,7 @@ class NatsServer(BreakableServer):
 
 @contextlib.contextmanager
 def nats_server(directory: Path, *, configuration: str = "") -> Iterator[NatsServer]:
-    """A fresh server for the length of the block."""
+    """A new server for the length of the block."""
     server = NatsServer(directory, configuration=configuration)
     server.start()
     try:

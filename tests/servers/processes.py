@@ -1,4 +1,4 @@
-"""Starts servers on loopback, waits until they answer, and ends them by the process id they were started with."""
+"""Starts servers on loopback, waits until they answer, and ends them by their process ids."""
 
 import contextlib
 import os
@@ -12,20 +12,20 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-# Longer than the server gives its own Postgres to stop: who kills it leaves that one behind.
+# Longer than the server waits for its own Postgres to stop; killing it earlier would leave that Postgres running.
 STOP_SECONDS_MAX = 150.0
 POLL_SECONDS = 0.05
 LOG_TAIL_BYTES = 8_000
-# Below those the kernel gives to outgoing connections (from 32,768): a server that was killed finds its port free when it starts again.
+# Below the range of outgoing connections (from 32,768), so that a killed server's port is free when it restarts.
 SERVER_PORTS = range(15_000, 32_000)
 
 
 class ServerNotReadyError(Exception):
-    """A server ended or stayed silent; the message carries the end of its log."""
+    """A server ended or did not answer; the message contains the end of its log."""
 
 
 def free_port() -> int:
-    """A TCP port of 127.0.0.1 that nobody has at this moment, and that no outgoing connection is given while its server is down."""
+    """A TCP port of 127.0.0.1 that is free now and is not used for outgoing connections."""
     while True:
         port = secrets.choice(SERVER_PORTS)
         with contextlib.suppress(OSError), socket.socket() as probe:
@@ -34,14 +34,14 @@ def free_port() -> int:
 
 
 def listens(port: int) -> bool:
-    """Whether something accepts connections on that port of 127.0.0.1."""
+    """Whether a server accepts connections on that port of 127.0.0.1."""
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
         return True
     return False
 
 
 def answers(uri: str) -> bool:
-    """Whether a GET of that address is answered with a 2xx."""
+    """Whether a GET of that URL is answered with 2xx."""
     with contextlib.suppress(urllib.error.URLError, OSError), urllib.request.urlopen(uri, timeout=2):
         return True
     return False
@@ -57,7 +57,7 @@ def running(
     environment: Mapping[str, str] | None = None,
     directory: Path | None = None,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A server process in a group of its own for the length of the block: ready at the start, gone at the end, its output in `log`."""
+    """Runs a server in its own process group for the length of the block. Waits until it is ready; its output is in `log`."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
         process = subprocess.Popen(
@@ -77,7 +77,7 @@ def running(
 
 
 def wait_until_ready(process: subprocess.Popen[bytes], ready: Callable[[], bool], *, seconds_max: float, log: Path) -> None:
-    """Return once `ready()` holds; raise ServerNotReadyError when the process ends or the time is over."""
+    """Returns once `ready()` is true. Raises ServerNotReadyError if the process ends or the time is over."""
     deadline = time.monotonic() + seconds_max
     while not ready():
         if has_ended(process):
@@ -88,9 +88,9 @@ def wait_until_ready(process: subprocess.Popen[bytes], ready: Callable[[], bool]
 
 
 def stop(process: subprocess.Popen[bytes] | subprocess.Popen[str], *, seconds_max: float = STOP_SECONDS_MAX) -> int:
-    """End a process started in a group of its own: asked first (SIGTERM), then with all it started (SIGKILL). Answers the exit status."""
+    """Ends a process in its own group: SIGTERM first, then SIGKILL for the whole group. Returns the exit status."""
     if process.returncode is not None:
-        # Its id may be another's by now, and so may its group's.
+        # Its id, and that of its group, may belong to another process by now.
         return process.returncode
     os.kill(process.pid, signal.SIGTERM)
     deadline = time.monotonic() + seconds_max
@@ -101,12 +101,12 @@ def stop(process: subprocess.Popen[bytes] | subprocess.Popen[str], *, seconds_ma
 
 
 def has_ended(process: subprocess.Popen[bytes] | subprocess.Popen[str]) -> bool:
-    """Whether it has; it is only looked at and not waited for, so that its id, and its group's, stay its own."""
+    """Whether the process has ended. It is not reaped, so that its id and its group's are not reused."""
     return process.returncode is not None or os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def until_ended() -> None:
-    """Sleep until this process is interrupted or told to end, either of by KeyboardInterrupt: what runs is then closed in order."""
+    """Sleeps until this process is interrupted or terminated. Both raise KeyboardInterrupt, so that everything is closed in order."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with contextlib.suppress(KeyboardInterrupt):
         while True:
@@ -114,5 +114,5 @@ def until_ended() -> None:
 
 
 def log_tail(log: Path) -> str:
-    """The end of a log file, enough to see why a server did not start."""
+    """The end of a log file, with the reason why a server did not start."""
     return log.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace")

@@ -1,4 +1,4 @@
-"""PyIceberg's own integration suite, taken unchanged from its source distribution, in an environment of its own."""
+"""PyIceberg's own integration suite, unchanged from its source distribution, in a separate environment."""
 
 import shutil
 import subprocess
@@ -8,28 +8,30 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from requirements import environment
-from tests.servers.places import REQUIREMENTS, TOOLS, exclusive
+from tests.servers.paths import REQUIREMENTS, TOOLS, exclusive
 
 SDIST = REQUIREMENTS / "pyiceberg-sdist.lock"
 
 
 @dataclass(frozen=True)
 class Suite:
-    """The Python that has what the suite imports, and the folder with its `tests/`, `dev/` and `pyproject.toml`."""
+    """The suite's Python environment, and the folder with its `tests/`, `dev/` and `pyproject.toml`."""
 
     python: Path
     directory: Path
 
 
 def pyiceberg_suite(*, full: bool = False) -> Suite:
-    """The suite for local files; with `full` also what its tests of Spark Connect, S3, ray and daft import."""
+    """The suite for local files; with `full` also the packages for its tests of Spark Connect, S3, ray and daft."""
     name = "pyiceberg-suite-full" if full else "pyiceberg-suite"
     python = environment.make(TOOLS / name, REQUIREMENTS / f"{name}.lock")
     return Suite(python, _sources())
 
 
 def _sources() -> Path:
-    """`tests/`, `dev/` and `pyproject.toml` of the pinned source distribution: its package itself would hide the installed one."""
+    """`tests/`, `dev/` and `pyproject.toml` of the pinned source distribution. The package itself is left out, because it would hide the
+    installed one.
+    """
     directory = TOOLS / f"pyiceberg-sources-{environment.fingerprint(SDIST)[:12]}"
     if not directory.exists():
         with exclusive("pyiceberg-sources"):

@@ -1,4 +1,4 @@
-"""Writes projections/schema.json, by which `icecore verify` checks a database: the schema that the migrations make."""
+"""Writes projections/schema.json, the schema that the migrations create, with which `icecore verify` compares a database."""
 
 import asyncio
 import json
@@ -9,7 +9,7 @@ from icecore.database.connection import connect
 from icecore.embedded_postgres import embedded_postgres
 from icecore.migrations.apply import apply_migrations
 from icecore.projections.verify_schema import found_schema
-from tests.servers.places import ROOT
+from tests.servers.paths import ROOT
 
 
 async def record(dsn: str) -> None:

@@ -1,7 +1,7 @@
-"""The Sparks the tests drive, each in an environment of its own: which Python, which Java, which jars.
+"""Spark environments for the tests: Python, Java and jars.
 
-`spark-4.1`: the newest, with Iceberg's runtime 1.11.0 from Maven Central on a JDK. `spark-3.5`: from PyPI alone, a Java runtime and
-Iceberg 1.10.2 included, run with an environment that knows no other Java. `spark-4.0`: Spark Connect, for PyIceberg's own suite.
+`spark-4.1`: the newest, with Iceberg's runtime 1.11.0 from Maven Central on a JDK. `spark-3.5`: from PyPI only, including a Java runtime
+and Iceberg 1.10.2, with an environment without other Java installations. `spark-4.0`: Spark Connect, for PyIceberg's own suite.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from requirements import environment
 from tests.servers.java import java_environment
 from tests.servers.maven import Jar, jar
 from tests.servers.moto import S3
-from tests.servers.places import CACHE, REQUIREMENTS, TOOLS, ToolMissingError
+from tests.servers.paths import CACHE, REQUIREMENTS, TOOLS, ToolMissingError
 from tests.servers.processes import free_port, listens, running, stop
 
 CONNECT_SECONDS_MAX = 120.0
@@ -33,7 +33,7 @@ RUNTIME_4_0 = Jar(
 )
 AWS_BUNDLE = Jar("org.apache.iceberg:iceberg-aws-bundle:1.11.0", "38f01da7e96850cdd05e6616d758b77b43314b712a8808e3f9a824d56976162f")
 
-# What Spark's start scripts call. PySpark 3.5 must find its Java by JAVA_HOME, so `java` is not among them.
+# The programs that Spark's start scripts call. PySpark 3.5 must find its Java by JAVA_HOME, so `java` is not among them.
 SHELL_TOOLS = (
     *(
         "bash",
@@ -55,13 +55,13 @@ SHELL_TOOLS = (
         "tr",
         "uname",
     ),
-    *("chmod", "groups", "id", "ln", "stat"),  # Hadoop's local file system
+    *("chmod", "groups", "id", "ln", "stat"),  # Hadoop's local file system.
 )
 
 
 @dataclass(frozen=True)
 class Spark:
-    """One Spark: the Python that has its PySpark, the jars beside it, and the environment to run in."""
+    """One Spark: the Python with its PySpark, additional jars, and the environment variables."""
 
     name: str
     python: Path
@@ -79,7 +79,7 @@ def spark_4_1(*, s3: bool = False) -> Spark:
 
 @functools.cache
 def spark_3_5() -> Spark:
-    """PySpark 3.5.9 with Iceberg 1.10.2 and Java 21, all of it from PyPI; the environment holds nothing of this machine's own."""
+    """PySpark 3.5.9 with Iceberg 1.10.2 and Java 21, all from PyPI. The environment has nothing else of this machine."""
     folder = TOOLS / "spark-3.5"
     python = environment.make(folder, REQUIREMENTS / "spark-3.5.lock")
     packages = next((folder / "lib").glob("python3.*")) / "site-packages"
@@ -113,14 +113,14 @@ class SqlRefusedError(Exception):
 
 
 class SparkShell:
-    """A PySpark session in its own process, as a user's notebook is."""
+    """A PySpark session in a separate process, like a user's notebook."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
         self.version: str = self._answer()[0][0]
 
     def sql(self, statement: str) -> list[list[Any]]:
-        """The rows of one statement; raises SqlRefusedError."""
+        """The rows of one statement. Raises SqlRefusedError."""
         if self._process.stdin is None:
             raise SqlRefusedError("the session is closed")
         self._process.stdin.write(json.dumps(statement) + "\n")
@@ -139,7 +139,7 @@ class SparkShell:
 
 
 def catalog_settings(catalog_uri: str, warehouse: str, s3: S3 | None = None) -> dict[str, str]:
-    """What a user writes to reach a catalog under the name `ice`; for S3 the endpoint too, the credentials coming from the environment."""
+    """The settings of the catalog `ice`. For S3 they contain the endpoint; the credentials are in the environment."""
     return dict(session.catalog_settings("ice", catalog_uri, warehouse, **_s3_file_io(s3) if s3 else {}))
 
 
@@ -149,7 +149,7 @@ def _s3_file_io(s3: S3) -> dict[str, str]:
 
 @contextlib.contextmanager
 def spark_shell(spark: Spark, catalog: dict[str, str], directory: Path, s3: S3 | None = None) -> Iterator[SparkShell]:
-    """A session on that Spark with that catalog for the length of the block; its log goes to `directory`."""
+    """A session with that catalog for the length of the block. Its log is in `directory`."""
     settings = {
         "spark.jars": ",".join(map(str, spark.jars)),
         "spark.ui.enabled": "false",
@@ -187,7 +187,7 @@ def spark_shell(spark: Spark, catalog: dict[str, str], directory: Path, s3: S3 |
 
 @contextlib.contextmanager
 def spark_connect(python: Path, *, catalog_uri: str, warehouse: str, s3: S3, directory: Path) -> Iterator[str]:
-    """A Spark Connect server on the PySpark 4.0 of that environment, with one Iceberg catalog named `rest`; yields its `sc://` address."""
+    """A Spark Connect server on that environment's PySpark 4.0, with one Iceberg catalog named `rest`; yields its `sc://` URL."""
     packages = next((python.parent.parent / "lib").glob("python3.*")) / "site-packages"
     port = free_port()
     jars = ",".join(str(jar(wanted)) for wanted in (RUNTIME_4_0, AWS_BUNDLE))

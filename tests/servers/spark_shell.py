@@ -1,7 +1,7 @@
 """Runs SQL in a PySpark session for another process: one JSON request per line in, one JSON answer per line out.
 
 Arguments: the session's settings as one JSON object. Request: a string of SQL. Answer: {"rows": [...]} or {"error": "..."}. It runs in an
-environment that has PySpark and nothing of ours.
+environment with PySpark and without our packages.
 """
 
 import json
@@ -15,7 +15,7 @@ ERROR_TEXT_MAX = 4_000
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it; what JSON lacks becomes text."""
+    """A value as JSON; types that JSON lacks become text."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, list | tuple):
@@ -24,7 +24,7 @@ def plain(value: Any) -> Any:
 
 
 def main() -> None:
-    # Spark's own chatter goes to standard error; the answers keep the real standard output for themselves.
+    # Spark's output goes to standard error. Only answers go to the real standard output.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     builder = SparkSession.builder.master("local[2]").appName("icecore-tests")
@@ -37,7 +37,7 @@ def main() -> None:
         answer: dict[str, Any]
         try:
             answer = {"rows": [plain(tuple(row)) for row in spark.sql(json.loads(line)).collect()]}
-        except Exception as refusal:  # PySpark knows no class for most exceptions of the JVM
+        except Exception as refusal:  # PySpark has no class for most exceptions of the JVM.
             answer = {"error": f"{type(refusal).__name__}: {refusal}"[:ERROR_TEXT_MAX]}
         print(json.dumps(answer), file=answers, flush=True)
     spark.stop()

@@ -1,4 +1,4 @@
-"""The number of an advisory lock stands in database/advisory_locks.py alone: two purposes never get the same one."""
+"""The numbers of advisory locks are only in database/advisory_locks.py, so that each has one purpose."""
 
 import re
 from pathlib import Path
@@ -10,20 +10,20 @@ from icecore.migrations.apply import load_functions
 
 CHECKOUT = Path(__file__).parents[2]
 REGISTRY = CHECKOUT / "database" / "advisory_locks.py"
-# A function of Postgres that is called with a number, and a lock of ours that is set to one.
+# A function of Postgres that is called with a number, and a constant for a lock that is set to one.
 _NUMBER = re.compile(r"pg_(?:try_)?advisory_\w*lock\w*\(\s*(-?\d+)|_LOCK\b[^=\n]*=\s*(-?\d+)", re.IGNORECASE)
 
 
 def lock_numbers(text: str) -> set[int]:
-    """The numbers of advisory locks in a text: those of the registry, and whatever a lock is taken by."""
+    """The numbers of advisory locks in a text: those of the registry, and arguments of lock functions."""
     plain = re.sub(r"(?<=\d)_(?=\d)", "", text)
-    # pg_locks has the lower half of a number in a column of its own.
+    # pg_locks has the lower half of a number in a separate column.
     named = {lock.value for lock in AdvisoryLock if re.search(rf"(?<!\d)({lock.value}|{lock.value & 0xFFFFFFFF})(?!\d)", plain)}
     return named | {int(first or second) for first, second in _NUMBER.findall(plain)}
 
 
 def source_files() -> list[Path]:
-    """Our modules and SQL files, without the functions of the database, which can name a lock by its number only."""
+    """Our modules and SQL files, except the functions of the database, which can use only the number."""
     folders = [first.parent for first in CHECKOUT.glob("*/__init__.py")] + [CHECKOUT / name for name in ("tests", "benchmarks", "demo")]
     found = {file for folder in folders for kind in ("*.py", "*.sql") for file in folder.rglob(kind)}
     functions = set((CHECKOUT / "migrations" / "functions").iterdir())
@@ -49,16 +49,16 @@ def test_no_number_of_a_lock_stands_outside_the_registry() -> None:
     ],
 )
 def test_a_number_would_be_found(text: str) -> None:
-    """As it stands in SQL, in a string and in a constant."""
+    """In SQL, in a string and in a constant."""
     assert lock_numbers(text)
 
 
 @pytest.mark.parametrize("text", ["select pg_advisory_lock(%(lock)s)", "LEADER_LOCK = AdvisoryLock.REBUILD", "port = 49362", "14936203174"])
 def test_other_text_is_not_taken_for_a_number(text: str) -> None:
-    """Parameters and members of the registry are how it should be."""
+    """Parameters and members of the registry are permitted."""
     assert set() == lock_numbers(text)
 
 
 def test_functions_take_the_lock_of_the_registry() -> None:
-    """None takes another lock than the append's."""
+    """Functions take only the append lock."""
     assert {AdvisoryLock.APPEND.value} == lock_numbers(load_functions())

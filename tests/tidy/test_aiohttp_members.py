@@ -1,6 +1,6 @@
-"""The private members of aiohttp that the server uses: each is named here, is there, and has the type that the server counts on.
+"""The private members of aiohttp that the server uses exist and have the expected types.
 
-Nothing public bounds what a connection holds of a client that sends too much or too slowly. A new version of aiohttp is taken once these
+No public API limits the memory of a connection whose client sends too much or too slowly. A new version of aiohttp is accepted once these
 tests and `tests/integration/test_slow_clients.py` pass with it.
 """
 
@@ -30,8 +30,9 @@ STATES = {
     "_buffer_paused": bool,
     "_current_request": type(None),
     "_waiter": type(None),
+    "_manager": web.Server,
 }
-"""Of a new connection, and what they hold then."""
+"""Members of a new connection, and their values."""
 METHODS = {"_pause_reading_for_buffer", "_resume_reading_if_drained"}
 RUNNER_METHODS = {"_make_server"}
 SITE_STATES = {"_server"}
@@ -86,7 +87,7 @@ def test_a_site_has_the_state(name: str) -> None:
 
 
 def test_pausing_for_a_buffer_pauses_the_connection() -> None:
-    """What is not paused while a request is worked on would be kept."""
+    """Otherwise, received data would accumulate while a request is processed."""
     assert RequestHandler._pause_reading_for_buffer is BaseProtocol._pause_reading_for_buffer
 
 
@@ -99,6 +100,6 @@ def test_a_body_counts_its_bytes() -> None:
 
 
 def test_the_version_is_bound() -> None:
-    """A version that may have other private members is not installed by a package manager."""
+    """Package managers do not install a version that may have other private members."""
     dependencies = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["dependencies"]
     assert ["aiohttp>=3.14.5,<3.15"] == [each for each in dependencies if each.startswith("aiohttp")]

@@ -1,4 +1,4 @@
-"""CONTRIBUTING.md and SECURITY.md name commands, targets and files that are there."""
+"""CONTRIBUTING.md and SECURITY.md name existing commands, targets and files."""
 
 import re
 import shlex
@@ -21,19 +21,18 @@ LINKS = [(page, link) for page in PAGES for link in re.findall(r"\]\(([^)#]+)\)"
 
 @pytest.mark.parametrize(("page", "link"), LINKS)
 def test_link_leads_to_a_file(page: str, link: str) -> None:
-    """None leads out of the repository."""
     assert (ROOT / link).exists(), f"{page} links to {link}"
 
 
 @pytest.mark.parametrize("command", [command for command in COMMANDS if command.startswith("make ")])
 def test_target_exists(command: str) -> None:
-    """`make` knows it, without running it."""
+    """Checked with `make -n`."""
     assert 0 == subprocess.run(["make", "--dry-run", command.split()[1]], cwd=ROOT, capture_output=True, check=False).returncode
 
 
 @pytest.mark.parametrize("command", [command for command in COMMANDS if " -m pytest " in command])
 def test_pytest_finds_tests(command: str) -> None:
-    """It collects some."""
+    """Pytest collects at least one."""
     arguments = shlex.split(command)[1:]
     collected = subprocess.run(
         [sys.executable, *arguments, "--collect-only", "-q"], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False

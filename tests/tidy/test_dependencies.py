@@ -1,11 +1,11 @@
-"""Every dependency has a line in docs/reference/dependencies.md that says why it is here, and a locked version."""
+"""Every dependency has a reason in docs/reference/dependencies.md and a locked version."""
 
 import re
 import tomllib
 
 import pytest
 
-from tests.servers.places import REQUIREMENTS, ROOT
+from tests.servers.paths import REQUIREMENTS, ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 DOCUMENT = (ROOT / "docs" / "reference" / "dependencies.md").read_text()
@@ -22,12 +22,11 @@ DEVELOPMENT = names(PROJECT["dependency-groups"]["dev"] + PROJECT["build-system"
 
 @pytest.mark.parametrize("name", sorted(SERVER | OPTIONAL | DEVELOPMENT))
 def test_dependency_has_its_reason(name: str) -> None:
-    """A package nobody can say a word for is not needed."""
     assert re.search(rf"^\| {re.escape(name)} \|.*\w", DOCUMENT, re.MULTILINE)
 
 
 def test_no_reason_outlives_its_dependency() -> None:
-    """The tables of packages name nothing that pyproject.toml does not."""
+    """The tables contain no package that pyproject.toml does not have."""
     packages = DOCUMENT.split("## Tools of the tests")[0]
     named = set(re.findall(r"^\| ([a-z0-9-]+) \|", packages, re.MULTILINE)) - {"package"}
     assert set() == named - SERVER - OPTIONAL - DEVELOPMENT
@@ -35,7 +34,7 @@ def test_no_reason_outlives_its_dependency() -> None:
 
 @pytest.mark.parametrize("lock", sorted(path.name for path in REQUIREMENTS.glob("*.lock")))
 def test_locks_pin_hashes_and_name_no_registry(lock: str) -> None:
-    """Each requirement of a lock has a version and a hash, and the registry is the machine's choice."""
+    """Each requirement of a lock has a version and a hash. The registry is configured on the machine."""
     lines = (REQUIREMENTS / lock).read_text().splitlines()
     requirements = [number for number, line in enumerate(lines) if line and not line.startswith((" ", "#"))]
     assert requirements

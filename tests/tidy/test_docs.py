@@ -1,14 +1,19 @@
-"""Pages of docs/: links lead somewhere, the front page names every page, the glossary stays short."""
+"""Pages of docs/: links are valid, the front page links every page, the glossary is short."""
 
 import ast
+import functools
 import re
+import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
+from cyclopts import CycloptsError
 
+from icecore.cli import app
 from icecore.settings import CONFIG_VARIABLE, Settings, setting_names
 from tests.fixtures.readme import pieces, properties
-from tests.servers.places import ROOT
+from tests.servers.paths import ROOT
 
 DOCS = ROOT / "docs"
 PAGES = sorted([*DOCS.rglob("*.md"), *ROOT.glob("*.md")])
@@ -32,18 +37,31 @@ PACKAGES = (
 )
 
 
+# What a reader runs or copies; the other blocks show data.
+RUN = ("bash", "python", "sql", "toml", "nginx", "ini", "properties")
+ICECORE_COMMANDS = sorted(
+    {
+        line
+        for page in PAGES
+        for code in pieces(page.read_text()).values()
+        for line in code.replace("\\\n", " ").splitlines()
+        if line.startswith("icecore ")
+    }
+)
+
+
 def shown(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors of a page's headings, as GitHub makes them."""
+    """The anchors of a page's headings, as GitHub generates them."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def links(page: Path) -> list[str]:
-    """The links of a page to places inside the repository."""
+    """The links of a page to files in the repository."""
     return re.findall(r"\]\((?!https?:)([^)\s]+)\)", page.read_text())
 
 
@@ -58,26 +76,26 @@ def test_links_lead_to_a_page_and_a_heading(page: Path) -> None:
 
 
 def test_pages_stand_in_the_folders() -> None:
-    """Each page of docs/ has a kind."""
+    """Each page of docs/ is in a folder for its kind."""
     assert FOLDERS == {page.relative_to(DOCS).parts[0] for page in DOCS.rglob("*.md")}
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if DOCS in page.parents and page.parent.name != "decisions"], ids=shown)
 def test_readme_links_the_page(page: Path) -> None:
-    """A reader who starts at the README finds every page but the decisions."""
+    """Every page except the decisions is linked from the README."""
     assert page in [(ROOT / link.partition("#")[0]).resolve() for link in links(ROOT / "README.md")]
 
 
 def test_glossary_is_short_and_sorted() -> None:
-    """One line a term."""
+    """One line per term."""
     terms = re.findall(r"^\| ([^|]+?) \|", (DOCS / "concepts" / "glossary.md").read_text(), re.MULTILINE)[1:]
     assert sorted(terms) == terms
     assert len(terms) <= GLOSSARY_TERMS_MAX
 
 
 def test_metrics_page_lists_every_metric() -> None:
-    """The names in icecore/metrics.py, of counters with their suffix."""
-    code = (ROOT / "icecore" / "metrics.py").read_text()
+    """The names in icecore/metrics.py and icecore/metrics_port.py, of counters with their suffix."""
+    code = "".join((ROOT / "icecore" / name).read_text() for name in ("metrics.py", "metrics_port.py"))
     kinds = {
         "CounterMetricFamily": "_total",
         "_counter": "_total",
@@ -92,7 +110,7 @@ def test_metrics_page_lists_every_metric() -> None:
 
 
 def test_log_events_page_lists_every_name() -> None:
-    """Each name that a record of ours has; texts with spaces explain themselves."""
+    """Names of log records."""
     found: set[str] = set()
     for module in sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py")):
         for node in ast.walk(ast.parse(module.read_text())):
@@ -104,7 +122,7 @@ def test_log_events_page_lists_every_name() -> None:
                     found |= set(texts[1:])
                 found |= {word.value.value for word in node.keywords if word.arg == "began" and isinstance(word.value, ast.Constant)}
     listed = set(re.findall(r"`([a-z_]+)`", (DOCS / "reference" / "log-events.md").read_text()))
-    assert set() == {name for name in found if " " not in name} - listed
+    assert set() == found - listed
 
 
 def test_systemd_unit_starts_an_existing_command_with_existing_settings() -> None:
@@ -116,9 +134,67 @@ def test_systemd_unit_starts_an_existing_command_with_existing_settings() -> Non
     assert int(unit["TimeoutStopSec"]) > Settings.model_fields["shutdown_grace_seconds"].default
 
 
+def test_service_is_the_unit_of_the_page() -> None:
+    """Its commands name the unit, and the unit starts what the page on installing makes."""
+    page = (DOCS / "how-to" / "systemd.md").read_text()
+    assert "/etc/systemd/system/icecore.service" in page
+    assert ["systemctl enable --now icecore", "journalctl -u icecore -f"] == pieces(page)["systemctl"].splitlines()
+    environment = pieces((DOCS / "start" / "installing.md").read_text())["virtual environment"].splitlines()
+    assert f"{environment[0].split()[-1]}/bin/icecore serve" == properties(pieces(page)["systemd unit"])["ExecStart"]
+
+
+def test_settings_of_the_roles_exist() -> None:
+    """Both URLs of docs/how-to/database-roles.md."""
+    page = pieces((DOCS / "how-to" / "database-roles.md").read_text())
+    assert {"ICECORE_DATABASE_URL", "ICECORE_DATABASE_OWNER_URL"} == set(properties(page["database settings"])) & set(setting_names())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=shown)
+def test_every_command_of_a_page_is_run_or_checked(page: Path) -> None:
+    """A block of code has a name, and a test reads it by that name. Decisions are of their day."""
+    if page.parent.name == "decisions":
+        return
+    text = page.read_text()
+    for language, code in re.findall(r"(?<!-->\n)^```([a-z]+)\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        assert language not in RUN, f"{shown(page)} has a block without a name: {code}"
+    unread = {name for name in pieces(text) if not any(f'"{name}"' in test for test in _tests())}
+    assert set() == unread
+
+
+@functools.cache
+def _tests() -> list[str]:
+    return [file.read_text() for file in (ROOT / "tests").rglob("*.py")]
+
+
+@pytest.mark.parametrize("command", ICECORE_COMMANDS)
+def test_icecore_has_the_command(command: str) -> None:
+    """With these options."""
+    app.parse_args(shlex.split(command.partition("  #")[0])[1:], exit_on_error=False, print_error=False)
+
+
+def test_a_wrong_option_would_be_found() -> None:
+    """Of a command that exists."""
+    with pytest.raises(CycloptsError):
+        app.parse_args(["log", "--tables", "x"], exit_on_error=False, print_error=False)
+
+
+def test_targets_of_the_pages_exist() -> None:
+    """`make` knows them, without running them."""
+    for page in PAGES:
+        for line in pieces(page.read_text()).get("targets", "").splitlines():
+            done = subprocess.run(["make", "--dry-run", line.split()[1]], cwd=ROOT, capture_output=True, check=False)
+            assert 0 == done.returncode, f"{shown(page)}: {line}"
+
+
+def test_inner_loop_of_contributors() -> None:
+    """tests/tidy/test_contributing.py runs its commands; each is a program of the environment."""
+    lines = pieces((ROOT / "CONTRIBUTING.md").read_text())["inner loop"].splitlines()
+    assert all(line.startswith(".venv/bin/python -m ") for line in lines)
+
+
 @pytest.mark.parametrize("page", [page for page in PAGES if page.parent.name != "decisions"], ids=shown)
 def test_settings_that_a_page_names_exist(page: Path) -> None:
-    """`ICECORE_…` is a setting, or one of a sink or hook; those of tests are their own."""
+    """`ICECORE_…` is a setting, or one of a sink or hook, except those of tests."""
     named = set(re.findall(r"\bICECORE_[A-Z][A-Z_]*[A-Z]\b", page.read_text()))
     known = {*setting_names(), CONFIG_VARIABLE}
     assert set() == {name for name in named - known if not name.startswith(NOT_SETTINGS)}

@@ -1,4 +1,4 @@
-"""The layers of docs/concepts/architecture.md: imports point downwards only."""
+"""The layers of docs/concepts/architecture.md: imports point down."""
 
 import ast
 from collections.abc import Iterable, Mapping
@@ -9,7 +9,7 @@ import pytest
 
 CHECKOUT = Path(__file__).parents[2]
 
-# What each folder may import of ours, itself apart.
+# The layers that each folder may import, besides itself.
 BELOW = {
     "domain": set(),
     "database": {"domain"},
@@ -24,7 +24,7 @@ BELOW = {
     # Peers: neither needs the other.
     "queries": {"access", "domain", "database", "log", "projections", "security", "storage"},
     "commands": {"access", "approval", "domain", "database", "log", "projections", "security", "storage"},
-    # What it asks of the read models and the log, it asks by a query.
+    # Reads of read models and the log go through queries.
     "api": {"access", "commands", "domain", "queries", "storage"},
     "pipeline": {"domain"},
     "icecore": {
@@ -44,15 +44,15 @@ BELOW = {
     },
 }
 
-# A package inside a layer that stands by itself, and what it may import of ours.
+# A package inside a layer with fewer permitted imports of ours.
 WITHIN = {
     "icecore.embedded_postgres": {"icecore.database", "icecore.domain.client_errors", "icecore.storage.file_sync", "icecore.lock_files"},
 }
 
-# They use the layers, and no layer uses them.
+# Folders that use the layers and that no layer uses.
 OUTSIDE = {"tests", "benchmarks", "demo"}
 
-# The domain decides; it does not act, wait, look at a clock or draw an id.
+# The domain has no I/O, waits, clock or random ids.
 IMPURE = {
     "aiohttp", "asyncio", "logging", "obstore", "os", "pathlib", "psycopg", "random", "secrets", "socket", "structlog", "subprocess",
     "threading", "time", "uuid_utils",
@@ -66,9 +66,9 @@ def modules(folder: str) -> list[Path]:
 
 
 def imported_modules(module: Path, root: Path = CHECKOUT) -> set[str]:
-    """The whole dotted names of every import, those inside functions too; of `from a import b` both `a` and `a.b`.
+    """The full names of all imported modules, including imports inside functions; of `from a import b` both `a` and `a.b`.
 
-    Ours as they are named when installed: `icecore.domain.table` is domain/table.py, `icecore.settings` icecore/settings.py.
+    Our modules have their installed names: `icecore.domain.table` is domain/table.py, `icecore.settings` is icecore/settings.py.
     """
     folders = module.relative_to(root).parent.parts
     package = folders if folders[:1] == ("icecore",) else ("icecore", *folders)
@@ -84,7 +84,7 @@ def imported_modules(module: Path, root: Path = CHECKOUT) -> set[str]:
 
 
 def imported(module: Path, root: Path = CHECKOUT) -> set[str]:
-    """The layers of ours that a module imports, and the top-level names of all else."""
+    """The layers that a module imports, and the top-level names of all other imports."""
     found = set()
     for name in imported_modules(module, root):
         top, _, rest = name.partition(".")
@@ -98,7 +98,7 @@ def imported(module: Path, root: Path = CHECKOUT) -> set[str]:
 
 @pytest.mark.parametrize("folder", BELOW)
 def test_imports_point_downwards(folder: str) -> None:
-    """A layer that reaches up makes a circle, and two things that cannot be understood apart."""
+    """An import that points up creates a cycle."""
     ours = set(BELOW) | OUTSIDE
     upwards = {
         f"{module.relative_to(CHECKOUT)} imports {', '.join(sorted(wrong))}"
@@ -109,14 +109,14 @@ def test_imports_point_downwards(folder: str) -> None:
 
 
 def imports_beside(module: Path, allowed: Iterable[str], root: Path = CHECKOUT) -> set[str]:
-    """What a module imports of ours that is neither among the packages and modules `allowed` nor on the way to one."""
+    """The imports of ours that are not in `allowed` or on the path to one of them."""
     ours = {name for name in imported_modules(module, root) if name.partition(".")[0] in {"icecore"} | OUTSIDE}
     return {name for name in ours if not any(f"{name}.".startswith(f"{other}.") or f"{other}.".startswith(f"{name}.") for other in allowed)}
 
 
 @pytest.mark.parametrize("package", WITHIN)
-def test_a_package_that_stands_by_itself_knows_little_of_ours(package: str) -> None:
-    """It can be understood, and moved, without what is around it."""
+def test_an_independent_package_imports_only_what_is_permitted(package: str) -> None:
+    """The package can be understood, and moved, on its own."""
     found = {
         f"{module.relative_to(CHECKOUT)} imports {', '.join(sorted(wrong))}"
         for module in modules(package.replace(".", "/"))
@@ -126,7 +126,7 @@ def test_a_package_that_stands_by_itself_knows_little_of_ours(package: str) -> N
 
 
 def test_an_import_from_around_a_package_would_be_found(tmp_path: Path) -> None:
-    """Of the settings, for example, whichever way they are imported."""
+    """For example an import of the settings, in any form."""
     package = tmp_path / "icecore" / "embedded_postgres"
     package.mkdir(parents=True)
     module = package / "module.py"
@@ -138,19 +138,19 @@ def test_an_import_from_around_a_package_would_be_found(tmp_path: Path) -> None:
 
 
 def test_every_folder_of_code_has_a_layer() -> None:
-    """A new folder is placed before it is used."""
+    """A new folder needs a layer before it is used."""
     folders = {path.parent.name for path in CHECKOUT.glob("*/__init__.py")} - OUTSIDE
     assert set() == folders - set(BELOW)
 
 
 def test_the_domain_is_pure() -> None:
-    """Time, ids and actors arrive with the command; no I/O, no logging, no waiting."""
+    """Time, ids and actors are arguments; there is no I/O, logging or waiting."""
     impure = {f"{module.relative_to(CHECKOUT)} imports {name}" for module in modules("domain") for name in imported(module) & IMPURE}
     assert set() == impure
 
 
 def test_the_domain_draws_no_ids_and_reads_no_clock() -> None:
-    """`uuid4()` and `datetime.now()` come with modules the domain may import for their types."""
+    """`uuid4()` and `datetime.now()` are in modules that the domain imports for their types."""
     calls = {"uuid1", "uuid4", "uuid7", "now", "utcnow", "today"}
     found = {
         f"{module.relative_to(CHECKOUT)}:{node.lineno} calls {node.func.attr if isinstance(node.func, ast.Attribute) else ''}"
@@ -166,7 +166,7 @@ def test_the_domain_draws_no_ids_and_reads_no_clock() -> None:
 
 
 def waiting(module: Path) -> set[str]:
-    """Where the module is asynchronous: coroutines, awaits, and types that stand for them."""
+    """Asynchronous code of the module: coroutines, awaits, and types for them."""
     found = set()
     for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
         match node:
@@ -180,12 +180,12 @@ def waiting(module: Path) -> set[str]:
 
 
 def test_the_domain_does_not_wait() -> None:
-    """What is decided on is loaded before, and given as a value."""
+    """Everything that a decision needs is passed as a value."""
     assert set() == {place for module in modules("domain") for place in waiting(module)}
 
 
 def test_a_decision_that_waits_would_be_found(tmp_path: Path) -> None:
-    """However it is written: as a coroutine, or as the type of one."""
+    """As a coroutine, or as the type of one."""
     module = tmp_path / "module.py"
     for line in (
         "async def f(): pass",
@@ -208,7 +208,7 @@ EVENTS = {
 
 
 def events_made(module: Path) -> set[str]:
-    """The events that the module makes itself."""
+    """The events that the module creates itself."""
     return {
         f"{module.name}:{node.lineno} makes {name}"
         for node in ast.walk(ast.parse(module.read_text(encoding="utf-8")))
@@ -218,12 +218,12 @@ def events_made(module: Path) -> set[str]:
 
 @pytest.mark.parametrize("folder", ["api", "approval", "commands", "queries"])
 def test_events_are_made_where_it_is_decided(folder: str) -> None:
-    """A command loads, asks the domain and appends: what happened is the domain's to say."""
+    """Commands load states, call the domain and append its events."""
     assert set() == {place for module in modules(folder) for place in events_made(module)}
 
 
 def test_an_event_made_elsewhere_would_be_found(tmp_path: Path) -> None:
-    """By its name or its module's; to tell one event from another is no making."""
+    """With the name of the class or of its module. Checking the type of an event is permitted."""
     module = tmp_path / "module.py"
     made = "a = ViewDropped()\nb = events.TableDropped(True)\n"
     told_apart = "isinstance(c, TableDropped)\nmatch c:\n  case TableDropped(True): pass\n"
@@ -232,7 +232,7 @@ def test_an_event_made_elsewhere_would_be_found(tmp_path: Path) -> None:
 
 
 def test_a_module_that_reaches_up_would_be_found(tmp_path: Path) -> None:
-    """The reader of imports sees those inside functions, which is where circles hide."""
+    """Imports inside functions are found, which often hide cycles."""
     (tmp_path / "domain").mkdir()
     module = tmp_path / "domain" / "module.py"
     module.write_text("def f():\n    from ..api.server import build_app\n    from .. import settings\n    from . import names\n")
@@ -240,7 +240,7 @@ def test_a_module_that_reaches_up_would_be_found(tmp_path: Path) -> None:
 
 
 def absolute(module: Path) -> set[str]:
-    """Imports of ours that are written absolutely: in a wheel `domain` is somebody else's, and `icecore.domain` says the path twice."""
+    """Absolute imports of our modules: in a wheel, `domain` could be another package, and `icecore.domain` repeats the path."""
     ours = {"icecore", *BELOW}
     found = set()
     for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
@@ -253,13 +253,13 @@ def absolute(module: Path) -> set[str]:
 
 @pytest.mark.parametrize("folder", BELOW)
 def test_the_folders_import_one_another_relatively(folder: str) -> None:
-    """The dots are the path, in the checkout and installed."""
+    """So that they work in the checkout and in the installed package."""
     assert set() == {f"{module.relative_to(CHECKOUT)}: {name}" for module in modules(folder) for name in absolute(module)}
 
 
 @pytest.mark.parametrize("folder", sorted(OUTSIDE))
 def test_what_uses_icecore_imports_it_as_its_users_do(folder: str) -> None:
-    """By the names it has when installed."""
+    """By their installed names."""
     found = {f"{module.relative_to(CHECKOUT)}: {name}" for module in modules(folder) for name in absolute(module)}
     assert set() == {place for place in found if ": icecore" not in place}
 
@@ -268,14 +268,14 @@ def test_what_uses_icecore_imports_it_as_its_users_do(folder: str) -> None:
     "line", ["from icecore.domain.table import Table", "import domain", "from icecore.domain import table", "import icecore.settings"]
 )
 def test_an_absolute_import_would_be_found(tmp_path: Path, line: str) -> None:
-    """Inside a function too."""
+    """Also inside a function."""
     module = tmp_path / "module.py"
     module.write_text(f"import json\nfrom .names import a\ndef f():\n    {line}\n")
     assert 1 == len(absolute(module))
 
 
 def imports_of_ours(folders: Iterable[str], root: Path) -> dict[str, set[str]]:
-    """Which of our modules each imports, for its types alone or inside a function too."""
+    """Our modules that each module imports, including imports for types and inside functions."""
     found_in = [module for folder in folders for module in (root / folder).rglob("*.py")]
     dotted = {".".join(module.relative_to(root).with_suffix("").parts): module for module in found_in}
     files = {name if name.startswith("icecore.") else f"icecore.{name}": module for name, module in dotted.items()}
@@ -283,7 +283,7 @@ def imports_of_ours(folders: Iterable[str], root: Path) -> dict[str, set[str]]:
 
 
 def circle(imports: Mapping[str, set[str]]) -> list[str]:
-    """Modules that import one another, in order; empty where there are none."""
+    """A cycle of imports in order; empty if there is none."""
     try:
         [*TopologicalSorter(imports).static_order()]
     except CycleError as error:
@@ -292,7 +292,7 @@ def circle(imports: Mapping[str, set[str]]) -> list[str]:
 
 
 def test_no_module_imports_one_that_imports_it() -> None:
-    """Not for its types either: what needs each other is one thing, or lacks a third."""
+    """Imports for types count too."""
     assert [] == circle(imports_of_ours(BELOW, CHECKOUT))
 
 

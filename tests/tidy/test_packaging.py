@@ -1,4 +1,4 @@
-"""House rules on files: packages, names, sizes, where SQL stands, and that every setting is explained."""
+"""Rules for files: packages, names, sizes, where SQL is, and that every setting is documented."""
 
 import ast
 import re
@@ -14,16 +14,16 @@ CHECKOUT = Path(__file__).parents[2]
 OUTSIDE = {"tests", "benchmarks", "demo"}
 SETUPTOOLS = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
 FOLDERS: dict[str, str] = SETUPTOOLS["package-dir"]
-"""By the name of each mapped package, its folder in the checkout."""
+"""The folder of each mapped package in the checkout."""
 
 MODULE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 70
 LONG_MODULES: dict[str, str] = {}
-"""Modules over MODULE_LINES_MAX, each with its reason."""
+"""Modules longer than MODULE_LINES_MAX, each with its reason."""
 
 NAMES_REFUSED = {"utils", "util", "helpers", "helper", "common", "base", "misc", "shared", "core", "lib"}
 
-# The beginning of a statement, in a string constant of its own or the first piece of an f-string.
+# The beginning of a statement in a string constant or the first part of an f-string.
 _STATEMENT = re.compile(
     r"^\s*(SELECT\s+(\*|\w|\()|INSERT\s+INTO\s|UPDATE\s+[\w.\"]+\s+SET\s|DELETE\s+FROM\s|TRUNCATE\s+\w|WITH\s+(RECURSIVE\s+)?\w+\s*(\(|AS)|"
     r"CREATE\s+(TABLE|INDEX|DATABASE|SCHEMA|FUNCTION|TRIGGER)\s|ALTER\s+(TABLE|SYSTEM|DATABASE)\s|DROP\s+(TABLE|DATABASE|INDEX|SCHEMA)\s|"
@@ -33,7 +33,7 @@ _STATEMENT = re.compile(
 SPOKEN_WORDS = {
     "icecore/welcome.py": "the line of Spark SQL that a newcomer pastes",
 }
-"""Modules whose strings are SQL for other engines, not for ours."""
+"""Modules with SQL for other engines."""
 
 
 def modules() -> list[Path]:
@@ -45,7 +45,6 @@ def shown(module: Path) -> str:
 
 
 def test_every_folder_with_code_is_a_package_with_one_sentence() -> None:
-    """The sentence says what the folder is for."""
     folders = {module.parent for module in modules()}
     for folder in sorted(folders):
         first = folder / "__init__.py"
@@ -55,7 +54,7 @@ def test_every_folder_with_code_is_a_package_with_one_sentence() -> None:
 
 
 def test_every_package_is_in_the_wheel() -> None:
-    """A folder that is not listed works in a checkout and is missing from the wheel."""
+    """A folder that is not listed works in a checkout but is missing from the wheel."""
     folders = {path.parent.name: path.parent for path in CHECKOUT.glob("*/__init__.py") if path.parent.name not in OUTSIDE}
     assert set(FOLDERS.values()) == set(folders)
     below = {".".join(first.parent.relative_to(CHECKOUT).parts) for folder in folders.values() for first in folder.rglob("__init__.py")}
@@ -63,7 +62,7 @@ def test_every_package_is_in_the_wheel() -> None:
 
 
 def test_every_file_that_is_no_module_is_in_the_wheel() -> None:
-    """SQL and JSON beside the code."""
+    """Such as SQL and JSON."""
     patterns = {*SETUPTOOLS["package-data"]["*"], *SETUPTOOLS["package-data"]["icecore.migrations"]}
     found = {
         path
@@ -77,7 +76,6 @@ def test_every_file_that_is_no_module_is_in_the_wheel() -> None:
 
 
 def test_every_module_opens_with_a_sentence() -> None:
-    """It says what the module is for, and ends as a sentence does."""
     for module in modules():
         docstring = ast.get_docstring(ast.parse(module.read_text(encoding="utf-8")))
         assert docstring, f"{shown(module)} has no docstring"
@@ -86,12 +84,12 @@ def test_every_module_opens_with_a_sentence() -> None:
 
 
 def test_no_module_has_a_name_that_says_nothing() -> None:
-    """A helper lives beside its only user, or has a name."""
+    """A helper function is beside its only user, or in a module with a specific name."""
     assert set() == {shown(module) for module in modules() if module.stem in NAMES_REFUSED or module.parent.name in NAMES_REFUSED}
 
 
 def test_modules_stay_short_or_say_why_not() -> None:
-    """And a reason that is no longer needed goes."""
+    """A reason that is no longer needed is removed."""
     long = {shown(module) for module in modules() if len(module.read_text(encoding="utf-8").splitlines()) > MODULE_LINES_MAX}
     assert set(LONG_MODULES) == long
 
@@ -110,7 +108,7 @@ def test_functions_fit_a_screen() -> None:
 
 
 def test_sql_stands_in_sql_files() -> None:
-    """Beside the code, in named blocks: readable, and never put together from pieces."""
+    """In named blocks, not formatted from parts."""
     found = set()
     for module in modules():
         if shown(module) in SPOKEN_WORDS:
@@ -118,7 +116,7 @@ def test_sql_stands_in_sql_files() -> None:
         tree = ast.parse(module.read_text(encoding="utf-8"))
         docstrings = {
             id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        }  # strings that stand alone
+        }  # Docstrings.
         for node in ast.walk(tree):
             if (
                 isinstance(node, ast.Constant)
@@ -142,13 +140,13 @@ def test_sql_stands_in_sql_files() -> None:
     ],
 )
 def test_a_statement_would_be_found(text: str) -> None:
-    """The rule sees what it is there for."""
+    """Negative control."""
     assert _STATEMENT.match(text)
 
 
 @pytest.mark.parametrize("text", ["update", "set-properties", "Create and list warehouses.", "delete", "with its files"])
 def test_prose_is_not_taken_for_a_statement(text: str) -> None:
-    """Actions and sentences begin with the same words."""
+    """Actions and sentences may begin with the same words."""
     assert not _STATEMENT.match(text)
 
 
@@ -158,7 +156,7 @@ def documented() -> list[str]:
 
 
 def test_every_setting_is_documented_once_and_no_other() -> None:
-    """In docs/reference/settings.md, one row of a table each."""
+    """One row in a table of docs/reference/settings.md each."""
     names = documented()
     assert sorted({*setting_names(), CONFIG_VARIABLE}) == sorted(names)
 

@@ -1,11 +1,11 @@
-"""What the README says can be done: its targets exist, its links lead somewhere, its pieces for other engines have the right keys."""
+"""The README: its targets exist, its links are valid, its settings for other engines have valid keys."""
 
 import re
 
 import pytest
 
 from tests.fixtures.readme import CATALOG_URI, EVENTS_URI, README, pieces, properties, statements
-from tests.servers.places import ROOT
+from tests.servers.paths import ROOT
 
 LINES_MAX = 10
 
@@ -24,19 +24,19 @@ def test_link_leads_to_a_file(link: str) -> None:
 
 @pytest.mark.parametrize("name", ["pyiceberg", "spark"])
 def test_example_is_short(name: str) -> None:
-    """Ten lines are enough to see it work; imports and what prints aside, nobody reads more."""
+    """At most ten lines, without imports and output."""
     lines = [line for line in pieces()[name].splitlines() if line and not line.startswith(("import ", "from "))]
     assert len(lines) <= LINES_MAX
 
 
 @pytest.mark.parametrize("name", sorted(pieces()))
 def test_piece_names_this_catalog(name: str) -> None:
-    """A piece that names an address names one that `make run` serves."""
+    """A piece with an address has that of `make run`."""
     assert {CATALOG_URI, EVENTS_URI} >= set(re.findall(r"http://[^\s'\"]+", pieces()[name]))
 
 
 def test_trino_piece_has_the_connector_s_keys() -> None:
-    """The keys of Trino's Iceberg connector for a REST catalog."""
+    """The keys of Trino's Iceberg connector for REST catalogs."""
     keys = properties(pieces()["trino"])
     assert ("iceberg", "rest") == (keys["connector.name"], keys["iceberg.catalog.type"])
     known = {"connector.name", "iceberg.catalog.type", "fs.native-s3.enabled", "s3.endpoint", "s3.region"}
@@ -45,7 +45,7 @@ def test_trino_piece_has_the_connector_s_keys() -> None:
 
 
 def test_duckdb_piece_attaches_a_warehouse() -> None:
-    """DuckDB's Iceberg extension takes the warehouse as the name and the address as ENDPOINT."""
+    """DuckDB's Iceberg extension takes the warehouse as the name and the URL as ENDPOINT."""
     attach = next(statement for statement in statements(pieces()["duckdb"]) if statement.startswith("ATTACH"))
     assert re.fullmatch(r"ATTACH 'demo' AS \w+ \(TYPE iceberg, ENDPOINT '[^']+', AUTHORIZATION_TYPE 'none'\)", attach)
 

@@ -1,4 +1,4 @@
-"""The tables of the read models are named by the SQL of projections alone, each by the files that own or read it; the log's by log/."""
+"""Only the SQL of projections names tables of the read models, each in the files that own or read it; only log/ names the log's tables."""
 
 import ast
 import re
@@ -12,7 +12,7 @@ from tests.tidy.test_packaging import FOLDERS
 
 CHECKOUT = Path(__file__).parents[2]
 
-# The file that owns the table, and those that join it. Rebuild and verification name all of them.
+# The file that owns each table, and those that join it. Rebuild and verification use all of them.
 READERS = {
     "names": {"names", "namespaces", "tables", "warehouses"},
     "warehouses": {"warehouses"},
@@ -30,22 +30,22 @@ READERS = {
     "statistics_tracking": {"statistics"},
 }
 EVERY_TABLE = {"rebuild", "verify", "verify_records"}
-# The generation that is served is read beside whatever is asked of it.
+# Most queries read the current generation.
 GENERATION = "read_models"
 GENERATION_READ_ELSEWHERE = {"log/changes.sql": "one statement before every kept answer asks for the generation and what came into the log"}
 
-# Projections fold the log, check it, and join it.
+# Projections fold, check and join the log.
 LOG_READ_ELSEWHERE = {
     "publishers/checkpoints.sql": "where a sink stands is asked beside where the log ends, in one moment",
 }
 _LOG_TABLE = re.compile(r"\bicecore\s*\.\s*(?:events|commands)\b", re.IGNORECASE)
 _TABLE = re.compile(rf"\bicecore\s*\.\s*({'|'.join([*READERS, GENERATION])})\b", re.IGNORECASE)
-# They are given the name of a logger.
+# The argument is the name of a logger.
 _LOGGERS = {"get_logger", "OutageLog"}
 
 
 def tables_named(file: Path) -> set[str]:
-    """The tables of the read models that the SQL of a file names, or the strings of a module: not its docstrings, nor names of loggers."""
+    """The tables of the read models in the SQL of a file or the strings of a module, without docstrings and names of loggers."""
     text = file.read_text(encoding="utf-8")
     texts = [_without_comments(text)] if file.suffix == ".sql" else list(_strings(ast.parse(text)))
     return {found.lower() for each in texts for found in _TABLE.findall(each)}
@@ -76,7 +76,7 @@ def files(*packages: str) -> list[Path]:
 
 
 def test_no_sql_outside_projections_names_a_table_of_the_read_models() -> None:
-    """Who asks a read model calls a function of projections; its tables can change without anybody else."""
+    """Other packages call functions of projections, so that tables can change."""
     found = {
         (str(file.relative_to(CHECKOUT)), table)
         for file in files(*sorted(set(FOLDERS.values()) - {"projections", "migrations"}))
@@ -86,13 +86,13 @@ def test_no_sql_outside_projections_names_a_table_of_the_read_models() -> None:
 
 
 def test_the_tables_of_the_log_are_named_by_the_sql_of_log_and_projections() -> None:
-    """What is asked of the log is a function of log/."""
+    """Other packages call functions of log/."""
     asking = files(*sorted(set(FOLDERS.values()) - {"log", "projections", "migrations"}))
     assert {str(file.relative_to(CHECKOUT)) for file in asking if file.suffix == ".sql" and names_the_log(file)} == set(LOG_READ_ELSEWHERE)
 
 
-def test_each_table_is_named_by_those_who_own_or_join_it() -> None:
-    """A new join is a decision."""
+def test_each_table_is_named_only_by_its_owner_and_its_joins() -> None:
+    """A new join needs a decision."""
     found: dict[str, set[str]] = {table: set() for table in READERS}
     for file in files("projections"):
         for table in tables_named(file) - {GENERATION}:
@@ -101,7 +101,7 @@ def test_each_table_is_named_by_those_who_own_or_join_it() -> None:
 
 
 def test_every_read_model_has_an_owner() -> None:
-    """Those that a rebuild fills among them."""
+    """Including those that a rebuild fills."""
     assert {model.table for model in (*READ_MODELS, PART_TOMBSTONES)} <= set(READERS)
 
 
@@ -121,7 +121,7 @@ def test_a_table_that_is_named_would_be_found(name: str, text: str, tmp_path: Pa
 
 
 def test_sql_that_names_the_log_would_be_found(tmp_path: Path) -> None:
-    """A comment alone does not count."""
+    """A comment does not count."""
     planted = tmp_path / "planted.sql"
     planted.write_text("-- icecore.events\nselect max(notification_id) from icecore.events")
     assert names_the_log(planted)

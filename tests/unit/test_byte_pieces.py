@@ -1,4 +1,4 @@
-"""Bytes in pieces: the same bytes, however they are cut."""
+"""Bytes in pieces: the content is the same, however it is divided."""
 
 import itertools
 
@@ -10,14 +10,14 @@ LARGE = b"x" * JOINED_BYTES_MAX
 
 
 def test_pieces_are_the_bytes_they_are_made_of() -> None:
-    """Their length is that of all."""
+    """Their length is the total."""
     pieces = BytePieces((b"ab", memoryview(b"cde")[1:], b""))
     assert (b"abde", 4) == (joined(pieces), len(pieces))
     assert [b"ab", b"de", b""] == [bytes(piece) for piece in pieces]
 
 
 def test_small_pieces_are_joined_and_large_ones_are_not_copied() -> None:
-    """Each large one is the very same object."""
+    """Each large piece is the same object."""
     content = content_of([b"a", b"b", LARGE, LARGE, b"c", b"d"])
     assert isinstance(content, BytePieces)
     assert [b"ab", LARGE, LARGE, b"cd"] == [*content]
@@ -28,13 +28,13 @@ def test_small_pieces_are_joined_and_large_ones_are_not_copied() -> None:
 
 
 def test_where_all_is_small_there_are_no_pieces() -> None:
-    """Bytes, as they would be sent anyway."""
+    """The result is bytes."""
     assert (b"", b"ab") == (content_of([]), content_of([b"a", b"b"]))
     assert b"(ab)" == around(b"(", b"ab", b")")
 
 
 def test_pieces_go_between_others_without_being_copied() -> None:
-    """And are equal to the same ones."""
+    """They are equal to the pieces made separately."""
     content = around(b"(", content_of([LARGE, b"a"]), b")")
     assert isinstance(content, BytePieces)
     assert [*content][1] is LARGE

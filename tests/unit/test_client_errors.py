@@ -1,4 +1,4 @@
-"""What is said of a client library's error: where the other side is, and no part of a password that was not encoded."""
+"""Descriptions of client libraries' errors contain the peer's address, but no part of an unencoded password."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from icecore.domain.client_errors import address_of, client_error_text
         ("https://user:secret@h.example:8443/x", "h.example:8443"),
         ("nats://[::1]:4222", "[::1]:4222"),
         ("h.example:9092", "h.example:9092"),
-        # A name with `@` and a password with `/`: what looks like a host and a port is half of both.
+        # A name with `@` and a password with `/`: what looks like host and port is part of both.
         ("https://me@corp:12345/secret@h.example/x", ""),
         ("https://user:12345/secret@h.example/x", ""),
         ("https://user:se?cret@h.example", ""),
@@ -21,12 +21,12 @@ from icecore.domain.client_errors import address_of, client_error_text
     ],
 )
 def test_an_address_is_host_and_port_alone(url: str, address: str) -> None:
-    """Empty where it cannot be told apart from a password."""
+    """Empty if it may be part of a password."""
     assert address == address_of(url)
 
 
 def test_an_error_is_its_types_an_address_and_well_known_phrases() -> None:
-    """Those of its causes too, each once; of its text nothing else."""
+    """Also of its causes, each once; no other text."""
     cause = OSError("password=secret")
     error = ConnectionError("secret: Authentication failed for user")
     error.__cause__ = cause
@@ -43,6 +43,6 @@ def test_an_error_is_its_types_an_address_and_well_known_phrases() -> None:
         ('FATAL:  permission denied for database "secret"', "permission denied for database"),
     ],
 )
-def test_a_wrong_name_in_a_database_url_is_told_apart_from_a_server_that_is_away(text: str, said: str) -> None:
-    """Without the name: it stands in a setting."""
+def test_a_wrong_name_in_a_database_url_differs_from_an_unreachable_server(text: str, said: str) -> None:
+    """The message does not contain the name, which is part of a setting."""
     assert f"ConnectionError at h:1 ({said})" == client_error_text(ConnectionError(text), "h:1")

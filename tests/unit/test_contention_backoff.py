@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from icecore.commands.execution import contention_backoff
-from icecore.commands.execution.contention_backoff import CROWD_REFUSALS, ContentionBackoff
+from icecore.commands.execution.contention_backoff import CONTENTION_REFUSALS, ContentionBackoff
 
 
 class Crowd:
@@ -30,8 +30,8 @@ def long_turns(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_without_a_crowd_nobody_is_held(long_turns: None) -> None:
     """A refusal without competition is sent at once."""
     crowd = Crowd()
-    crowd.refuse(*range(CROWD_REFUSALS - 1))
-    assert [*range(CROWD_REFUSALS - 1)] == crowd.heard
+    crowd.refuse(*range(CONTENTION_REFUSALS - 1))
+    assert [*range(CONTENTION_REFUSALS - 1)] == crowd.heard
 
 
 async def test_each_commit_calls_the_next(long_turns: None) -> None:
@@ -39,7 +39,7 @@ async def test_each_commit_calls_the_next(long_turns: None) -> None:
     crowd = Crowd()
     crowd.refuse(*range(10))
     at_once = len(crowd.heard)
-    assert at_once < CROWD_REFUSALS
+    assert at_once < CONTENTION_REFUSALS
     for more in range(1, 5):
         crowd.backoff.commit_succeeded()
         assert [*range(at_once + more)] == crowd.heard
@@ -54,13 +54,13 @@ async def test_behind_a_turn_that_ended_a_crowd_is_not_held(monkeypatch: pytest.
     monkeypatch.setattr(contention_backoff, "BACKOFF_SECONDS_MIN", 0.0625)
     monkeypatch.setattr(contention_backoff, "BACKOFF_INTERVALS", 0.0)
     crowd = Crowd()
-    crowd.refuse(*range(CROWD_REFUSALS - 1))
+    crowd.refuse(*range(CONTENTION_REFUSALS - 1))
     now[0] += later
-    crowd.refuse(CROWD_REFUSALS - 1)
+    crowd.refuse(CONTENTION_REFUSALS - 1)
     assert held == crowd.backoff.held
 
 
-async def test_a_turn_that_nobody_takes_goes_to_the_next() -> None:
+async def test_an_unused_turn_goes_to_the_next_client() -> None:
     """The client that has it may have disconnected."""
     crowd = Crowd()
     crowd.refuse(*range(6))
@@ -116,7 +116,7 @@ async def test_winners_that_come_back_go_on_for_a_while(
     """Once a winner was seen to commit again: two clients at a time would fail half the time. The more wait, the shorter it is."""
     monkeypatch.setattr(contention_backoff, "QUANTUM_SECONDS_MAX", quantum)
     monkeypatch.setattr(contention_backoff, "ROUND_SECONDS", round_seconds)
-    monkeypatch.setattr(contention_backoff, "_LOOK_AGAIN_AFTER", 1)
+    monkeypatch.setattr(contention_backoff, "_WINNER_CHECK_INTERVAL", 1)
     crowd = Crowd()
     crowd.refuse(*range(40))
     crowd.backoff.commit_succeeded()
@@ -133,7 +133,7 @@ async def test_winners_that_go_home_are_not_waited_for_again(monkeypatch: pytest
     """Then each success sends the next refusal, without waiting for the winner."""
     monkeypatch.setattr(contention_backoff, "QUANTUM_SECONDS_MAX", 60.0)
     monkeypatch.setattr(contention_backoff, "ROUND_SECONDS", 6_000.0)
-    monkeypatch.setattr(contention_backoff, "_LOOK_AGAIN_AFTER", 4)
+    monkeypatch.setattr(contention_backoff, "_WINNER_CHECK_INTERVAL", 4)
     crowd = Crowd()
     crowd.refuse(*range(20))
     for _ in range(4):

@@ -1,4 +1,4 @@
-"""What is known of a state before it is decided on: the bytes of its document, and whether a decision takes long."""
+"""What is known of a state before a decision: the size of its document, and whether deciding takes long."""
 
 from dataclasses import replace
 from uuid import UUID
@@ -15,7 +15,7 @@ from tests.unit.domain import test_namespace, test_table
 
 
 def test_a_table_has_the_bytes_of_its_parts_as_far_as_they_are_known() -> None:
-    """Of those that were neither read nor written nothing is made to count it."""
+    """Parts that were neither read nor written are not serialized for this."""
     state = test_table.folded(test_table.CREATED)
     assert 0 == document_bytes(state)
     body = b'{"snapshot-id": 1}'
@@ -36,7 +36,7 @@ def test_a_view_has_the_bytes_of_its_metadata_and_a_namespace_those_of_its_prope
 
 
 def test_a_table_of_many_parts_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of every kind are counted."""
+    """Parts of every kind count."""
     state = test_table.folded(test_table.CREATED)
     count = sum(map(len, state.document.parts.values()))
     assert count > 1

@@ -63,27 +63,27 @@ def written(value: Json) -> Json:
 
 
 def test_the_first_document_numbers_its_parts_in_order() -> None:
-    """From 0, kind after kind."""
+    """From 0, kind by kind."""
     parts = split(document(), TABLE_KINDS)
     assert (0, 1, 2) == tuple(parts.parts[kind][0].ordinal for kind in ("schemas", "partition-specs", "sort-orders"))
     assert 3 == parts.next_ordinal
 
 
 def test_a_document_that_is_the_same_has_no_delta() -> None:
-    """Shared members cost no comparison, and are found to be the same."""
+    """Shared members are not compared."""
     before = split(document(), TABLE_KINDS)
     assert Delta() == difference(before, {**before.value})
 
 
 def test_what_is_appended_is_one_part() -> None:
-    """The elements before it are shared by identity."""
+    """The previous elements are the same objects."""
     before = split(document(snapshots=[{"snapshot-id": 1}]), TABLE_KINDS)
     after = {**before.value, "snapshots": [*before.value["snapshots"], {"snapshot-id": 2}]}
     assert {"snapshots": KindDelta((Part(4, {"snapshot-id": 2}),), ())} == dict(difference(before, after).parts)
 
 
 def test_what_is_removed_is_named_by_its_ordinal() -> None:
-    """And never comes again under it."""
+    """The ordinal is not used again."""
     before = split(document(snapshots=[{"snapshot-id": 1}, {"snapshot-id": 2}]), TABLE_KINDS)
     after = {**before.value, "snapshots": before.value["snapshots"][1:]}
     delta = difference(before, after)
@@ -94,7 +94,7 @@ def test_what_is_removed_is_named_by_its_ordinal() -> None:
 
 
 def test_an_element_that_moves_is_taken_out_and_added_anew() -> None:
-    """Ordinals are the order."""
+    """Ordinals define the order."""
     first, second = {"snapshot-id": 1}, {"snapshot-id": 2}
     before = split(document(snapshots=[first, second]), TABLE_KINDS)
     delta = difference(before, {**before.value, "snapshots": [second, first]})
@@ -103,7 +103,7 @@ def test_an_element_that_moves_is_taken_out_and_added_anew() -> None:
 
 
 def test_a_ref_that_points_elsewhere_is_another_part() -> None:
-    """Members of an object have their names with them."""
+    """A ref's part contains its name."""
     before = split(document(refs={"main": {"snapshot-id": 1}, "tag": {"snapshot-id": 1}}), TABLE_KINDS)
     after = {**before.value, "refs": {**before.value["refs"], "main": {"snapshot-id": 2}}}
     delta = difference(before, after)
@@ -112,7 +112,7 @@ def test_a_ref_that_points_elsewhere_is_another_part() -> None:
 
 
 def test_heads_and_properties_say_what_was_set_and_removed() -> None:
-    """Unknown members too."""
+    """Including unknown members."""
     before = split(document(unknown=1, other=2), TABLE_KINDS)
     after = {key: value for key, value in before.value.items() if key != "unknown"} | {"other": 3, "properties": {"b": "2"}}
     delta = difference(before, after)
@@ -122,14 +122,14 @@ def test_heads_and_properties_say_what_was_set_and_removed() -> None:
 
 
 def test_a_delta_survives_its_json() -> None:
-    """As an event holds it."""
+    """As in an event."""
     parts = {"refs": KindDelta((Part(7, {"s": 1}, "main"),), (3,)), "schemas": KindDelta((), (1,))}
     delta = Delta({"x": 1}, ("y",), {"a": "b"}, ("c",), parts)
     assert delta == Delta.from_json(orjson.loads(orjson.dumps(delta.to_json())))
 
 
 def test_the_bytes_of_a_table_are_counted_without_joining_them() -> None:
-    """The same whether they are joined already or not; only the kinds' names, fewer than 20 bytes each, are not counted."""
+    """The same whether or not they are joined already. Only the kinds' names, fewer than 20 bytes each, are not counted."""
     before = split(document(snapshots=[{"snapshot-id": 1}] * 200, **{"metadata-log": [{"metadata-file": "x" * 1_000}]}), TABLE_KINDS)
     not_joined = table_bytes(before)
     assert {} == before._joined
@@ -143,7 +143,7 @@ def test_the_bytes_of_a_table_are_counted_without_joining_them() -> None:
 
 
 def test_v1_is_written_with_what_v1_readers_look_for() -> None:
-    """The current schema and the default spec's fields once more; -1 for no snapshot; no sequence number, no row id."""
+    """The current schema and the default spec's fields are repeated; -1 for no snapshot; no sequence number, no row id."""
     found = written(document(1))
     assert {"schema-id": 0, "fields": []} == found["schema"]
     assert [{"name": "p"}] == found["partition-spec"]
@@ -152,21 +152,21 @@ def test_v1_is_written_with_what_v1_readers_look_for() -> None:
 
 
 def test_v2_is_written_with_sequence_numbers_and_v3_with_row_ids() -> None:
-    """Null stands for no snapshot from v3 on."""
+    """From v3 on, no snapshot is null."""
     assert (0, -1) == (written(document(2))["last-sequence-number"], written(document(2))["current-snapshot-id"])
     assert (0, None) == (written(document(3))["next-row-id"], written(document(3))["current-snapshot-id"])
     assert "next-row-id" not in written(document(2))
 
 
 def test_encryption_keys_are_written_where_there_are_any() -> None:
-    """And empty lists of the others are written."""
+    """Empty lists of the other kinds are written."""
     keys = [{"key-id": "k"}]
     assert keys == written(document(3, **{"encryption-keys": keys}))["encryption-keys"]
     assert [] == written(document(3))["statistics"]
 
 
 def test_a_head_comes_back_from_its_bytes() -> None:
-    """The canonical inner members, in every format version."""
+    """In every format version."""
     for version in (1, 2, 3):
         for current in (None, 5):
             value = document(version, **{"current-snapshot-id": current}, unknown={"a": 1})
@@ -176,19 +176,19 @@ def test_a_head_comes_back_from_its_bytes() -> None:
 
 
 def test_equal_heads_are_equal_bytes_whatever_their_history() -> None:
-    """The order members came in does not show."""
+    """The order of the members does not matter."""
     value = document(2, zeta=1, alpha=2)
     assert table_head(split(value, TABLE_KINDS)) == table_head(split(dict(reversed(value.items())), TABLE_KINDS))
 
 
 def test_a_part_comes_back_from_its_body() -> None:
-    """With its name, where it has one; large integers whole."""
+    """With its name, if it has one. Large integers are exact."""
     for kind, part in (("snapshots", Part(3, {"snapshot-id": 2**63 - 1})), ("refs", Part(4, {"snapshot-id": 1}, 'a"b'))):
         assert part == part_from_body(kind, part.ordinal, part.body)
 
 
 def test_a_part_names_the_snapshot_it_is_about() -> None:
-    """Loads of referenced snapshots only ask for it; elements that are no objects are about none."""
+    """Used by loads of referenced snapshots. Elements that are not objects have none."""
     assert 7 == Part(0, {"snapshot-id": 7, "schema-id": 1}).snapshot_id
     assert None is Part(0, {"schema-id": 1}).snapshot_id
     assert None is Part(0, "text").snapshot_id
@@ -207,7 +207,7 @@ ELEMENTS = st.builds(lambda n: {"n": n}, st.integers(0, 5))
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[Json]:
-    """Documents each made from the one before, sharing what they keep: removals, additions, and orders changed."""
+    """Documents, each made from the previous one and sharing unchanged parts: with removals, additions and reordering."""
     history = [document()]
     for _ in range(draw(st.integers(1, 6))):
         value = dict(history[-1])
@@ -227,7 +227,7 @@ def histories(draw: st.DrawFn) -> list[Json]:
 
 @given(histories())
 def test_folding_the_deltas_gives_every_document_back(history: list[Json]) -> None:
-    """Through JSON, with ordinals that ascend and are never used again, and equal to what assembling its parts makes."""
+    """Through JSON, with ascending ordinals that are never reused, and equal to the result of `assemble`."""
     state = split(history[0], TABLE_KINDS)
     used: dict[int, tuple[str, Any]] = {}
     for value in history[1:]:
@@ -243,5 +243,5 @@ def test_folding_the_deltas_gives_every_document_back(history: list[Json]) -> No
         assert all(ordinal < state.next_ordinal for ordinal in used)
         head = {key: member for key, member in value.items() if key not in state.parts}
         assert value == assemble(head, state.parts, state.next_ordinal).value
-        # What the next document shares with this one it shares with the decided state, as in a commit.
+        # The next document shares with this one what it shares with the decided state, as in a commit.
         state = decided

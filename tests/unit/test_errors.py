@@ -1,12 +1,12 @@
-"""Refusals: their HTTP status, their Iceberg name, and whether they may be recorded and replayed."""
+"""Errors: HTTP status, Iceberg type, and whether they may be stored and repeated."""
 
 import pytest
 
 from icecore.domain import errors
 from icecore.domain.errors import CatalogError, Forbidden, StoreCheckFailed
 
-# Java: RESTCatalogAdapter.EXCEPTION_ERROR_CODES and the types ErrorHandlers looks for; the rest are the spec's own response examples,
-# and what approval says, which no client knows by its type.
+# Java: RESTCatalogAdapter.EXCEPTION_ERROR_CODES and the types of ErrorHandlers. The others are the spec's examples, and those of approval,
+# whose types no client knows.
 STATUSES = {
     "BadRequestException": 400,
     "ChangeInvalidException": 400,
@@ -45,34 +45,34 @@ REFUSALS = [one for one in vars(errors).values() if isinstance(one, type) and is
 
 
 def test_every_refusal_has_the_status_of_the_reference() -> None:
-    """The table of types and statuses is exactly this one, each type once."""
+    """The complete table, with each type once."""
     assert len(REFUSALS) == len({refusal.type for refusal in REFUSALS})
     assert STATUSES == {refusal.type: refusal.status for refusal in REFUSALS}
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: refusal.__name__)
 def test_only_what_would_be_refused_again_is_deterministic(refusal: type[CatalogError]) -> None:
-    """What the caller may not do yet, a full queue, a store that fails and what broke on our side are not kept under an Idempotency-Key."""
+    """Missing permission, a full queue, a failed store and internal errors are not stored under an Idempotency-Key."""
     assert refusal.deterministic is (refusal.status not in (401, 429, 500, 503) and refusal not in (Forbidden, StoreCheckFailed))
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: refusal.__name__)
 def test_a_refusal_says_its_message(refusal: type[CatalogError]) -> None:
-    """The message is the one given, else what the class says of itself; never empty."""
+    """The given message, or the docstring of the class. It is never empty."""
     assert "Table does not exist: ns.t" == refusal("Table does not exist: ns.t").message
     if refusal is not errors.ServiceUnavailable:
         assert refusal.__doc__ == refusal().message
 
 
 def test_a_long_message_is_cut_and_stays_as_it_is() -> None:
-    """What was sent may be in it; a refusal that is remembered for its Idempotency-Key has the same text again."""
+    """It may contain text of the request. A refusal repeated for its Idempotency-Key has the same text."""
     message = errors.NoSuchTable("Table does not exist: " + "ä" * 1_000_000).message
     assert (errors.MESSAGE_LENGTH_MAX, "ää…") == (len(message), message[-3:])
-    assert message == CatalogError.remembered(404, "NoSuchTableException", message).message
+    assert message == CatalogError.from_record(404, "NoSuchTableException", message).message
     assert "x" * errors.MESSAGE_LENGTH_MAX == errors.NoSuchTable("x" * errors.MESSAGE_LENGTH_MAX).message
 
 
 def test_unavailable_says_when_to_come_back() -> None:
-    """Retry-After is known only where the one who refuses gives it."""
+    """Retry-After is sent only if the error has it."""
     assert errors.ServiceUnavailable("the log is away").retry_after_seconds is None
     assert 5 == errors.ServiceUnavailable("the log is away", retry_after_seconds=5).retry_after_seconds

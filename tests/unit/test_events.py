@@ -1,4 +1,4 @@
-"""Events: golden files hold every topic's stored form for ever; what was stored once is read by every later program."""
+"""Events: golden files have the stored form of every topic, which every later program can read."""
 
 import base64
 import hashlib
@@ -44,7 +44,7 @@ from icecore.domain.events import (
 )
 
 GOLDEN = Path(__file__).parent / "golden_events"
-# sha256 of each file: an event in a log somewhere has this form, so a file here is never changed and never goes.
+# sha256 of each file. Logs contain events in this form, so a file is never changed or deleted.
 FROZEN = GOLDEN / "FROZEN"
 
 ID = UUID("01890a5d-ac96-774b-bcce-b302099a8057")
@@ -95,7 +95,7 @@ DELTA: dict[str, Any] = {
     },
 }
 
-# The newest version of every event, as its golden file holds it.
+# The newest version of every event, as in its golden file.
 EXAMPLES: list[Event] = [
     WarehouseCreated("Demo", "demo", {"type": "local", "directory": "/srv/é"}, PARENT, True),
     NamespaceCreated(PARENT, "Zürich", "zürich", {"owner": "me"}),
@@ -137,12 +137,12 @@ def golden(topic: str) -> bytes:
 
 
 def test_every_topic_has_a_golden_file_and_no_file_is_without_its_topic() -> None:
-    """Those that are upcast too: they stand in old logs."""
+    """Including topics that are upcast, because old logs contain them."""
     assert {f"{topic}.json" for topic in topics()} == {path.name for path in GOLDEN.glob("*.json")}
 
 
 def test_every_topic_is_stable_and_versioned() -> None:
-    """`<noun>.<past participle>.v<n>`, never the path of a class."""
+    """`<noun>.<past participle>.v<n>`, not the path of a class."""
     for topic in topics():
         noun, _, version = topic.split(".")
         assert noun in ("warehouse", "namespace", "table", "view", "proposal")
@@ -151,7 +151,7 @@ def test_every_topic_is_stable_and_versioned() -> None:
 
 
 def test_no_golden_file_was_changed_or_removed() -> None:
-    """A stored form is never rewritten: a changed event gets a new version, a new file, and an upcaster from the one before."""
+    """A changed event gets a new version, a new file, and an upcaster from the previous version."""
     frozen = dict(line.split("  ")[::-1] for line in FROZEN.read_text().splitlines())
     found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in GOLDEN.glob("*.json")}
     assert frozen == found
@@ -164,13 +164,11 @@ def test_there_is_an_example_of_every_event() -> None:
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.TOPIC)
 def test_what_was_stored_is_read_as_the_event_it_was(example: Event) -> None:
-    """Decoding a golden file."""
     assert example == decode(example.TOPIC, golden(example.TOPIC))
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.TOPIC)
 def test_an_event_is_stored_in_the_bytes_it_always_was(example: Event) -> None:
-    """Encoding gives the golden file, byte for byte."""
     assert golden(example.TOPIC) == example.encode()
 
 
@@ -186,8 +184,8 @@ def test_an_event_is_stored_in_the_bytes_it_always_was(example: Event) -> None:
     ],
     ids=lambda each: each.TOPIC if isinstance(each, Event) else "",
 )
-def test_a_field_that_was_added_stands_behind_the_others_and_only_where_it_says_something(event: Event, added: dict[str, Any]) -> None:
-    """The golden files hold the form without it, which is read with None."""
+def test_a_new_field_is_stored_last_and_omitted_if_none(event: Event, added: dict[str, Any]) -> None:
+    """The golden files have the form without it, which is decoded as None."""
     stored = orjson.loads(event.encode())
     assert added == {member: stored[member] for member in [*stored][-len(added) :]}
     assert event == decode(event.TOPIC, event.encode())
@@ -197,20 +195,20 @@ def test_a_field_that_was_added_stands_behind_the_others_and_only_where_it_says_
 
 
 def test_an_unknown_topic_is_said_to_be_of_a_newer_program() -> None:
-    """Rather than skipped."""
+    """It is not skipped."""
     with pytest.raises(LookupError, match=r"unknown event topic 'table\.melted\.v1': written by a newer version"):
         decode("table.melted.v1", b"{}")
 
 
 def test_an_event_cannot_be_changed() -> None:
-    """A fact is a fact."""
+    """Event classes are frozen."""
     with pytest.raises(AttributeError):
         EXAMPLES[0].name = "other"  # type: ignore[attr-defined]
 
 
 @pytest.fixture
 def registry() -> Iterator[None]:
-    """Registrations of a test go when it ends."""
+    """Removes the test's registrations afterwards."""
     upcasters = dict(events._UPCASTERS)
     yield
     events._UPCASTERS.clear()
@@ -219,7 +217,7 @@ def registry() -> Iterator[None]:
 
 @pytest.mark.usefixtures("registry")
 def test_an_old_version_is_brought_up_step_by_step() -> None:
-    """Before v1 a drop said nothing of purging, and before that it was called a removal."""
+    """Before v1 a drop had no purge flag, and before that it had another name."""
 
     @upcaster("table.dropped.v0", "table.dropped.v1")
     def _with_purge(state: dict[str, Any]) -> dict[str, Any]:
@@ -237,7 +235,7 @@ def test_an_old_version_is_brought_up_step_by_step() -> None:
 
 @pytest.mark.usefixtures("registry")
 def test_a_topic_has_one_reading() -> None:
-    """An upcaster may not take the place of an event, nor of another upcaster."""
+    """An upcaster may not replace an event or another upcaster."""
     with pytest.raises(AssertionError):
         upcaster("table.dropped.v1", "table.renamed.v1")(lambda state: state)
     upcaster("table.dropped.v0", "table.dropped.v1")(lambda state: state)
@@ -246,7 +244,7 @@ def test_a_topic_has_one_reading() -> None:
 
 
 def test_large_integers_survive() -> None:
-    """Snapshot ids are 64 bits: no float stands in between."""
+    """Snapshot ids have 64 bits, which a float cannot represent."""
     created = decode("table.created.v1", golden("table.created.v1"))
     assert isinstance(created, TableCreated)
     assert 9_007_199_254_740_993 == created.metadata["current-snapshot-id"]
@@ -254,7 +252,7 @@ def test_large_integers_survive() -> None:
 
 
 def test_a_large_state_is_stored_deflated_and_read_the_same() -> None:
-    """One byte more than the bound, and at the bound; whoever wants the JSON gets it of either."""
+    """At the limit and one byte above. `state_json` returns the JSON of either."""
     plain = NamespacePropertiesChanged({"k": ""}, [])
     room = events.STATE_BYTES_PLAIN_MAX - len(plain.encode())
     at_the_bound = NamespacePropertiesChanged({"k": "x" * room}, [])
@@ -268,7 +266,7 @@ def test_a_large_state_is_stored_deflated_and_read_the_same() -> None:
 
 @pytest.mark.parametrize("level", [1, 6])
 def test_a_state_deflated_by_zlib_is_read(level: int) -> None:
-    """What wrote them before isal did; the log keeps their bytes for good."""
+    """Older states were deflated by zlib instead of isal."""
     event = NamespacePropertiesChanged({"k": "x" * 2 * events.STATE_BYTES_PLAIN_MAX}, [])
     written = zlib.compress(state_json(event.encode()), level)
     assert written != event.encode()
@@ -277,7 +275,7 @@ def test_a_state_deflated_by_zlib_is_read(level: int) -> None:
 
 
 def test_a_large_state_is_counted_in_the_time_of_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its bytes were copied anew for each piece that was counted: 1.5 GB of a state of 24 MB."""
+    """The remaining bytes must not be copied for each piece that is counted."""
     inflate = zlib.decompressobj()
     given: list[int] = []
 

@@ -1,4 +1,4 @@
-"""Names and identifiers: what may be a name, and when two names are one."""
+"""Names and identifiers: valid names, and when two names are equal."""
 
 import unicodedata
 from uuid import UUID
@@ -47,7 +47,7 @@ COMPOSED, DECOMPOSED = "é", "e\u0301"
     ],
 )
 def test_a_name_is_taken_as_it_is(name: str) -> None:
-    """Any script, spaces, dots and slashes may be in a name, up to the limit in code points, and nothing is changed."""
+    """A name may contain any script, spaces, dots and slashes, up to the limit in code points. It is not changed."""
     assert name == parse_name(name, "table name")
 
 
@@ -74,12 +74,12 @@ def test_a_name_is_taken_as_it_is(name: str) -> None:
         ("\ue000", "contains a private-use character (U+E000)"),
         ("\U0010fffd", "contains a private-use character (U+10FFFD)"),
         (DECOMPOSED, "not in Unicode normal form NFC"),
-        ("\u212b", "not in Unicode normal form NFC"),  # the Ångström sign, which is the letter Å
-        ("\u1100\u1161", "not in Unicode normal form NFC"),  # Hangul in its parts
+        ("\u212b", "not in Unicode normal form NFC"),  # The Ångström sign, which normalizes to the letter Å.
+        ("\u1100\u1161", "not in Unicode normal form NFC"),  # Decomposed Hangul.
     ],
 )
 def test_a_name_that_could_mislead_is_refused(name: str, message: str) -> None:
-    """Empty, overlong, invisible, direction-changing and not composed names are refused, never repaired."""
+    """Empty, overlong, invisible, bidirectional-control and decomposed names are refused, not corrected."""
     with pytest.raises(BadRequest) as refusal:
         parse_name(name, "table name")
     assert f"Invalid table name: {message}" == refusal.value.message
@@ -105,12 +105,12 @@ def test_a_name_that_could_mislead_is_refused(name: str, message: str) -> None:
     ],
 )
 def test_names_are_one_by_unicode_case_folding(one: str, other: str, same: bool) -> None:
-    """Full case folding without a language: ß is ss, the dotless i is no i, and compatibility forms stay apart."""
+    """Full case folding without a language: ß is ss, the dotless i differs from i, and compatibility forms are different."""
     assert same is (name_key(one) == name_key(other))
 
 
 def test_an_exact_warehouse_tells_letter_case_apart() -> None:
-    """With exact names only the normal form is evened out."""
+    """Exact names are only normalized."""
     assert name_key("Orders", exact=True) != name_key("orders", exact=True)
     assert name_key(COMPOSED, exact=True) == name_key(DECOMPOSED, exact=True)
 
@@ -120,13 +120,13 @@ def test_an_exact_warehouse_tells_letter_case_apart() -> None:
 @example(text="ᾳ\u0300")
 @example(text="ǰ\u0323")
 def test_the_key_of_a_key_is_that_key(text: str) -> None:
-    """A key is stable, whatever the text, so that a stored key can be compared with a fresh one."""
+    """Applying the function twice changes nothing, so that stored keys can be compared with new ones."""
     for exact in (False, True):
         assert name_key(text, exact=exact) == name_key(name_key(text, exact=exact), exact=exact)
 
 
 def test_longer_text_than_a_name_is_no_work() -> None:
-    """Putting so many marks in order would take minutes. What is joined by dots is as many names."""
+    """Ordering so many combining marks would take minutes. A dotted text consists of several names."""
     marks = "a" + "\u0301\u0316" * 500_000
     assert marks == name_key(marks)
     assert f"{marks}.é.x" == dotted_key(f"{marks}.{DECOMPOSED}.X")
@@ -143,13 +143,13 @@ def test_the_key_of_a_dotted_name_is_that_of_its_levels(levels: list[str]) -> No
 @given(text=st.text(max_size=40))
 @example(text="Ω\u0345")
 def test_a_key_does_not_depend_on_the_normal_form(text: str) -> None:
-    """Composed and decomposed spellings of a text have one key."""
+    """Composed and decomposed spellings have the same key."""
     assert name_key(unicodedata.normalize("NFC", text)) == name_key(unicodedata.normalize("NFD", text))
 
 
 @given(text=st.text(alphabet=st.characters(), max_size=300))
 def test_any_text_is_a_name_or_a_bad_request(text: str) -> None:
-    """What is let in is in normal form, visible and short enough; nothing else than BadRequest comes out."""
+    """A valid name is normalized, visible and short enough. Only BadRequest is raised."""
     try:
         name = parse_name(text, "table name")
     except BadRequest:
@@ -158,11 +158,11 @@ def test_any_text_is_a_name_or_a_bad_request(text: str) -> None:
     assert 0 < len(name) <= NAME_CODE_POINTS_MAX
     assert unicodedata.is_normalized("NFC", name)
     assert not {unicodedata.category(character) for character in name} & {"Cc", "Cf", "Cs", "Co"}
-    name.encode()  # no surrogates
+    name.encode()  # No surrogates.
 
 
 def test_a_namespace_has_levels() -> None:
-    """One to sixteen levels, each a name; shown joined by dots, and equal by its levels alone."""
+    """One to sixteen levels, each a valid name, shown joined by dots."""
     nested = NamespaceIdentifier.parse(["sales", "a.b"])
     assert ("sales", "a.b") == nested.levels
     assert "sales.a.b" == str(nested)
@@ -183,14 +183,14 @@ def test_a_namespace_has_levels() -> None:
     ],
 )
 def test_a_namespace_that_cannot_be_is_refused(levels: list[str], message: str) -> None:
-    """No level, too many, and a level that is no name are refused."""
+    """No level, too many levels, or an invalid level."""
     with pytest.raises(BadRequest) as refusal:
         NamespaceIdentifier.parse(levels)
     assert message == refusal.value.message
 
 
 def test_a_tabular_is_a_name_in_a_namespace() -> None:
-    """Tables and views are shown as Java shows them, and a wrong name says which kind it was for."""
+    """Shown as in Java. An error says whether it is a table name or a view name."""
     namespace = NamespaceIdentifier.parse(["ns"])
     assert "ns.orders" == str(TabularIdentifier.parse(namespace, "orders"))
     with pytest.raises(BadRequest, match="Invalid view name: must not be empty"):
@@ -198,7 +198,7 @@ def test_a_tabular_is_a_name_in_a_namespace() -> None:
 
 
 def test_a_uuid_is_read_in_its_canonical_form_alone() -> None:
-    """In letters of either case; Python reads more."""
+    """In either case. Python accepts other forms."""
     text = "01a20352-c37c-76db-9e25-cf6bf1312abc"
     assert UUID(text) == uuid_or_none(text) == uuid_or_none(text.upper())
     others = (f"{{{text}}}", f"urn:uuid:{text}", text.replace("-", ""), f"-{text.replace('-', '', 1)}", text[:-1], "", "x" * 36, "\0" * 36)

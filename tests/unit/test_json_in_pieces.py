@@ -1,4 +1,4 @@
-"""Large JSON read in pieces: the same as read at once, whatever stands in it."""
+"""Large JSON parsed in pieces: the result is the same as in one call."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from icecore.domain import json_in_pieces
 from icecore.domain.json_in_pieces import dumps_in_pieces, loads_in_pieces
 
-# Brackets in texts, where a piece must not end.
+# Brackets in strings, where a piece must not end.
 texts = st.text(alphabet='ab"\\},{][: \n', max_size=12)
 values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | texts,
@@ -22,7 +22,7 @@ members = st.dictionaries(texts, values, max_size=3)
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every document is large, every piece a few bytes."""
+    """Makes every document large and every piece a few bytes long."""
     monkeypatch.setattr(json_in_pieces, "WHOLE_BYTES_MAX", 0)
     monkeypatch.setattr(json_in_pieces, "ELEMENTS_WHOLE_MAX", 3)
     monkeypatch.setattr(json_in_pieces, "_PIECE_BYTES", 8)
@@ -31,7 +31,7 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @given(members, st.lists(members, max_size=8), members, st.booleans())
 def test_equal_to_what_is_read_at_once(before: dict[str, Any], elements: list[Any], after: dict[str, Any], indented: bool) -> None:
-    """Whatever stands before the list, in it and behind it."""
+    """Whatever precedes, is in or follows the list."""
     document = {**before, "snapshots": elements, **after}
     data = orjson.dumps(document, option=orjson.OPT_INDENT_2 if indented else None)
     read = loads_in_pieces(data, ("snapshots",))
@@ -40,7 +40,7 @@ def test_equal_to_what_is_read_at_once(before: dict[str, Any], elements: list[An
 
 
 def test_no_call_of_the_parser_reads_much_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it is for: a piece is as long as asked for, and an element more."""
+    """A piece has the requested length plus one element."""
     longest = 0
     loads = orjson.loads
 
@@ -69,20 +69,20 @@ def test_no_call_of_the_parser_reads_much_at_once(monkeypatch: pytest.MonkeyPatc
     ],
 )
 def test_lists_elsewhere_and_of_other_things(data: bytes) -> None:
-    """A list of that name that is not the one asked for, or holds more than objects, is read as ever."""
+    """A list of that name at another path, or with elements other than objects, is parsed as usual."""
     assert orjson.loads(data) == loads_in_pieces(data, ("snapshots",))
 
 
 @pytest.mark.parametrize("data", [b'{"snapshots":[{"b":1},{"b":2}]', b'{"snapshots":[{"b":1},{"b":2}}', b'{"snapshots":[{"b":1},{"b":}]}'])
 def test_what_is_not_json_is_refused(data: bytes) -> None:
-    """As when it is read at once."""
+    """As in one call."""
     with pytest.raises(orjson.JSONDecodeError):
         loads_in_pieces(data, ("snapshots",))
 
 
 @given(members, st.lists(values, max_size=20), members)
 def test_written_as_it_is_at_once(before: dict[str, Any], elements: list[Any], after: dict[str, Any]) -> None:
-    """A long list at the path, or none."""
+    """With a long list at the path, or without one."""
     document = {**before, "metadata": {**after, "snapshots": elements, **before}, **after}
     pieces = [*dumps_in_pieces(document, ("metadata", "snapshots"))]
     assert orjson.dumps(document) == b"".join(pieces)

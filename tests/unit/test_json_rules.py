@@ -1,4 +1,4 @@
-"""Rules of JSON from outside: how deep, without NUL characters, and which numbers are too large."""
+"""Rules for JSON from clients: depth, NUL characters, and large numbers."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def nested(levels: int) -> bytes:
     ids=["a number", "as deep as may be", "deeper", "wide", "wide, and deep at its end", "brackets in a text", "brackets in a value"],
 )
 def test_depth_is_bounded_and_width_is_not(rule: str | None, data: bytes) -> None:
-    """Brackets are counted first; where there are many the document is looked at."""
+    """Brackets are counted first. A document with many is traversed."""
     assert rule == broken_rule(data, orjson.loads(data), 4)
 
 
@@ -41,13 +41,13 @@ def test_the_bound_is_the_product_s_where_none_is_given() -> None:
     "data", [b'"\\u0000"', b'{"a\\u0000": 1}', b'{"a": "b\\u0000c"}', b'[1, ["\\u0000"]]', b'{"a": [{"b": "\\u0000"}]}']
 )
 def test_a_nul_is_found_wherever_it_is(data: bytes) -> None:
-    """In keys and in values, at every depth."""
+    """In keys and values at every depth."""
     document = orjson.loads(data)
     assert "contains a NUL character (U+0000)" == broken_rule(data, [document])
 
 
 def test_what_only_looks_like_a_nul_is_none() -> None:
-    """A backslash that is escaped, before the letters."""
+    """An escaped backslash before the letters."""
     data = b'{"a": "\\\\u0000"}'
     assert broken_rule(data, orjson.loads(data)) is None
 
@@ -60,7 +60,7 @@ def test_what_only_looks_like_a_nul_is_none() -> None:
     ],
 )
 def test_numbers_beyond_64_bits_are_found_wherever_they_are(large: bool, number: Any) -> None:
-    """As themselves, in arrays and in objects; what stands beside them hides none."""
+    """As values, in arrays and in objects, beside other values."""
     for value in (number, [number], {"a": number}, [[], {"a": ["x", None, {"b": [0, number, 1]}]}, []]):
         assert large == holds_large_number(value)
 
@@ -79,5 +79,5 @@ def test_numbers_beyond_64_bits_are_found_wherever_they_are(large: bool, number:
     ],
 )
 def test_texts_are_as_wide_as_their_widest_character(widened: int, text: str) -> None:
-    """Long ones are counted, with their closing quote: bytes of the file times how much wider a character is kept."""
+    """Long strings count with their bytes times the additional width of a character."""
     assert widened == widened_bytes(text.encode())

@@ -1,4 +1,4 @@
-"""What is kept of a document takes about as much memory as it has bytes."""
+"""The parts of a document take about as much memory as their bytes."""
 
 import tracemalloc
 
@@ -6,7 +6,7 @@ from icecore.domain.documents import TABLE_KINDS, Part, split, table_head
 
 
 def test_parts_take_no_more_memory_than_their_bytes() -> None:
-    """orjson's results take 4 KiB each as they come: a document of many small parts would take many times what is counted for it."""
+    """orjson's results take at least 4 KiB each, so small parts must be copied."""
     parts = [Part(n, {"snapshot-id": n, "manifest-list": "s3://bucket/table/metadata/snap.avro"}) for n in range(1_000)]
     tracemalloc.start()
     try:
@@ -18,7 +18,7 @@ def test_parts_take_no_more_memory_than_their_bytes() -> None:
 
 
 def test_a_table_head_takes_no_more_memory_than_its_bytes() -> None:
-    """Each table that was written to keeps one."""
+    """One is cached for each table with commits."""
     value = {"format-version": 2, "table-uuid": "01990000-0000-7000-8000-000000000001"}
     value |= {"last-sequence-number": 0, "current-snapshot-id": -1}
     documents = [split(value | {"location": f"s3://bucket/{n}"}, TABLE_KINDS) for n in range(500)]

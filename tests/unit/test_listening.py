@@ -1,10 +1,10 @@
-"""Listening sockets of several workers: who takes what waits at them."""
+"""Listening sockets of several workers: when a worker accepts another's connections."""
 
 import socket
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
-from icecore.listening import Unattended, listen
+from icecore.listening import UnacceptedConnections, listen
 
 
 @contextmanager
@@ -14,16 +14,16 @@ def waiting_at(opened: socket.socket) -> Iterator[None]:
 
 
 def test_connections_that_have_just_come_are_left_to_their_own_worker() -> None:
-    """Seen once they may be new; seen again, nobody takes them."""
+    """Seen once, they may be new. Seen twice, their worker does not accept them."""
     with closing(listen("127.0.0.1", 0)) as left, closing(listen("127.0.0.1", 0)) as attended:
-        unattended = Unattended([left, attended])
-        assert [] == unattended.look()
+        unaccepted = UnacceptedConnections([left, attended])
+        assert [] == unaccepted.check()
         with waiting_at(left), waiting_at(attended):
-            assert [] == unattended.look()
+            assert [] == unaccepted.check()
             attended.accept()[0].close()
-            assert [left] == unattended.look() == unattended.look()
+            assert [left] == unaccepted.check() == unaccepted.check()
             left.accept()[0].close()
-            assert [] == unattended.look()
+            assert [] == unaccepted.check()
         with waiting_at(left):
-            assert [] == unattended.look(), "its worker has come back meanwhile"
-            assert [left] == unattended.look()
+            assert [] == unaccepted.check(), "its worker has come back meanwhile"
+            assert [left] == unaccepted.check()

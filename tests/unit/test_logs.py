@@ -1,4 +1,4 @@
-"""Logs: one record a line, with what belongs in it and without secrets."""
+"""Logs: one record per line, with context and without secrets."""
 
 import base64
 import json
@@ -21,7 +21,7 @@ from icecore.settings import Settings
 
 @pytest.fixture(autouse=True)
 def logging_as_before() -> Iterator[None]:
-    """The tests configure the process's logging; pytest's own comes back afterwards."""
+    """The tests configure the process's logging; this restores pytest's."""
     root = logging.getLogger()
     handlers, level = root.handlers, root.level
     yield
@@ -64,19 +64,19 @@ def test_what_is_named_like_a_secret_is_blanked(name: str) -> None:
     ],
 )
 def test_what_looks_like_a_secret_inside_a_text_is_blanked(text: str, shown: str) -> None:
-    """Errors of libraries quote connection strings and addresses."""
+    """Errors of libraries quote connection strings and URLs."""
     assert {"error": shown} == redact(None, "info", {"error": text})
     assert {"error": f"ValueError: {shown}"} == redact(None, "info", {"error": ValueError(text)})
 
 
 def test_ids_and_numbers_stay() -> None:
-    """What finds a record again is not a secret."""
+    """They are needed to find records."""
     record = {"request_id": "r", "idempotency_key": "k", "secret_ref": "s", "status": 200, "ok": True, "nothing": None}
     assert record == redact(None, "info", dict(record))
 
 
 def test_bytes_are_counted_and_long_texts_cut() -> None:
-    """A body that comes along by accident does not go out."""
+    """A request's body in a record is not written out."""
     assert {"state": "<3 bytes>"} == redact(None, "info", {"state": b"abc"})
     assert len(str(redact(None, "info", {"text": "x" * 100_000})["text"])) < 5_000
 
@@ -85,7 +85,7 @@ def test_bytes_are_counted_and_long_texts_cut() -> None:
 def test_both_forms_carry_context_and_blank_secrets_of_libraries_too(
     form: Literal["json", "console"], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One chain for our records and for those of the standard library; nothing on standard output."""
+    """One chain for our records and the standard library's; nothing goes to standard output."""
     configure_logs("info", form)
     with structlog.contextvars.bound_contextvars(request_id="r-1"):
         structlog.get_logger("icecore.x").info("done", password="hunter2")
@@ -99,8 +99,20 @@ def test_both_forms_carry_context_and_blank_secrets_of_libraries_too(
         assert [("done", "info"), ("dsn password=***", "warning")] == [(r["event"], r["level"]) for r in map(json.loads, lines)]
 
 
+def test_clients_of_stores_and_pools_log_nothing_themselves(capsys: pytest.CaptureFixture[str]) -> None:
+    """Their records contain credentials and addresses; our callers log what fails."""
+    configure_logs("debug", "json")
+    for library in ("botocore.credentials", "urllib3.connectionpool", "psycopg.pool"):
+        logging.getLogger(library).error("secret of %s", library)
+    for library in ("asyncio", "psycopg", "aiohttp.access", "eventsourcing"):
+        logging.getLogger(library).info("secret of %s", library)
+        logging.getLogger(library).warning("trouble of %s", library)
+    events = [json.loads(line)["event"] for line in capsys.readouterr().err.splitlines()]
+    assert [f"trouble of {library}" for library in ("asyncio", "psycopg", "aiohttp.access", "eventsourcing")] == events
+
+
 def test_a_trace_is_logged_and_its_secrets_are_not(capsys: pytest.CaptureFixture[str]) -> None:
-    """The text of an error stands at the end of its trace."""
+    """The last line of a trace is the error's text."""
     configure_logs("info", "json")
     try:
         raise RuntimeError("postgresql://icecore:hunter2@db/x")
@@ -112,11 +124,11 @@ def test_a_trace_is_logged_and_its_secrets_are_not(capsys: pytest.CaptureFixture
 
 
 CANARY = "cAnary/7+x y=z"
-"""With characters that URLs, base64 and JSON write in other ways."""
+"""With characters that URLs, base64 and JSON encode."""
 
 
 def canary_settings(tmp_path: Path) -> Settings:
-    """Every kind of setting that may hold a secret, each with one of its own."""
+    """Every kind of setting that may contain a secret, each with a different one."""
     (tmp_path / "secret").write_text(f"{CANARY}-file\n")
     sinks = {
         "hook": {"type": "webhook", "url": "https://u:canary-user@h/services/canary-path?sig=canary-query", "secret": f"{CANARY}-secret",
@@ -135,7 +147,7 @@ def plainly(secret: str) -> list[str]:
 
 
 def test_secrets_of_the_settings_are_blanked_wherever_they_turn_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """In texts without any mark of a secret, in every form a client may write them, in traces and in what libraries log."""
+    """In texts without any sign of a secret, in every encoding of a client, in traces and in libraries' logs."""
     ends = ("secret", "header", "password", "config", "option", "deep", "key", "file", "database")
     secrets = [f"{CANARY}-{end}" for end in ends] + ["canary-user", "/services/canary-path", "canary-query", "canary-nats-token"]
     configure_logs_for(canary_settings(tmp_path).model_copy(update={"log_format": "json"}))
@@ -161,7 +173,7 @@ def test_secrets_of_the_settings_are_blanked_wherever_they_turn_up(tmp_path: Pat
 
 
 def test_a_short_secret_does_not_blank_the_log(capsys: pytest.CaptureFixture[str]) -> None:
-    """A password of three letters is part of many words."""
+    """A password of three letters occurs in many words."""
     configure_logs_for(Settings(database_url=SecretStr("postgresql://icecore:abc@h/d"), log_format="json"))
     structlog.get_logger("icecore.x").info("abcdef")
     assert "abcdef" in capsys.readouterr().err
@@ -194,7 +206,7 @@ def test_a_short_secret_does_not_blank_the_log(capsys: pytest.CaptureFixture[str
     ],
 )
 def test_what_is_shaped_like_a_credential_is_blanked(text: str) -> None:
-    """Of secrets that no setting holds: those of warehouses, and those that others' answers repeat."""
+    """Secrets that are not in the settings: those of warehouses, and those that other servers' answers repeat."""
     assert "hunter2" not in redact(None, "info", {"error": text})["error"]
 
 
@@ -209,12 +221,12 @@ def test_what_is_shaped_like_a_credential_is_blanked(text: str) -> None:
     ],
 )
 def test_what_only_looks_alike_is_shown(text: str) -> None:
-    """The negative control."""
+    """Negative control."""
     assert {"error": text} == redact(None, "info", {"error": text})
 
 
 def test_a_secret_at_the_end_of_what_is_shown_is_not_cut_in_half(capsys: pytest.CaptureFixture[str]) -> None:
-    """A long text is blanked before it is cut."""
+    """A long text is redacted before it is shortened."""
     configure_logs_for(Settings(database_url=SecretStr("postgresql://icecore:canary-database@h/d"), log_format="json"))
     for number in range(4_080, 4_100):
         structlog.get_logger("icecore.x").info("x" * number + "canary-database" + "y" * 100)
@@ -222,7 +234,7 @@ def test_a_secret_at_the_end_of_what_is_shown_is_not_cut_in_half(capsys: pytest.
 
 
 def test_what_nobody_catches_is_logged_and_blanked() -> None:
-    """In the main thread, in another, and in a destructor: Python's own printing knows no secrets."""
+    """In the main thread, in another, and in a destructor. Python's own output is not redacted."""
     program = """
 import sys, threading
 from pydantic import SecretStr
@@ -247,7 +259,7 @@ broken()
 
 @pytest.mark.parametrize("program", ["icecore.serving_process"])
 def test_what_a_process_of_ours_does_not_catch_goes_through_the_log(program: str) -> None:
-    """A worker has its settings, and with them its secrets, from the supervisor: here the line names no number."""
+    """A worker gets its settings, including secrets, from the supervisor on a line of JSON. Here the line is invalid."""
     settings = Settings(database_url=SecretStr("postgresql://icecore:canary-database@h/d"), log_format="json").to_json()
     given = json.dumps({"settings": settings, "descriptors": []}) + "\n"
     ended = subprocess.run([sys.executable, "-m", program], input=given, capture_output=True, text=True, timeout=60, check=False)
@@ -256,7 +268,7 @@ def test_what_a_process_of_ours_does_not_catch_goes_through_the_log(program: str
 
 
 def test_no_text_takes_long_to_look_through() -> None:
-    """The patterns are all but linear."""
+    """The patterns take almost linear time."""
     for text in ("a" * 1_000_000, "a://a:" * 100_000 + "@", "@" + "a://a:" * 100_000, "password=" * 100_000, "password='" * 100_000):
         started = time.perf_counter()
         redact(None, "info", {"error": text})
@@ -265,8 +277,8 @@ def test_no_text_takes_long_to_look_through() -> None:
 
 @pytest.mark.parametrize("repeated", ["a://:", "a://u", "a://@ ", "-a", "password='", "bearer ", "authorization "])
 @pytest.mark.parametrize("start", ["", "Traceback (most recent call last):\n"])
-def test_a_text_of_anybody_s_choice_is_looked_through_in_no_time(start: str, repeated: str) -> None:
-    """64 KiB that look like the beginnings of secrets; traces are cut too, and their last line stands."""
+def test_a_text_chosen_by_a_client_is_searched_quickly(start: str, repeated: str) -> None:
+    """64 KiB of beginnings of secrets. Traces are shortened too, but keep their last line."""
     text = start + repeated * (64 * 1024 // len(repeated)) + " @\nValueError: last"
     began = time.process_time()
     shown = redact(None, "info", {"exception": text})["exception"]
@@ -276,6 +288,6 @@ def test_a_text_of_anybody_s_choice_is_looked_through_in_no_time(start: str, rep
 
 
 def test_a_password_of_any_length_is_blanked_in_a_trace() -> None:
-    """Tokens that serve as passwords have thousands of characters."""
+    """Tokens used as passwords may have thousands of characters."""
     text = f"Traceback (most recent call last):\nOSError: postgresql://u:{'p@' * 5_000}@db/x"
     assert "OSError: postgresql://***@db/x" in redact(None, "info", {"exception": text})["exception"]

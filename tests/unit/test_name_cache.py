@@ -1,20 +1,20 @@
-"""What is known of names is bounded in bytes, however long they are."""
+"""The name cache is limited in bytes, however long the names are."""
 
 import tracemalloc
 from uuid import UUID, uuid4
 
-from icecore.commands.execution.name_cache import NAMES_CACHED_BYTES_MAX, Called, NameCache
+from icecore.commands.execution.name_cache import NAMES_CACHED_BYTES_MAX, NameCache, TabularKey
 from icecore.domain.claims import NameClaim
 
 WAREHOUSE = UUID(int=1)
 
 
-def claimed(name: str, levels: tuple[str, ...] = ("a",)) -> tuple[Called, NameClaim]:
+def claimed(name: str, levels: tuple[str, ...] = ("a",)) -> tuple[TabularKey, NameClaim]:
     return ("table", WAREHOUSE, levels, name), NameClaim("tabular", uuid4(), name, uuid4())
 
 
 def test_many_long_names_take_no_more_than_the_bound() -> None:
-    """Sixteen levels of 255 characters of four bytes each take 16 KB; the longest unused go first."""
+    """Sixteen levels of 255 characters of four bytes each take 16 KB. The least recently used entries are removed first."""
     known = NameCache()
     tracemalloc.start()
     try:
@@ -36,8 +36,8 @@ def test_thousands_of_ordinary_names_are_known() -> None:
     assert [claim for _, claim in names] == [known.get(called) for called, _ in names]
 
 
-def test_a_name_that_stands_for_nothing_any_more_takes_nothing() -> None:
-    """Forgotten, or put again, it is counted once or not at all."""
+def test_a_removed_name_takes_no_memory() -> None:
+    """Entries that are removed or replaced are counted correctly."""
     known = NameCache()
     called, claim = claimed("t")
     for _ in range(3):
@@ -47,4 +47,4 @@ def test_a_name_that_stands_for_nothing_any_more_takes_nothing() -> None:
         known.forget(called, claim)
         assert other == known.get(called)
         known.forget(called, other)
-        assert (None, 0) == (known.get(called), known._known.currsize)
+        assert (None, 0) == (known.get(called), known._cache.currsize)

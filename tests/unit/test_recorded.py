@@ -1,4 +1,4 @@
-"""The chain: a hash over every column of a row and the hash before, in a form that can never change."""
+"""The hash chain: a hash over every column of a row and the previous hash, in a form that never changes."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
@@ -50,44 +50,44 @@ OTHERS: dict[str, Any] = {
 
 
 def test_the_form_of_the_chain_is_frozen() -> None:
-    """Written down once: logs are chained with it."""
+    """Existing logs are chained with it."""
     first = chain_hash(GENESIS_HASH, EVENT)
     assert "52eb798ed60302d2a7252bbd4058a714ca9770e0b4a79c423f7d44e2665835d2" == first.hex()
     assert "e552588c2ca926b2c4070332f1f058de2a8072743452a519f94cd718d303d1b0" == chain_hash(first, EVENT).hex()
 
 
 def test_every_column_but_the_hash_is_in_it() -> None:
-    """A new column would have to be decided on here."""
+    """A new column needs a decision here."""
     assert set(OTHERS) | {"hash"} == set(RecordedEvent.__slots__)
 
 
 @pytest.mark.parametrize("column", OTHERS)
 def test_a_change_of_any_column_changes_the_hash(column: str) -> None:
-    """To the microsecond, and null is not empty."""
+    """Times count to the microsecond, and null differs from empty."""
     assert chain_hash(GENESIS_HASH, EVENT) != chain_hash(GENESIS_HASH, replace(EVENT, **{column: OTHERS[column]}))
 
 
 def test_the_hash_before_is_in_it_and_the_rows_own_is_not() -> None:
-    """The chain hangs together; a row's hash is compared, never taken in."""
+    """A row's own hash is compared but not part of it."""
     assert chain_hash(GENESIS_HASH, EVENT) != chain_hash(bytes([1] * 32), EVENT)
     assert chain_hash(GENESIS_HASH, EVENT) == chain_hash(GENESIS_HASH, replace(EVENT, hash=b"x"))
 
 
 def test_without_a_context_the_hash_is_that_of_logs_from_before_there_was_one() -> None:
-    """With one, it can be taken neither for a longer column before it nor for the first bytes of the next row."""
+    """With a context, the bytes cannot be confused with a longer previous column or the next row."""
     first = chain_hash(GENESIS_HASH, replace(EVENT, context='{"engine":"spark"}'))
     assert "a84b8f9d9624eec639767cdcd244332771259a40702b9430e24b1c2ab77d33de" == first.hex()
     assert first != chain_hash(GENESIS_HASH, replace(EVENT, traceparent='{"engine":"spark"}'))
 
 
 def test_columns_cannot_lend_each_other_bytes() -> None:
-    """Each has its length before it: what moves from one column to the next is seen."""
+    """Each has its length before it, so that moving bytes between columns changes the hash."""
     assert chain_hash(GENESIS_HASH, replace(EVENT, correlation_id="ab", traceparent="c")) != chain_hash(
         GENESIS_HASH, replace(EVENT, correlation_id="a", traceparent="bc")
     )
 
 
 def test_a_time_is_one_moment_in_every_zone() -> None:
-    """The moment is hashed, not its spelling."""
+    """The hash contains the moment, not its text."""
     elsewhere = EVENT.recorded_at.astimezone(timezone(timedelta(hours=-8)))
     assert chain_hash(GENESIS_HASH, EVENT) == chain_hash(GENESIS_HASH, replace(EVENT, recorded_at=elsewhere))

@@ -4,7 +4,7 @@ from icecore.pipeline.session import catalog_settings
 
 
 def test_a_catalog_is_named_with_its_properties() -> None:
-    """Underscores stand for what Python's names cannot hold."""
+    """Underscores replace characters that Python names cannot have."""
     expected = {
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         "spark.sql.catalog.ice": "org.apache.iceberg.spark.SparkCatalog",

@@ -1,4 +1,4 @@
-"""Settings: their sources and order, what is refused, and that no refusal shows a value."""
+"""Settings: their sources and precedence, refusals, and that no error shows a value."""
 
 from dataclasses import fields
 from datetime import timedelta
@@ -16,7 +16,7 @@ SECRET = "aGVsbG8gaGVsbG8gaGVsbG8gaGVsbG8gaGVsbG8gISE="
 
 @pytest.fixture(autouse=True)
 def no_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tests name every setting themselves."""
+    """Removes the machine's settings from the environment."""
     for name in [*setting_names(), "ICECORE_CONFIG"]:
         monkeypatch.delenv(name, raising=False)
 
@@ -27,7 +27,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_without_any_setting_the_server_is_embedded_and_local() -> None:
-    """The default is the newcomer's: no database, loopback, one process."""
+    """No database, loopback, one process."""
     settings = load_settings()
     assert (None, "127.0.0.1", 8181, 1, False) == (settings.database_url, settings.host, settings.port, settings.workers, settings.insecure)
     assert Path(".icecore") == settings.data_dir
@@ -35,7 +35,6 @@ def test_without_any_setting_the_server_is_embedded_and_local() -> None:
 
 
 def test_the_command_line_goes_before_the_environment_and_that_before_the_file(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
-    """Nearest to the person wins."""
     file.write_text("port = 1\nworkers = 2\nlog_level = 'error'\n")
     monkeypatch.setenv("ICECORE_PORT", "3")
     monkeypatch.setenv("ICECORE_WORKERS", "4")
@@ -44,14 +43,14 @@ def test_the_command_line_goes_before_the_environment_and_that_before_the_file(m
 
 
 def test_the_file_may_be_named_by_the_environment(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
-    """ICECORE_CONFIG is --config."""
+    """ICECORE_CONFIG has the same effect as --config."""
     file.write_text("port = 9\n[http]\nupdates_max = 7\n")
     monkeypatch.setenv("ICECORE_CONFIG", str(file))
     assert (9, 7) == (load_settings().port, load_settings().http.updates_max)
 
 
 def test_nested_settings_join_from_file_and_environment(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
-    """Two underscores stand for a dot; a group is merged, not replaced."""
+    """Two underscores replace a dot. A group is merged, not replaced."""
     file.write_text("[http]\nupdates_max = 7\njson_depth_max = 99\n")
     monkeypatch.setenv("ICECORE_HTTP__UPDATES_MAX", "8")
     assert (8, 99) == (load_settings(file).http.updates_max, load_settings(file).http.json_depth_max)
@@ -62,14 +61,14 @@ def test_nested_settings_join_from_file_and_environment(monkeypatch: pytest.Monk
     [("ICECORE_PROT", "ICECORE_PORT"), ("ICECORE_DATABASE_URI", "ICECORE_DATABASE_URL"), ("icecore_worker", "ICECORE_WORKERS")],
 )
 def test_an_unknown_variable_is_refused_with_the_nearest_known(monkeypatch: pytest.MonkeyPatch, name: str, nearest: str) -> None:
-    """A setting that is silently ignored is a setting somebody believes in."""
+    """A typo must not be ignored."""
     monkeypatch.setenv(name, "1")
     with pytest.raises(SettingsError, match=f"Unknown setting {name}; did you mean {nearest}"):
         load_settings()
 
 
 def test_an_unknown_name_in_the_file_is_refused(file: Path) -> None:
-    """The file is held to the same names."""
+    """The file has the same names."""
     file.write_text("[http]\nupdate_max = 1\n")
     with pytest.raises(SettingsError, match=r"Unknown setting http.update_max .*did you mean http.updates_max"):
         load_settings(file)
@@ -77,14 +76,14 @@ def test_an_unknown_name_in_the_file_is_refused(file: Path) -> None:
 
 @pytest.mark.parametrize("text", ["port = ", "port = 1\nport = 2\n"])
 def test_a_file_that_is_no_toml_is_refused(file: Path, text: str) -> None:
-    """With the file's name and the parser's reason."""
+    """With the file's name and the parser's message."""
     file.write_text(text)
-    with pytest.raises(SettingsError, match=r"icecore.toml cannot be read"):
+    with pytest.raises(SettingsError, match=r"icecore.toml is not TOML"):
         load_settings(file)
 
 
 def test_a_file_that_is_not_there_is_refused(file: Path) -> None:
-    """A server must not run on defaults because a path was misspelled."""
+    """A misspelled path must not result in defaults."""
     with pytest.raises(SettingsError, match="No such file"):
         load_settings(file)
 
@@ -94,6 +93,9 @@ def test_a_file_that_is_not_there_is_refused(file: Path) -> None:
     [
         ("ICECORE_PORT", "65536"),
         ("ICECORE_PORT", "x"),
+        ("ICECORE_METRICS_PORT", "65536"),
+        ("ICECORE_METRICS_PORT", "-1"),
+        ("ICECORE_DATABASE_READ_CONNECTIONS_MAX", "4"),
         ("ICECORE_WORKERS", "0"),
         ("ICECORE_LOG_FORMAT", "xml"),
         ("ICECORE_IDEMPOTENCY_KEY_LIFETIME", "PT0S"),
@@ -102,14 +104,14 @@ def test_a_file_that_is_not_there_is_refused(file: Path) -> None:
     ],
 )
 def test_a_value_out_of_bounds_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
-    """Every bound is checked before anything starts."""
+    """Every limit is checked before anything starts."""
     monkeypatch.setenv(name, value)
     with pytest.raises(SettingsError, match=f"^{name}: "):
         load_settings()
 
 
 def test_settings_that_contradict_each_other_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two places for one key; a default page larger than the largest."""
+    """Two sources for one key; a default page size above the maximum."""
     monkeypatch.setenv("ICECORE_PAGE_SIZE_DEFAULT", "20000")
     with pytest.raises(SettingsError, match="page_size_default is larger than page_size_max"):
         load_settings()
@@ -121,8 +123,23 @@ def test_settings_that_contradict_each_other_are_refused(monkeypatch: pytest.Mon
     assert SECRET not in str(refusal.value)
 
 
+def test_an_owner_without_a_database_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`icecore migrate` would otherwise migrate an embedded Postgres that nobody asked for."""
+    monkeypatch.setenv("ICECORE_DATABASE_OWNER_URL", "postgresql://owner:hunter2@db/icecore")
+    with pytest.raises(SettingsError, match="database_owner_url is set without database_url") as refusal:
+        load_settings()
+    assert "hunter2" not in str(refusal.value)
+
+
+def test_a_file_that_is_no_text_is_refused(file: Path) -> None:
+    """Without the bytes, which may be a secret."""
+    file.write_bytes(b"port = 1 # \xff")
+    with pytest.raises(SettingsError, match=r"icecore.toml is not UTF-8 text$"):
+        load_settings(file)
+
+
 def test_no_setting_shows_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Settings may be logged or shown in a trace."""
+    """Settings may be logged or appear in a trace."""
     monkeypatch.setenv("ICECORE_SECRET_KEY", SECRET)
     monkeypatch.setenv("ICECORE_DATABASE_URL", "postgresql://icecore:hunter2@db/icecore")
     settings = load_settings()
@@ -133,7 +150,7 @@ def test_no_setting_shows_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_worker_gets_the_settings_of_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Secrets included: they travel by a pipe, in the clear."""
+    """Including secrets, through a pipe."""
     monkeypatch.setenv("ICECORE_SECRET_KEY", SECRET)
     monkeypatch.setenv("ICECORE_DATABASE_URL", "postgresql:///x")
     monkeypatch.setenv("ICECORE_IDEMPOTENCY_KEY_LIFETIME", "PT30M")
@@ -150,7 +167,7 @@ def test_a_worker_gets_the_settings_of_its_parent(monkeypatch: pytest.MonkeyPatc
 
 
 def test_every_bound_of_the_edge_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A limit of api/limits.py that no setting reaches would be a limit nobody can move."""
+    """A limit of api/limits.py without a setting could not be changed."""
     values = {"gzip_cache_bytes_max": 1, "gzip_inline_bytes_max": 2, "gzip_bytes_min": 3, "body_seconds_max": 4.0}
     assert ApiLimits() == Settings().api_limits()
     reachable = {*Settings().http.model_dump(), "body_bytes_max", "read_seconds_max", "page_size_default", "page_size_max"}
@@ -163,13 +180,13 @@ def test_every_bound_of_the_edge_can_be_set(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.10", "::1", "localhost"])
 def test_loopback_needs_no_consent(host: str) -> None:
-    """Only this machine reaches it."""
+    """Only this machine can reach it."""
     check_address(Settings(host=host))
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.0.1", "example.org", "localhost.example.org", "", "127.0.0.1.example.org"])
 def test_other_addresses_need_consent(host: str) -> None:
-    """Without authentication everybody who reaches the catalog owns it."""
+    """Without authentication, everybody who reaches the catalog can change it."""
     assert not is_loopback(host)
     with pytest.raises(SettingsError, match="there is no authentication"):
         check_address(Settings(host=host))
@@ -180,7 +197,7 @@ def test_other_addresses_need_consent(host: str) -> None:
 
 
 def test_hosts_and_origins_are_lists_with_commas(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the environment; what could not stand in a header is refused."""
+    """In the environment. Values that a header cannot contain are refused."""
     monkeypatch.setenv("ICECORE_ALLOWED_HOSTS", "catalog, catalog.example.org,10.0.0.1,fd00::1")
     monkeypatch.setenv("ICECORE_CORS_ORIGINS", "https://app.example.org,http://localhost:3000")
     settings = load_settings()
@@ -210,7 +227,7 @@ def test_hosts_and_origins_are_lists_with_commas(monkeypatch: pytest.MonkeyPatch
     ],
 )
 def test_what_clients_may_name_is_said_exactly(monkeypatch: pytest.MonkeyPatch, name: str, value: str, wanted: str) -> None:
-    """What is misspelled permits nothing that nobody meant."""
+    """A misspelled value must not permit anything else."""
     monkeypatch.setenv(name, value)
     with pytest.raises(SettingsError, match=f"^{name}: {wanted}"):
         load_settings()
@@ -224,7 +241,7 @@ def test_what_clients_may_name_is_said_exactly(monkeypatch: pytest.MonkeyPatch, 
     ],
 )
 def test_what_is_wanted_is_said_in_words(monkeypatch: pytest.MonkeyPatch, name: str, value: str, wanted: str) -> None:
-    """No regular expression."""
+    """Without a regular expression."""
     monkeypatch.setenv(name, value)
     with pytest.raises(SettingsError, match=f"^{name}: must be {wanted}"):
         load_settings()

@@ -1,4 +1,4 @@
-"""Submission: what a command hands to the committer, put together from events."""
+"""Submission: the events of a command and everything derived from them for the append."""
 
 from dataclasses import replace
 from typing import Any
@@ -40,7 +40,7 @@ NAMESPACE_CREATED = NamespaceCreated(WAREHOUSE, "N", "n", {"k": "v"})
 
 
 def plain(submission: Submission) -> tuple[dict[str, Any], list[bytes]]:
-    """The command as Postgres gets it, and its bytes."""
+    """The command as sent to Postgres, and its bytes."""
     blobs: list[bytes] = []
     command: dict[str, Any] = orjson.loads(orjson.dumps(submission.to_json(blobs)))
     return command, blobs
@@ -59,13 +59,13 @@ def a_namespace() -> NamespaceState:
 
 
 def claims(command: dict[str, Any]) -> dict[str, Any]:
-    """What a command settles; what settles nothing does not say so."""
-    nothing: dict[str, Any] = {name: [] for name in ("alive", "empty", "release", "take", "release_locations", "take_locations")}
+    """The claims that a command takes and releases; empty lists are omitted."""
+    nothing: dict[str, Any] = {name: [] for name in ("parents", "empty", "release", "take", "release_locations", "take_locations")}
     return {**nothing, **command.get("claims", {})}
 
 
 def test_a_new_stream_has_no_head_and_takes_what_it_claims() -> None:
-    """Given nothing, when a table is added, then its name and place are taken and nothing is released."""
+    """Given nothing, when a table is added, then its name and location are claimed and nothing is released."""
     submission = Submission(CONTEXT)
     state = submission.add(STREAM, WAREHOUSE, None, [TABLE_CREATED])
     command, _ = plain(submission)
@@ -77,7 +77,7 @@ def test_a_new_stream_has_no_head_and_takes_what_it_claims() -> None:
 
 
 def test_a_known_stream_is_held_to_the_head_it_was_decided_on() -> None:
-    """The head is the event id, not a number; the event gets the next version."""
+    """The head is an event id, not a number. The event gets the next version."""
     before = a_table()
     submission = Submission(CONTEXT)
     submission.add(STREAM, WAREHOUSE, before, [TableDropped(False)], generation=3)
@@ -88,10 +88,10 @@ def test_a_known_stream_is_held_to_the_head_it_was_decided_on() -> None:
 
 
 def test_a_stream_that_is_only_relied_on_has_a_head_and_no_event() -> None:
-    """So that a transaction fails where a table it left unchanged has changed."""
+    """A transaction must fail if a table that it left unchanged has changed."""
     before = a_table()
     submission = Submission(CONTEXT)
-    submission.rest_on(before)
+    submission.depend_on(before)
     command, _ = plain(submission)
     assert [[str(STREAM), str(before.event_id)]] == command["heads"]
     assert not submission.has_events
@@ -110,7 +110,7 @@ def test_a_stream_that_is_only_relied_on_has_a_head_and_no_event() -> None:
     ids=["renamed", "moved", "respelled", "dropped", "to be purged"],
 )
 def test_only_the_difference_of_claims_is_settled(event: Any, released: list[Any], taken: list[Any], released_places: int) -> None:
-    """What is held before and after is left alone."""
+    """Claims held before and after are not sent."""
     submission = Submission(CONTEXT)
     submission.add(STREAM, WAREHOUSE, a_table(), [event])
     command, _ = plain(submission)
@@ -120,7 +120,7 @@ def test_only_the_difference_of_claims_is_settled(event: Any, released: list[Any
 
 
 def test_events_of_one_stream_are_numbered_on() -> None:
-    """Created and dropped in one command: two versions, two rows, and no claim that outlives the command."""
+    """Created and dropped in one command: two versions, two rows, and no remaining claim."""
     submission = Submission(CONTEXT)
     submission.add(STREAM, WAREHOUSE, None, [NAMESPACE_CREATED, NamespacePropertiesChanged({"k": "w"}, []), NamespaceDropped()])
     command, blobs = plain(submission)
@@ -133,8 +133,8 @@ def test_events_of_one_stream_are_numbered_on() -> None:
 
 
 def test_streams_of_one_command_are_numbered_through() -> None:
-    """Rows name their event by its number in the command."""
-    submission = Submission(CONTEXT, alive=[NAMESPACE], empty=[OTHER])
+    """Rows refer to their event by its number in the command."""
+    submission = Submission(CONTEXT, parents=[NAMESPACE], empty=[OTHER])
     submission.add(STREAM, WAREHOUSE, a_namespace(), [NamespaceDropped()])
     submission.add(SECOND, WAREHOUSE, None, [TABLE_CREATED])
     command, _ = plain(submission)
@@ -143,11 +143,11 @@ def test_streams_of_one_command_are_numbered_through() -> None:
     assert [{"position": 1, "object_id": str(STREAM)}] == command["rows"]["names_closed"]
     name = {"object_id": str(SECOND), "from_position": 2, "to_position": None, "parent_id": str(NAMESPACE), "kind": "table"}
     assert [{**name, "name": "T", "name_key": "t"}] == command["rows"]["names"]
-    assert ([str(NAMESPACE)], [str(OTHER)]) == (claims(command)["alive"], claims(command)["empty"])
+    assert ([str(NAMESPACE)], [str(OTHER)]) == (claims(command)["parents"], claims(command)["empty"])
 
 
 def test_a_commit_adds_its_delta_and_no_more() -> None:
-    """A small commit on a table gives one head and the parts it changed, not the document."""
+    """A small commit sends a head and the changed parts, not the document."""
     before = a_table()
     change = decide_commit(before, TableCommit.parse([], [{"action": "set-properties", "updates": {"k": "v"}}]), 1_800_000_000_001)
     assert change is not None
@@ -156,7 +156,7 @@ def test_a_commit_adds_its_delta_and_no_more() -> None:
     submission.add(STREAM, WAREHOUSE, before, [event])
     command, blobs = plain(submission)
     assert {"tables", "table_parts"} == set(command["rows"])
-    # The one part is the metadata log's entry about the file before.
+    # The one part is the metadata log's entry for the previous file.
     assert [{"metadata-file": TABLE_CREATED.metadata_location, "timestamp-ms": METADATA["last-updated-ms"]}] == [
         orjson.loads(blobs[row["body"] - 1]) for row in command["rows"]["table_parts"]
     ]
@@ -164,7 +164,7 @@ def test_a_commit_adds_its_delta_and_no_more() -> None:
 
 
 def test_the_envelope_is_the_context() -> None:
-    """Who, for which project, by which request."""
+    """Principal, project and request id."""
     submission = Submission(CONTEXT)
     command, _ = plain(submission)
     assert ("anonymous", str(PROJECT), "request", "c", "t") == tuple(
@@ -175,7 +175,7 @@ def test_the_envelope_is_the_context() -> None:
 
 
 def test_a_key_travels_with_its_record() -> None:
-    """Hash, operation, status, and either the row that gives the body or the body."""
+    """The hash, operation and status, and either the row that the body is built from, or the body."""
     key = uuid7()
     keyed = replace(CONTEXT, idempotency_key=key, request_hash=b"\x01\x02")
     by_row, _ = plain(Submission(keyed, record=IdempotencyRecord(200, STREAM, 4)))
@@ -198,14 +198,14 @@ def test_a_key_travels_with_its_record() -> None:
 
 
 def test_without_a_key_nothing_is_remembered() -> None:
-    """A record alone is not sent."""
+    """A record without a key is not sent."""
     command, blobs = plain(Submission(CONTEXT, record=IdempotencyRecord(200, body=b"{}")))
     assert "idempotency" not in command
     assert [] == blobs
 
 
 def test_what_must_be_appended() -> None:
-    """Events, or an answer to remember; a command without either is answered at once."""
+    """Events, or an answer to store. A command without either is answered at once."""
     assert not Submission(CONTEXT).must_be_appended
     assert Submission(replace(CONTEXT, idempotency_key=uuid7())).must_be_appended
     submission = Submission(CONTEXT)
@@ -214,7 +214,7 @@ def test_what_must_be_appended() -> None:
 
 
 def test_states_of_two_generations_do_not_go_together() -> None:
-    """It is a fault of the program: what was read before a rebuild's switch is read again."""
+    """A bug: states from before a rebuild's switch must be read again."""
     submission = Submission(CONTEXT)
     submission.add(STREAM, WAREHOUSE, a_namespace(), [NamespaceDropped()], generation=1)
     with pytest.raises(AssertionError):
@@ -222,18 +222,18 @@ def test_states_of_two_generations_do_not_go_together() -> None:
 
 
 def test_preloaded_parts_are_of_the_generation_the_state_was_read_in() -> None:
-    """They are named with their number, and none of the table's parts are sent; of another generation is a fault of the program."""
+    """Their number is sent instead of the parts. Another generation is a bug."""
     for generation in (None, 1):
         submission = Submission(CONTEXT)
         submission.add(STREAM, WAREHOUSE, None, [TABLE_CREATED], generation)
         submission.take_preloaded(STREAM, 1, 7)
         command, _ = plain(submission)
-        assert (1, [[str(STREAM), 7]]) == (command["generation"], command["staged"])
+        assert (1, [[str(STREAM), 7]]) == (command["generation"], command["preloaded"])
         assert "table_parts" not in command["rows"]
     with pytest.raises(AssertionError):
         submission.take_preloaded(STREAM, 2, 7)
 
 
 def test_every_submission_has_an_id_of_its_own() -> None:
-    """By which a copy that is sent again is known."""
+    """It identifies copies of the same command."""
     assert Submission(CONTEXT).command_id != Submission(CONTEXT).command_id

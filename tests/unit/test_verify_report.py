@@ -1,4 +1,4 @@
-"""What `verify` says: every difference counted, so many of them shown, and each event held against the one before it."""
+"""The report of `verify`: differences are counted and the first are shown, and each event is compared with the previous one."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -13,7 +13,7 @@ from tests.unit.test_recorded import EVENT
 
 
 def test_differences_are_counted_and_the_first_are_shown() -> None:
-    """The others as a number."""
+    """The others are only counted."""
     report = VerifyReport()
     assert report.ok
     for number in range(DIFFERENCES_MAX):
@@ -47,7 +47,7 @@ FIRST = linked(replace(EVENT, position=1), None)
     ],
 )
 def test_an_event_follows_the_one_before(column: str | None, changes: dict[str, Any]) -> None:
-    """By position, time and hash: below what is expected and above it."""
+    """By position, time and hash: with smaller and greater values than expected."""
     given: dict[str, Any] = {"position": 2, **changes}
     event = replace(EVENT, **given)
     report = VerifyReport()

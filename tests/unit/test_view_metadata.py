@@ -1,4 +1,4 @@
-"""View metadata, rule by rule: what one commit makes of a view, and in which words it is refused."""
+"""View metadata: the result of a commit, and the error messages."""
 
 import copy
 from typing import Any
@@ -58,7 +58,7 @@ def set_current(version_id: int) -> Json:
 
 
 def replaced(view: Json, number_of_times: int) -> Json:
-    """The view after so many replacements, each a commit of its own, with versions 2, 3, …"""
+    """The view after that many replacements, each in a separate commit, with versions 2, 3, …"""
     for number in range(2, 2 + number_of_times):
         view = commit(view, add_version(version(query(f"select {number}"), timestamp_ms=CREATED_MS + number)), set_current(-1))
     return view
@@ -73,7 +73,7 @@ def history(view: Json) -> list[tuple[int, int]]:
 
 
 def test_a_new_view_has_version_one_dated_now() -> None:
-    """Id, time and schema id of the client's version are not taken over; its summary and namespace are."""
+    """The client's id, time and schema id are ignored; its summary and namespace are kept."""
     sent = version(query("select 1"), version_id=7, schema_id=3, timestamp_ms=5, summary={"engine-name": "spark"})
     view = new_view_metadata(
         view_uuid=VIEW_UUID,
@@ -105,7 +105,7 @@ def test_a_new_view_has_version_one_dated_now() -> None:
     ],
 )
 def test_a_view_needs_one_query_per_dialect(representations: list[Json], message: str) -> None:
-    """No query, a representation that is no SQL, and two queries for one dialect are refused."""
+    """Refused are no query, a representation other than SQL, and two queries for one dialect."""
     with pytest.raises(IllegalArgument) as refusal:
         new_view_metadata(
             view_uuid=VIEW_UUID, location="l", schema=ID_ONLY, view_version=version(*representations), properties={}, now_ms=CREATED_MS
@@ -114,7 +114,7 @@ def test_a_view_needs_one_query_per_dialect(representations: list[Json], message
 
 
 def test_a_replaced_view_keeps_its_past() -> None:
-    """A new version gets the next id, becomes current, and the history notes the time it brought along."""
+    """A new version gets the next id and becomes current. The history has its own time."""
     view = commit(a_view(), add_version(version(query("select 2"), timestamp_ms=CREATED_MS + 5)), set_current(-1))
     assert 2 == view["current-version-id"]
     assert [1, 2] == version_ids(view)
@@ -122,7 +122,7 @@ def test_a_replaced_view_keeps_its_past() -> None:
 
 
 def test_an_equal_version_is_used_again() -> None:
-    """A version that would behave like an old one gets no new id; going back to it is dated now."""
+    """A version with the same behaviour as an old one gets no new id. Returning to it is dated now."""
     view = replaced(a_view(), 1)
     back = commit(view, add_version(version(query("select 1"), version_id=9, timestamp_ms=3)), set_current(1))
     assert [1, 2] == version_ids(back)
@@ -130,7 +130,7 @@ def test_an_equal_version_is_used_again() -> None:
 
 
 def test_last_added_needs_something_added_in_this_commit() -> None:
-    """-1 names what this commit added; a version that was there before is not that."""
+    """-1 refers to a version that this commit added, not to an existing one."""
     view = a_view()
     for updates in ([set_current(-1)], [add_version(version(query("select 1"))), set_current(-1)]):
         with pytest.raises(ValidationFailed, match="Cannot set last version id: no current version id has been set"):
@@ -140,7 +140,7 @@ def test_last_added_needs_something_added_in_this_commit() -> None:
 
 
 def test_a_version_may_stand_on_the_schema_added_with_it() -> None:
-    """Schema -1 is the schema added last; an equal schema is used again and is not added."""
+    """Schema -1 is the one added last. An equal schema is reused and not added."""
     view = commit(
         a_view(),
         {"action": "add-schema", "schema": ID_AND_NAME},
@@ -153,7 +153,7 @@ def test_a_version_may_stand_on_the_schema_added_with_it() -> None:
 
 
 def test_ten_versions_are_kept() -> None:
-    """The oldest versions go, with the history up to them; the current one comes first and always stays."""
+    """The oldest versions are removed, with the history up to them. The current one is first and always kept."""
     view = replaced(a_view(), 10)
     assert [11, 10, 9, 8, 7, 6, 5, 4, 3, 2] == version_ids(view)
     assert list(range(2, 12)) == [number for number, _ in history(view)]
@@ -163,7 +163,7 @@ def test_ten_versions_are_kept() -> None:
 
 
 def test_versions_added_together_are_all_kept() -> None:
-    """What one commit adds is kept, whatever the history size says."""
+    """All versions of one commit are kept, whatever the history size."""
     added = [add_version(version(query(f"select {number}"))) for number in (2, 3, 4)]
     view = commit(a_view(properties={"version.history.num-entries": "1"}), *added)
     assert [1, 2, 3, 4] == version_ids(view)
@@ -182,14 +182,14 @@ def test_versions_added_together_are_all_kept() -> None:
     ],
 )
 def test_the_history_size_must_be_a_positive_int(size: str, message: str) -> None:
-    """Sizes Java cannot read, or that would keep nothing, are refused in its words."""
+    """Sizes that Java cannot parse, or that would keep nothing, are refused with its message."""
     with pytest.raises(IllegalArgument) as refusal:
         commit(a_view(), {"action": "set-properties", "updates": {"version.history.num-entries": size}})
     assert message == refusal.value.message
 
 
 def test_a_dialect_is_not_lost_unless_that_is_allowed() -> None:
-    """Replacing a view must not take a dialect from its readers; letter case makes no other dialect."""
+    """Replacing a view must not remove a dialect. Dialects are case-insensitive."""
     view = a_view(query("select 1", "Spark"), query("select 1", "trino"))
     spark_only = [add_version(version(query("select 2"))), set_current(-1)]
     with pytest.raises(ValidationFailed) as refusal:
@@ -201,7 +201,7 @@ def test_a_dialect_is_not_lost_unless_that_is_allowed() -> None:
 
 
 def test_what_does_not_change_is_the_same_object() -> None:
-    """A commit without effect returns its base; another shares every element it does not touch, and mutates nothing."""
+    """A commit without effect returns its base. Others share every unchanged element and modify nothing."""
     view = a_view(properties={"a": "1"})
     before = copy.deepcopy(view)
     nothing: list[Json] = [
@@ -245,21 +245,21 @@ def test_what_does_not_change_is_the_same_object() -> None:
     ],
 )
 def test_an_update_that_cannot_be_is_refused(update: Json, error: type[CatalogError], message: str) -> None:
-    """Each impossible or unreadable update has its error and its words."""
+    """Each has its error and message."""
     with pytest.raises(error) as refusal:
         commit(a_view(), update)
     assert message == refusal.value.message
 
 
 def test_ids_end_where_java_integers_end() -> None:
-    """No id is given that a reader could not read."""
+    """No id is assigned that Java could not parse."""
     view = commit(a_view(), add_version(version(query("select 2"), version_id=2**31 - 1)))
     with pytest.raises(IllegalArgument, match="Cannot assign a version-id above 2147483647"):
         commit(view, add_version(version(query("select 3"))))
 
 
 def test_a_view_of_nothing_needs_location_version_and_uuid() -> None:
-    """Without a base the updates must bring everything a view has."""
+    """Without a base, the updates must contain everything that a view needs."""
     updates: list[Json] = [
         {"action": "assign-uuid", "uuid": VIEW_UUID},
         {"action": "set-location", "location": "l"},
@@ -278,7 +278,7 @@ def test_a_view_of_nothing_needs_location_version_and_uuid() -> None:
 
 
 def test_the_only_requirement_is_the_view_uuid() -> None:
-    """assert-view-uuid holds whatever the letter case; anything else can never hold for a view."""
+    """assert-view-uuid is case-insensitive. Other requirements are invalid for a view."""
     view = a_view()
     check_view_requirements(view, [{"type": "assert-view-uuid", "uuid": VIEW_UUID.upper()}])
     with pytest.raises(CommitFailed, match=r"Requirement failed: view UUID does not match: expected .* != x$"):
@@ -290,7 +290,7 @@ def test_the_only_requirement_is_the_view_uuid() -> None:
 
 
 def test_a_written_view_reads_back() -> None:
-    """A document is its own canonical form; what the view spec does not know is left out."""
+    """A document is its own canonical form. Members that the view spec does not define are dropped."""
     view = replaced(a_view(properties={"a": "1"}), 3)
     assert view == parse_view_metadata({**view, "unknown": 1})
 
@@ -309,7 +309,7 @@ def test_a_written_view_reads_back() -> None:
     ],
 )
 def test_a_file_no_reader_could_use_is_refused(change: Json, message: str) -> None:
-    """A broken or later file is not registered."""
+    """An invalid file or one of a later version is not registered."""
     with pytest.raises((IllegalArgument, BadRequest)) as refusal:
         parse_view_metadata({**a_view(), **change})
     assert message == refusal.value.message

@@ -1,4 +1,4 @@
-"""What `icecore serve` says once it serves, and where."""
+"""The welcome message of `icecore serve`, and where it is printed."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from icecore.welcome import print_welcome
 def test_the_welcome_leaves_standard_output_to_a_sink(
     capsys: pytest.CaptureFixture[str], sinks: dict[str, dict[str, str]], events_on_standard_output: bool
 ) -> None:
-    """Whoever reads events from standard output reads nothing else there."""
+    """A reader of events on standard output must get nothing else."""
     print_welcome(Settings(sinks=sinks), "http://127.0.0.1:1", embedded=True)  # type: ignore[arg-type]
     said = capsys.readouterr()
     welcome, other = (said.err, said.out) if events_on_standard_output else (said.out, said.err)

@@ -1,10 +1,10 @@
 """A pytest plugin that points PyIceberg's own integration suite, unchanged, at another catalog, S3 server and Spark Connect.
 
-    ICECORE_SUITE_URI         the catalog that stands for localhost:8181
-    ICECORE_SUITE_WAREHOUSE   the warehouse asked for there
-    ICECORE_SUITE_S3          the S3 endpoint that stands for localhost:9000; without it no S3 settings are given to clients
-    ICECORE_SUITE_SPARK       the sc:// address that stands for localhost:15002
-    ICECORE_SUITE_DESELECTED  a TOML file; each table has a `reason` and the `tests` that it keeps from running
+    ICECORE_SUITE_URI         the catalog used instead of localhost:8181
+    ICECORE_SUITE_WAREHOUSE   the warehouse to use
+    ICECORE_SUITE_S3          the S3 endpoint used instead of localhost:9000; without it no S3 settings are given to clients
+    ICECORE_SUITE_SPARK       the sc:// address used instead of localhost:15002
+    ICECORE_SUITE_DESELECTED  a TOML file; each table has a `reason` and the `tests` to deselect
     ICECORE_SUITE_FORM        `local` or `full`: which tables of that file apply (those with this word in `forms`)
 
 It runs in the suite's own environment, so it imports nothing of ours.
@@ -38,7 +38,7 @@ def _catalog_of_this_run(catalog: RestCatalog, name: str, **properties: str) -> 
 
 
 def _spark_of_this_run(builder: Any, uri: str) -> Any:
-    """A dead address would hang every test for minutes in retries: without a server the test fails at once."""
+    """Fails a test at once without a Spark server. Otherwise each would retry for minutes."""
     address = os.environ.get("ICECORE_SUITE_SPARK")
     if address is None:
         pytest.fail("needs Spark Connect, which this form of the suite does without")
@@ -50,13 +50,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def redirect() -> None:
-    """Point every client that is made from now on at this run's servers."""
+    """Redirects every client to this run's servers."""
     RestCatalog.__init__ = _catalog_of_this_run  # type: ignore[assignment, method-assign]  # every catalog of the suite is one of this run's
     SparkSession.Builder.remote = _spark_of_this_run
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Take out what the file names; a name that fits nothing is an error, so that the list cannot outlive its tests."""
+    """Deselects the tests in the file. A name that matches no test is an error, so that the list stays up to date."""
     named = _deselected()
     used: set[str] = set()
     kept: list[pytest.Item] = []

@@ -1,4 +1,4 @@
-"""A hook that says what a test tells it to, and a served catalog that asks it."""
+"""A hook with verdicts set by the test, and a served catalog that uses it."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -12,7 +12,7 @@ Say = Callable[[ProposedChange], Any]
 
 
 class Judge:
-    """Allows until `say` is set; what that returns is its verdict, and an awaitable is awaited. Keeps what it was shown."""
+    """Allows until `say` is set, whose result is the verdict; an awaitable is awaited. Records the changes it reviewed."""
 
     def __init__(self) -> None:
         self.shown: list[ProposedChange] = []
@@ -30,7 +30,7 @@ class Judge:
 def asking(
     *judges: Judge, timeout_seconds: float = 5.0, on_failure: OnFailure = "refuse", refusal_status: RefusalStatus = 409
 ) -> Callable[[Application], None]:
-    """Makes a catalog ask these judges, named `judge0` and so on."""
+    """Gives a catalog these judges as hooks, named `judge0` and so on."""
 
     def prepare(catalog: Application) -> None:
         hooks = [
@@ -77,7 +77,7 @@ class Approver(RestClient):
 
 
 def held(answer: RestAnswer) -> str:
-    """The proposal a change waits as; the header and the message say the same."""
+    """The proposal of a held change. Checks that the header and the message have the same id."""
     assert answer.error == (409, "ChangeHeldException"), answer.body
     proposal_id = answer.headers["icecore-proposal"]
     assert proposal_id in answer.message

@@ -1,4 +1,4 @@
-"""`icecore serve` as a process on a database of the test, with hooks named in its environment."""
+"""`icecore serve` as a process on the test's database, with hooks from its environment."""
 
 import functools
 import sys
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.fixtures.catalog import SECRET_KEY
 from tests.servers.icecore import START_SECONDS_MAX, clean_environment
-from tests.servers.places import ROOT
+from tests.servers.paths import ROOT
 from tests.servers.processes import answers, free_port, running
 
 CONTRACT = {"ICECORE_HOOKS__CONTRACT__TYPE": "plugin", "ICECORE_HOOKS__CONTRACT__PLUGIN": "schema-contract"}
@@ -16,7 +16,7 @@ CONTRACT = {"ICECORE_HOOKS__CONTRACT__TYPE": "plugin", "ICECORE_HOOKS__CONTRACT_
 
 @contextmanager
 def serving(dsn: str, log: Path, *, workers: int = 1, port: int | None = None, **environment: str) -> Iterator[tuple[str, int]]:
-    """Its address and process id; whether it ended by itself is the test's to know."""
+    """Yields its URL and process id. The test checks whether it ended by itself."""
     port = port or free_port()
     command = [sys.executable, "-m", "icecore", "serve", "--port", str(port), "--workers", str(workers)]
     given = clean_environment() | {"ICECORE_DATABASE_URL": dsn, "ICECORE_SECRET_KEY": SECRET_KEY} | environment

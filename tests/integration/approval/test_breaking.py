@@ -1,4 +1,4 @@
-"""Killed at an approval: the change and its approval are both there, or neither, and the proposal can still be decided."""
+"""A process killed at an approval: the change and its approval are both committed or neither, and the proposal can still be decided."""
 
 import asyncio
 import http.client
@@ -21,7 +21,7 @@ from tests.integration.approval.program import serving
     [("commit.after_metadata_put", False), ("commit.before_append", False), ("commit.after_append", True)],
 )
 def test_killed_at_the_approval(database: str, tmp_path: Path, judge: Judge, point: str, happened: bool) -> None:
-    """kill -9 before the log has it leaves all as it was, after it leaves all as it should be."""
+    """kill -9 before the commit changes nothing; after it, both are in the log."""
     with served_catalog(database, tmp_path / "warehouse", prepare=asking(judge)) as server:
         client = Approver(server.url)
         client.create_namespace("a")

@@ -1,4 +1,4 @@
-"""PyIceberg as the writer: what a contract, a hold and a failing hook look like to it, on a server of several processes."""
+"""PyIceberg as the writer, with a contract, a hold and a failing hook, on a server of several processes."""
 
 import asyncio
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ ROWS = pyarrow.table({"id": pyarrow.array([1, 2], pyarrow.int32()), "name": ["Ad
 
 @dataclass
 class Contracted:
-    """A server with the contract hook, PyIceberg on it, and requests beside it."""
+    """A server with the contract hook, PyIceberg, and a REST client."""
 
     catalog: Catalog
     client: Approver
@@ -47,7 +47,7 @@ class Contracted:
 
 @pytest.fixture
 def contracted(database: str, tmp_path: Path) -> Iterator[Contracted]:
-    """`icecore serve --workers 2` with the plug-in named in its environment; `sales` promises no breaking changes."""
+    """`icecore serve --workers 2` with the plug-in in its environment. `sales` has the contract no-breaking-changes."""
 
     async def make_warehouse() -> None:
         async with opened_catalog(database, tmp_path / "warehouse"):
@@ -70,7 +70,7 @@ def contracted(database: str, tmp_path: Path) -> Iterator[Contracted]:
 
 
 def test_a_contract_lets_a_table_grow_and_keeps_what_is_there(contracted: Contracted) -> None:
-    """Columns come and widen, rows are written; a column that would go, or lose its nulls, stays, and the reason is told."""
+    """Columns are added and widened, and rows are written. Dropping a column or making it required is refused with the reason."""
     table = contracted.catalog.load_table("sales.orders")
     with table.update_schema() as update:
         update.add_column("price", LongType())
@@ -92,7 +92,9 @@ def test_a_contract_lets_a_table_grow_and_keeps_what_is_there(contracted: Contra
 
 
 def test_no_way_around_the_contract(contracted: Contracted) -> None:
-    """The current schema set back, a replacing transaction, a registration over the table; and a namespace below inherits."""
+    """Setting back the current schema, a replacing transaction, and a registration over the table are refused. A nested namespace inherits
+    the contract.
+    """
     first = contracted.client.load_table(["sales"], "orders").json["metadata-location"]
     table = contracted.catalog.load_table("sales.orders")
     with table.update_schema() as update:
@@ -119,10 +121,10 @@ def test_no_way_around_the_contract(contracted: Contracted) -> None:
 
 
 def test_a_misspelt_promise_is_refused_where_it_is_made(contracted: Contracted) -> None:
-    """By namespaces' properties; with what it could be."""
+    """In the namespace's properties. The message names the permitted values."""
     misspelt = {"icecore.schema-contract": "no-breaking-change"}
     with pytest.raises(BadRequestError, match="must be no-breaking-changes or none"):
-        # A 409 would be taken for a namespace that is there.
+        # Clients would read a 409 as an existing namespace.
         contracted.catalog.create_namespace_if_not_exists("misspelt", misspelt)
     assert not contracted.catalog.namespace_exists("misspelt")
     with pytest.raises(RESTError, match="must be no-breaking-changes or none"):
@@ -130,11 +132,11 @@ def test_a_misspelt_promise_is_refused_where_it_is_made(contracted: Contracted) 
 
 
 def test_a_breach_waits_for_approval_where_the_namespace_says_so(contracted: Contracted) -> None:
-    """The engine is told the proposal, again and again the same; once it is approved the column is gone."""
+    """The engine gets the proposal's id, the same at each retry. Once it is approved, the column is dropped."""
     contracted.catalog.update_namespace_properties("sales", updates={"icecore.schema-contract-on-breach": "hold"})
     table = contracted.catalog.load_table("sales.orders")
     for _ in range(2):
-        with pytest.raises(CommitFailedException, match="It waits as proposal"), table.update_schema() as update:
+        with pytest.raises(CommitFailedException, match="waits for approval until"), table.update_schema() as update:
             update.delete_column("name")
         table.refresh()
     (proposal,) = contracted.client.proposals("?status=open")
@@ -147,13 +149,13 @@ def test_a_breach_waits_for_approval_where_the_namespace_says_so(contracted: Con
 
 @pytest.fixture
 def written(server: CatalogServer, client: Approver) -> Any:
-    """A table of the judged server, through PyIceberg."""
+    """A table on the server with a judge, through PyIceberg."""
     catalog = load_catalog("icecore", type="rest", uri=f"{server.url}/catalog", warehouse="demo")
     return catalog.create_table("a.orders", SCHEMA)
 
 
 def test_an_append_that_is_refused_ends_with_the_reason(written: Any, judge: Judge, client: Approver) -> None:
-    """PyIceberg tries every 409 of an append again, as often as the table says, and gives up with the hook's words; nothing came of it."""
+    """PyIceberg retries a 409 of an append as often as the table says, then raises the hook's message. Nothing is committed."""
     with written.transaction() as transaction:
         transaction.set_properties({"commit.retry.num-retries": "2", "commit.retry.min-wait-ms": "1", "commit.retry.max-wait-ms": "2"})
     for verdict in (Refuse("closed on Sundays"), Hold("ask first", 60.0)):
@@ -170,7 +172,7 @@ def test_an_append_that_is_refused_ends_with_the_reason(written: Any, judge: Jud
 
 
 def test_engines_take_a_403_for_final(database: str, tmp_path: Path, judge: Judge) -> None:
-    """What a hook of that setting refuses is asked about once, and no `IF NOT EXISTS` takes it for done; a 409 says a name is taken."""
+    """A hook with refusal_status 403 is asked once, and `IF NOT EXISTS` does not succeed. A 409 means an existing name."""
     for status, folder in ((403, "final"), (409, "conflict")):
         with served_catalog(database, tmp_path / "warehouse", prepare=asking(judge, refusal_status=status)) as server:  # type: ignore[arg-type]
             judge.say = None
@@ -194,10 +196,10 @@ def test_engines_take_a_403_for_final(database: str, tmp_path: Path, judge: Judg
 
 
 def test_a_hook_that_fails_is_no_conflict(written: Any, judge: Judge, client: Approver) -> None:
-    """PyIceberg does not take it for one: it is told the service is unavailable, once."""
+    """It gets 503 and does not retry."""
     judge.always(None)
     judge.shown.clear()
-    with pytest.raises(ServiceUnavailableError, match="The approval hook judge0 gave no verdict"):
+    with pytest.raises(ServiceUnavailableError, match="The approval hook judge0 returned no verdict"):
         written.append(ROWS)
     assert 1 == len(judge.shown)
     judge.say = None

@@ -1,4 +1,4 @@
-"""Proposals as events and figures: what an approver's service is told, and what an operator sees."""
+"""Events and metrics of proposals, for an approver's service and for operators."""
 
 import asyncio
 import urllib.request
@@ -11,7 +11,6 @@ import psycopg
 
 from icecore.approval.contract import Hold
 from icecore.log.follow import read_events
-from icecore.metrics import served_metrics
 from icecore.publishers.cloud_events import encode_json, outgoing
 from icecore.publishers.enricher import EventEnricher
 from icecore.publishers.event_filter import EventFilter
@@ -19,21 +18,21 @@ from icecore.publishers.event_schemas import event_schemas
 from tests.fixtures.catalog import CatalogServer, opened_catalog
 from tests.fixtures.rest_client import set_properties
 from tests.integration.approval.judging import Approver, Judge, asking, held
-from tests.servers.processes import free_port
+from tests.integration.test_metrics import metrics_url
 
 HOLD = Hold("somebody should look", 60.0)
 
 
 async def told(dsn: str, chosen: EventFilter) -> list[dict[str, Any]]:
-    """What a sink with that filter is told."""
+    """The events that a sink with that filter publishes."""
     async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
         events = await read_events(connection, 0, 1_000)
         described = (await EventEnricher().enrich(connection, [event for event in events if chosen.may_match(event)])).events
         return [orjson.loads(encode_json(outgoing(each, "icecore"))) for each in described if chosen.matches(each)]
 
 
-def test_an_approvers_service_is_told_of_every_step(client: Approver, judge: Judge, server: CatalogServer) -> None:
-    """By a filter on proposals and the warehouse; each event says all that is needed to ask somebody and to answer."""
+def test_an_approvers_service_gets_every_step(client: Approver, judge: Judge, server: CatalogServer) -> None:
+    """With a filter on proposals and the warehouse. Each event contains everything needed to inform a person and to decide."""
     judge.always(HOLD)
     approved, rejected = (held(client.commit(["a"], "t", set_properties(k=value))) for value in "vw")
     client.approve(approved)
@@ -61,11 +60,12 @@ def test_an_approvers_service_is_told_of_every_step(client: Approver, judge: Jud
 
 
 async def test_hooks_are_among_the_metrics(database: str, tmp_path: Path) -> None:
-    """By hook and verdict."""
     async with opened_catalog(database, tmp_path / "warehouse") as catalog:
         asking(Judge())(catalog)
         assert catalog.commands.appender.approval is not None
         catalog.commands.appender.approval.metrics.verdicts["judge0", "failure"] += 2
-        async with served_metrics(catalog, "127.0.0.1", free_port()) as url:
+        catalog.commands.appender.approval.metrics.seconds["judge0"] += 1.5
+        async with metrics_url(catalog) as url:
             text = await asyncio.to_thread(lambda: urllib.request.urlopen(url, timeout=30).read().decode())
     assert 'icecore_approval_verdicts_total{hook="judge0",verdict="failure"} 2.0' in text
+    assert 'icecore_approval_seconds_total{hook="judge0"} 1.5' in text

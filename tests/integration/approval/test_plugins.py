@@ -1,4 +1,4 @@
-"""Plug-ins as their authors install them: found by entry point, options handed over, and blocking nobody but themselves."""
+"""Installed plug-ins: they are found by entry point, get their options, and block only themselves."""
 
 import asyncio
 import threading
@@ -14,7 +14,7 @@ from tests.fixtures.rest_client import RestAnswer, set_properties
 from tests.integration.approval.judging import Approver
 from tests.integration.approval.program import serving
 
-# Waits as code does that knows nothing of event loops; answers with a plain function.
+# Waits like code that blocks its thread, in a plain function.
 PLUGINS = """
 import os, time
 from icecore.approval.contract import ALLOW, Refuse
@@ -46,7 +46,7 @@ class Owners:
 
 @pytest.fixture
 def plugins(database: str, tmp_path: Path) -> dict[str, str]:
-    """The environment of a server beside which the package of the plug-ins is installed."""
+    """The environment of a server with the installed plug-ins."""
 
     async def make_warehouse() -> None:
         async with opened_catalog(database, tmp_path / "warehouse"):
@@ -57,7 +57,7 @@ def plugins(database: str, tmp_path: Path) -> dict[str, str]:
 
 
 class Asking(threading.Thread):
-    """A commit on its way, by a client of its own."""
+    """A commit in flight by a separate client."""
 
     def __init__(self, url: str) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ class Asking(threading.Thread):
 
 
 def until_there(path: Path) -> None:
-    """The test's own time limit ends it."""
+    """Limited by the test's own timeout."""
     waiting = threading.Event()
     while not path.exists():
         waiting.wait(0.01)
@@ -79,7 +79,7 @@ def until_there(path: Path) -> None:
 
 @contextmanager
 def waiting(database: str, directory: Path, plugins: dict[str, str], *, timeout_seconds: str) -> Iterator[tuple[str, Approver]]:
-    """Address and client of a server that asks the plug-in which waits; the table `a.t` is there."""
+    """URL and client of a server with the blocking plug-in. The table `a.t` exists."""
     hook = {"TYPE": "plugin", "PLUGIN": "waits", "TIMEOUT_SECONDS": timeout_seconds, "OPTIONS": f'{{"folder": "{directory}"}}'}
     environment = plugins | {f"ICECORE_HOOKS__SLOW__{name}": value for name, value in hook.items()}
     with serving(database, directory / "server.log", **environment) as (url, _):
@@ -91,8 +91,8 @@ def waiting(database: str, directory: Path, plugins: dict[str, str], *, timeout_
 
 
 @pytest.mark.timeout(120)
-def test_a_plugin_that_blocks_holds_up_nobody_else(database: str, tmp_path: Path, plugins: dict[str, str]) -> None:
-    """It goes on only after others were answered, which they could not be if it stood on the server's event loop."""
+def test_a_blocking_plugin_delays_no_other_request(database: str, tmp_path: Path, plugins: dict[str, str]) -> None:
+    """It continues only after other requests were answered, which fails if it blocks the server's event loop."""
     with waiting(database, tmp_path, plugins, timeout_seconds="60") as (url, client):
         asking = Asking(url)
         asking.start()
@@ -107,7 +107,7 @@ def test_a_plugin_that_blocks_holds_up_nobody_else(database: str, tmp_path: Path
 
 @pytest.mark.timeout(120)
 def test_a_plugin_that_blocks_runs_out_of_its_time(database: str, tmp_path: Path, plugins: dict[str, str]) -> None:
-    """503 by its policy, as if it slept properly; once it goes on, changes do."""
+    """503 according to its `on_failure`, as for one that sleeps asynchronously. Once it continues, changes succeed."""
     with waiting(database, tmp_path, plugins, timeout_seconds="0.2") as (_, client):
         for _ in range(2):
             assert (503, "ApprovalUnavailableException") == client.commit(["a"], "t", set_properties(k="v")).error
@@ -118,7 +118,7 @@ def test_a_plugin_that_blocks_runs_out_of_its_time(database: str, tmp_path: Path
 
 @pytest.mark.timeout(120)
 def test_a_plugin_reads_what_namespaces_declare(database: str, tmp_path: Path, plugins: dict[str, str]) -> None:
-    """From its own thread, over the server's connections."""
+    """From its own thread, with the server's connections."""
     hook = {"TYPE": "plugin", "PLUGIN": "owners"}
     environment = plugins | {f"ICECORE_HOOKS__OWNERS__{name}": value for name, value in hook.items()}
     with serving(database, tmp_path / "server.log", **environment) as (url, _):

@@ -1,4 +1,4 @@
-"""Proposals: a change that was held is approved, rejected or left until its time is up; it takes effect once, or never."""
+"""Proposals: a held change is approved, rejected or expires. It takes effect once or never."""
 
 import asyncio
 import copy
@@ -18,7 +18,7 @@ from uuid_utils.compat import uuid7
 from icecore.access.resolve_warehouse import resolve_warehouse
 from icecore.api.api_request import BODY_BUDGET
 from icecore.approval.contract import ALLOW, Hold, Refuse
-from icecore.commands.execution.answer import Answer
+from icecore.commands.execution.command_response import CommandResponse
 from icecore.commands.execution.deciding import is_large_request
 from icecore.commands.proposals.approve_proposal import EXECUTED_BY, ApproveProposal, approve_proposal
 from icecore.commands.proposals.expire_proposals import ExpiryJob
@@ -53,17 +53,17 @@ def hold_commit(client: Approver, judge: Judge, **updates: str) -> str:
 
 
 async def checked(dsn: str) -> None:
-    """Verify, rebuild, verify: no difference, and as much as before."""
+    """Verify, rebuild, verify: no difference, and no new event."""
     before = await verify(dsn)
     await rebuild(dsn)
     after = await verify(dsn)
     assert ([], []) == (before.differences, after.differences)
-    # A purge may still be at work.
+    # A purge may still be running.
     assert before.head != after.head or (before.rows, before.claims) == (after.rows, after.claims)
 
 
 def test_a_change_waits_and_is_approved(client: Approver, judge: Judge, server: CatalogServer) -> None:
-    """Nothing of it is there before; then all of it, and the approval in the same command, at the end."""
+    """Nothing is visible before. Then the change is, with the approval as the last event of the same command."""
     proposal_id = hold_commit(client, judge, k="v")
     assert "k" not in properties(client)
     proposal = client.proposal(proposal_id)
@@ -88,7 +88,7 @@ def test_a_change_waits_and_is_approved(client: Approver, judge: Judge, server: 
 
 
 def calls() -> dict[str, tuple[str, str, Any, Any]]:
-    """A request of every operation that may be held, and what must answer 200 or 204 once it is approved (None: 404)."""
+    """A request of every operation that can be held, and a request that must succeed once it is approved (None: 404)."""
     t, v = table_path(["a"], "t"), view_path(["a"], "v")
     commit = {"requirements": [], "updates": [set_properties(k="v")]}
     view = {"name": "w", "schema": SCHEMA, "view-version": view_version("select 2"), "properties": {}}
@@ -126,7 +126,7 @@ def calls() -> dict[str, tuple[str, str, Any, Any]]:
 
 @pytest.mark.parametrize("operation", calls())
 def test_every_operation_can_wait(client: Approver, judge: Judge, server: CatalogServer, operation: str) -> None:
-    """Its command is kept whole, and run again."""
+    """The whole command is stored and executed."""
     client.create_namespace("empty")
     client.create_view(["a"], "v")
     method, path, body, (address, there) = calls()[operation]
@@ -146,7 +146,7 @@ def test_every_operation_can_wait(client: Approver, judge: Judge, server: Catalo
 
 
 def test_what_a_client_sent_beside_the_request_is_not_kept(client: Approver, judge: Judge, server: CatalogServer) -> None:
-    """Members no operation reads may hold anything."""
+    """Members that no operation reads may contain anything."""
     judge.always(HOLD)
     body = {"requirements": [], "updates": [set_properties(k="v")], "token": "a secret that went astray"}
     held(client.call("POST", table_path(["a"], "t"), body))
@@ -177,7 +177,7 @@ def refused_and_nowhere(client: Approver, server: CatalogServer, path: str, body
 
 @pytest.mark.parametrize("operation", SECRETS)
 def test_a_credential_does_not_wait(client: Approver, judge: Judge, server: CatalogServer, operation: str) -> None:
-    """It is refused as without hooks, before any is asked."""
+    """It is refused as without hooks, before any hook is asked."""
     client.create_view(["a"], "v")
     judge.shown.clear()
     judge.always(HOLD)
@@ -190,7 +190,7 @@ def test_a_credential_does_not_wait(client: Approver, judge: Judge, server: Cata
 def test_a_credential_that_a_change_takes_back_does_not_wait(
     client: Approver, judge: Judge, server: CatalogServer, operation: str, member: str
 ) -> None:
-    """No state would hold it, but what waits would; whatever clients call the member."""
+    """It would be in no state, but in the stored command. Both names of the member are checked."""
     client.create_view(["a"], "v")
     path, body = SECRETS[operation]
     body = copy.deepcopy(body)
@@ -202,7 +202,7 @@ def test_a_credential_that_a_change_takes_back_does_not_wait(
 
 
 def test_what_waits_is_listed_without_its_command(client: Approver, judge: Judge, server: CatalogServer) -> None:
-    """Commands may be large, and lists long: only who loads one proposal has its command read."""
+    """Commands may be large, so only loading a proposal reads its command."""
     proposal_id = hold_commit(client, judge, k="v" * 900_000)
     told = client.proposal(proposal_id)
     assert told.pop("command")["updates"]
@@ -223,29 +223,29 @@ def test_a_large_change_cannot_wait(client: Approver, judge: Judge) -> None:
     properties_sent = {f"k{number}": "v" * 400_000 for number in range(3)}
     refusal = client.commit(["a"], "t", set_properties(properties_sent))
     assert (409, "ChangeRefusedException") == refusal.error
-    assert "somebody should look, and a change of more than 1048576 bytes cannot wait for approval" in refusal.message
+    assert "somebody should look; a change of more than 1048576 bytes cannot wait for approval" in refusal.message
     assert [] == client.proposals()
 
 
 def test_the_same_change_waits_once(client: Approver, judge: Judge) -> None:
-    """However often and by however many it is sent; another change has a proposal of its own."""
+    """However often it is sent, also concurrently. Another change has another proposal."""
     proposal_id = hold_commit(client, judge, k="v")
     body = {"requirements": [], "updates": [set_properties(k="v")]}
     answers = client.together([("POST", table_path(["a"], "t"), body, None)] * 6)
     assert {proposal_id} == {held(answer) for answer in answers}
     assert proposal_id != hold_commit(client, judge, k="w")
     assert 2 == len(client.proposals())
-    # Sent by many at once for the first time.
+    # Sent concurrently for the first time.
     body = {"requirements": [], "updates": [set_properties(k="x")]}
     answers = client.together([("POST", table_path(["a"], "t"), body, None)] * 8)
     assert 1 == len({held(answer) for answer in answers})
-    # Once it is decided, the same change is a new question.
+    # After the decision, the same change opens a new proposal.
     client.reject(proposal_id)
     assert proposal_id != hold_commit(client, judge, k="v")
 
 
 def test_a_held_change_is_remembered_by_its_key(client: Approver, judge: Judge, server: CatalogServer) -> None:
-    """The same refusal byte for byte, the proposal in its header, also after the decision."""
+    """The same refusal byte for byte, with the proposal's id in its header, also after the decision."""
     judge.always(HOLD)
     key, body = uuid7(), {"requirements": [], "updates": [set_properties(k="v")]}
 
@@ -257,13 +257,13 @@ def test_a_held_change_is_remembered_by_its_key(client: Approver, judge: Judge, 
     client.approve(proposal_id)
     judge.say = None
     assert (first.replayable, proposal_id) == (send().replayable, held(send()))
-    # A second key for the same change, while it waits: the proposal that is there.
+    # A second key for the same change refers to the open proposal.
     judge.always(HOLD)
     waiting = held(client.commit(["a"], "t", set_properties(k="w")))
     second, same = uuid7(), {"requirements": [], "updates": [set_properties(k="w")]}
     other = client.call("POST", table_path(["a"], "t"), same, key=second)
     assert waiting == held(other)
-    # It is remembered as well, though it opened none.
+    # It is stored too, although it opened none.
     client.approve(waiting)
     judge.say = None
     assert other.replayable == client.call("POST", table_path(["a"], "t"), same, key=second).replayable
@@ -273,7 +273,7 @@ def test_a_held_change_is_remembered_by_its_key(client: Approver, judge: Judge, 
 def test_two_requests_with_one_key_at_once_are_held_once(
     client: Approver, judge: Judge, server: CatalogServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither finds a proposal: who comes second is told of the first one's, which is there."""
+    """The second one loses the race and gets the first one's proposal."""
     judge.always(HOLD)
     key, body = uuid7(), {"requirements": [], "updates": [set_properties(k="v")]}
     open_for, arrived = Proposals._open_for, []
@@ -296,7 +296,7 @@ def test_two_requests_with_one_key_at_once_are_held_once(
 
 
 def test_a_rejected_change_never_happens(client: Approver, judge: Judge, server: CatalogServer) -> None:
-    """The reason is kept, and nothing can be decided afterwards."""
+    """The reason is stored, and no other decision is possible."""
     proposal_id = hold_commit(client, judge, k="v")
     answer = client.reject(proposal_id, "the consumers are not ready")
     assert (200, "rejected", "the consumers are not ready") == (answer.status, answer.json["status"], answer.json["decision-reason"])
@@ -308,7 +308,7 @@ def test_a_rejected_change_never_happens(client: Approver, judge: Judge, server:
 
 
 def test_what_stands_in_the_way_may_go_again(client: Approver, judge: Judge) -> None:
-    """Where the change is refused as things are now, the approval is refused with the reason, and the proposal stays open."""
+    """If the change is refused on the current state, so is the approval, and the proposal stays open."""
     judge.always(HOLD)
     proposal_id = held(client.create_table(["a"], "u"))
     judge.say = None
@@ -322,7 +322,7 @@ def test_what_stands_in_the_way_may_go_again(client: Approver, judge: Judge) -> 
 
 
 def test_a_hook_may_still_refuse_at_the_approval(client: Approver, judge: Judge) -> None:
-    """It is told which proposal it is; holding again counts as allowing."""
+    """It gets the id of the proposal. A hold counts as an allow."""
     proposal_id = hold_commit(client, judge, k="v")
     judge.always(Refuse("the freeze began"))
     assert (409, "ChangeRefusedException") == client.approve(proposal_id).error
@@ -334,7 +334,7 @@ def test_a_hook_may_still_refuse_at_the_approval(client: Approver, judge: Judge)
 
 
 def test_an_approval_that_finds_nothing_left_to_do(client: Approver, judge: Judge, server: CatalogServer) -> None:
-    """Somebody made the change otherwise: the proposal is stale, and nothing changes twice."""
+    """Another request made the same change. The proposal is stale, and nothing changes."""
     body = {"updates": {"k": "v"}, "removals": []}
     judge.always(HOLD)
     proposal_id = held(client.call("POST", "/namespaces/a/properties", body))
@@ -348,7 +348,7 @@ def test_an_approval_that_finds_nothing_left_to_do(client: Approver, judge: Judg
 
 @pytest.mark.parametrize("operation", ["updateTable", "createTable", "renameTable", "dropTable"])
 def test_two_approvers_change_it_once(client: Approver, judge: Judge, server: CatalogServer, operation: str) -> None:
-    """At once, many of them: one approval, one change; the others hear that it is done."""
+    """Of many concurrent approvals, one succeeds, and the others get ProposalClosed."""
     client.create_namespace("empty")
     count = "select count(*) from icecore.events where topic <> 'table.purged.v1'"
     for _ in range(4):
@@ -371,7 +371,7 @@ def test_two_approvers_change_it_once(client: Approver, judge: Judge, server: Ca
 
 
 def test_approving_and_rejecting_at_once(client: Approver, judge: Judge) -> None:
-    """One of them it is, and the table says which."""
+    """One of them succeeds, and the table's state agrees with it."""
     for number in range(6):
         proposal_id = hold_commit(client, judge, k=f"v{number}")
         with ThreadPoolExecutor(2) as threads:
@@ -382,7 +382,7 @@ def test_approving_and_rejecting_at_once(client: Approver, judge: Judge) -> None
 
 
 def test_a_key_approves_once(client: Approver, judge: Judge) -> None:
-    """The same answer, byte for byte; another request under it is refused."""
+    """The same answer, byte for byte. Another request with the key is refused."""
     first, second = hold_commit(client, judge, k="v"), hold_commit(client, judge, k="w")
     key, other = uuid7(), uuid7()
     answer = client.approve(first, key=key)
@@ -390,13 +390,13 @@ def test_a_key_approves_once(client: Approver, judge: Judge) -> None:
     assert 200 == answer.status
     assert (422, "UnprocessableEntityException") == client.approve(second, key=key).error
     assert client.reject(second, key=other).replayable == client.reject(second, key=other).replayable
-    # A refusal is remembered too.
+    # A refusal is stored too.
     late = uuid7()
     assert client.approve(second, key=late).replayable == client.approve(second, key=late).replayable
 
 
 def test_a_proposal_expires(database: str, tmp_path: Path, judge: Judge) -> None:
-    """Too late is too late before the job comes by; the job then says so in the log, and the same change may be asked for again."""
+    """An expired proposal is refused before the job closes it. The job records the expiry, and the same change may be requested again."""
     catalogs: list[Application] = []
 
     def prepare(catalog: Application) -> None:
@@ -415,7 +415,7 @@ def test_a_proposal_expires(database: str, tmp_path: Path, judge: Judge) -> None
         assert "expired at" in client.approve(first).message
         assert (409, "ProposalClosedException") == client.reject(first).error
         assert "open" == client.proposal(first)["status"], "no job runs"
-        # Asked for again, it is a new proposal, and the old one is closed on the way.
+        # A new request opens a new proposal and closes the old one.
         judge.always(HOLD)
         third = held(client.commit(["a"], "t", set_properties(k="v")))
         assert third != first
@@ -434,14 +434,14 @@ async def _expire(dsn: str, folder: Path) -> int:
 
 
 def test_the_servers_own_job_closes_what_is_due(client: Approver, judge: Judge) -> None:
-    """Of a server as it runs."""
+    """On a running server."""
     judge.always(Hold("quick", 0.05))
     proposal_id = held(client.commit(["a"], "t", set_properties(k="v")))
     until(lambda: client.proposal(proposal_id)["status"] == "expired")
 
 
 def test_every_command_that_can_wait_is_executed() -> None:
-    """By the function that the API calls."""
+    """With the function that the API calls."""
     assert EXECUTED_BY.keys() == WAITING_COMMANDS
     assert {calls_it.__name__ for calls_it in EXECUTED_BY.values()} == {
         re.sub(r"(?<!^)(?=[A-Z])", "_", command.__name__).lower() for command in WAITING_COMMANDS
@@ -449,7 +449,7 @@ def test_every_command_that_can_wait_is_executed() -> None:
 
 
 def test_a_command_that_cannot_be_read_is_not_guessed_at(client: Approver, judge: Judge, server: CatalogServer, tmp_path: Path) -> None:
-    """A stored command of another form than this program writes is a fault; the proposal stays as it is."""
+    """A stored command in an unknown form is an internal error. The proposal is unchanged."""
     proposal_id = hold_commit(client, judge, k="v")
 
     async def approve_another_form() -> None:
@@ -465,7 +465,7 @@ def test_a_command_that_cannot_be_read_is_not_guessed_at(client: Approver, judge
 
 
 def until(holds: Any, seconds_max: float = 30.0) -> None:
-    """A condition, waited for."""
+    """Waits for a condition."""
     deadline = time.monotonic() + seconds_max
     while not holds():
         assert time.monotonic() < deadline, "the condition never held"
@@ -473,7 +473,7 @@ def until(holds: Any, seconds_max: float = 30.0) -> None:
 
 
 def test_lists_are_paged_and_filtered(client: Approver, judge: Judge) -> None:
-    """In the order they were opened, by status and warehouse, and as of a position."""
+    """In the order of opening, by status and warehouse, and as of a position."""
     ids = [hold_commit(client, judge, k=str(number)) for number in range(5)]
     position = client.approve(ids[1]).position
     client.reject(ids[3])
@@ -494,7 +494,7 @@ def test_lists_are_paged_and_filtered(client: Approver, judge: Judge) -> None:
 
 
 def test_a_page_ends_where_its_proposals_are_large(client: Approver, judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Postgres parses each one to leave its command out: ten thousand of 1 MB would take it longer than a statement may."""
+    """Postgres parses each to leave out its command. Ten thousand of 1 MB would exceed the time limit of a statement."""
     monkeypatch.setattr(proposals, "LISTED_BYTES_MAX", 500_000)
     ids = [hold_commit(client, judge, k=str(number) + "v" * 200_000) for number in range(4)]
     ids += [hold_commit(client, judge, k=str(number)) for number in range(2)]
@@ -525,13 +525,12 @@ def test_a_page_ends_where_its_proposals_are_large(client: Approver, judge: Judg
     ],
 )
 def test_what_cannot_be_meant(client: Approver, method: str, path: str, body: Any, error: tuple[int, str]) -> None:
-    """Each a clear error of the usual form."""
     assert error == client.manage(method, path, body).error
 
 
 @pytest.mark.parametrize("body", [None, {}, {"reason": "  "}, {"reason": 7}, {"reason": "x" * 2_001}, b"no json"])
 def test_a_rejection_has_a_reason(client: Approver, judge: Judge, body: Any) -> None:
-    """In words, and not too many."""
+    """It must not be blank or too long."""
     proposal_id = hold_commit(client, judge, k="v")
     answer = client.manage("POST", f"/proposals/{proposal_id}/reject", body)
     assert (400, "BadRequestException") == answer.error
@@ -539,7 +538,7 @@ def test_a_rejection_has_a_reason(client: Approver, judge: Judge, body: Any) -> 
 
 
 def test_hooks_are_gone_and_proposals_stay(database: str, tmp_path: Path, judge: Judge) -> None:
-    """A server that asks nobody any more approves what waits."""
+    """A server without hooks can approve existing proposals."""
     with served_catalog(database, tmp_path / "warehouse", prepare=asking(judge)) as server:
         client = Approver(server.url)
         client.create_namespace("a")
@@ -558,7 +557,7 @@ def test_hooks_are_gone_and_proposals_stay(database: str, tmp_path: Path, judge:
 def test_a_large_change_takes_room_again_when_its_proposal_is_read(
     database: str, tmp_path: Path, judge: Judge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As the body did: where there is none, nothing is parsed and 429 is answered; it is given back."""
+    """As for the body. If there is no memory, nothing is parsed, and the answer is 429. The memory is released."""
     opened: list[Application] = []
 
     def prepare(catalog: Application) -> None:
@@ -571,24 +570,24 @@ def test_a_large_change_takes_room_again_when_its_proposal_is_read(
         judge.always(HOLD)
         proposal_id = held(client.create_table(["a"], "t", properties={f"p{number}": "" for number in range(5_000)}))
         judge.say = None
-        assert 0 == budget.held
-        budget.take(2**40)
+        assert 0 == budget.reserved_bytes
+        budget.reserve(2**40)
         for answer in (client.approve(proposal_id), client.reject(proposal_id), client.manage("GET", f"/proposals/{proposal_id}")):
             assert (429, "TooManyRequestsException") == answer.error
-        budget.give_back(2**40)
+        budget.release(2**40)
         assert 5_000 == len(client.proposal(proposal_id)["command"]["properties"])
-        assert 0 == budget.held
-        # Decided where a request of that size would be.
+        assert 0 == budget.reserved_bytes
+        # It is decided where a request of this size would be.
         executor, decided_large = opened[0].commands, []
         execute = executor.execute
 
-        async def watched(handler: Any) -> Answer:
+        async def watched(handler: Any) -> CommandResponse:
             decided_large.append(is_large_request(handler.context))
             return await execute(handler)
 
         monkeypatch.setattr(executor, "execute", watched)
         assert 200 == client.approve(proposal_id).status
         assert [True] == decided_large
-        assert 0 == budget.held
+        assert 0 == budget.reserved_bytes
         assert 5_000 < len(client.load_table(["a"], "t").json["metadata"]["properties"])
         client.close()

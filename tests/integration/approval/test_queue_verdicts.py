@@ -1,4 +1,4 @@
-"""Verdicts in queues: a hook's refusal rests on a state that was the table's, never on what a queue only remembers or hopes for."""
+"""Verdicts in queues: a hook's refusal is returned only if it was based on a committed state of the table."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -12,7 +12,7 @@ import pytest
 from icecore.access.resolve_warehouse import resolve_warehouse
 from icecore.access.warehouse import Warehouse
 from icecore.approval.contract import ALLOW, ProposedChange, Refuse, Verdict
-from icecore.commands.execution.answer import Answer
+from icecore.commands.execution.command_response import CommandResponse
 from icecore.commands.execution.stream_queue import StreamQueue
 from icecore.commands.namespaces.create_namespace import create_namespace
 from icecore.commands.namespaces.update_namespace_properties import update_namespace_properties
@@ -34,7 +34,7 @@ QUOTA = 10
 
 
 class Process:
-    """One catalog process, with a judge of its own."""
+    """One catalog process with its own judge."""
 
     def __init__(self, catalog: Application, warehouse: Warehouse) -> None:
         self.catalog = catalog
@@ -42,11 +42,11 @@ class Process:
         self.judge = Judge()
         asking(self.judge)(catalog)
 
-    async def set(self, **properties: str) -> Answer:
+    async def set(self, **properties: str) -> CommandResponse:
         command = CommitTable(TABLE, [], [{"action": "set-properties", "updates": properties}])
         return await commit_table(self.catalog.commands, context("updateTable"), self.warehouse, command)
 
-    async def set_together(self, **properties: str) -> Answer:
+    async def set_together(self, **properties: str) -> CommandResponse:
         command = CommitTransaction([CommitTable(TABLE, [], [{"action": "set-properties", "updates": properties}])])
         return await commit_transaction(self.catalog.commands, context("commitTransaction"), self.warehouse, command)
 
@@ -74,7 +74,7 @@ async def two(database: str, tmp_path: Path) -> AsyncIterator[tuple[Process, Pro
 
 
 def locked(change: ProposedChange) -> Verdict:
-    """What stays locked is not changed."""
+    """A table with the property `locked` must not be changed."""
     (changed,) = change.objects
     assert changed.before is not None
     assert changed.after is not None
@@ -83,8 +83,8 @@ def locked(change: ProposedChange) -> Verdict:
     return ALLOW
 
 
-async def test_a_stale_guess_refuses_nobody(two: tuple[Process, Process]) -> None:
-    """The first process remembers a lock; the second one took it away, and said so, before the first is asked."""
+async def test_a_stale_cached_state_causes_no_refusal(two: tuple[Process, Process]) -> None:
+    """The first process has cached a locked table. The second has unlocked it before the first gets its request."""
     first, second = two
     for process in two:
         process.judge.say = locked
@@ -101,11 +101,11 @@ async def test_a_stale_guess_refuses_nobody(two: tuple[Process, Process]) -> Non
 
 
 async def test_a_refusal_given_without_proof_would_be_false(two: tuple[Process, Process], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Negative control: the test above sees a queue that trusts its memory."""
+    """Negative control: the test above detects a queue that returns refusals without proof."""
 
     async def give_at_once(queue: Any, refused: list[Any], share: Any) -> list[Any]:
         for entry in refused:
-            queue._give(entry)
+            queue._return_refused(entry)
         return []
 
     monkeypatch.setattr(StreamQueue, "_finish_refused", give_at_once)
@@ -119,7 +119,9 @@ async def test_a_refusal_given_without_proof_would_be_false(two: tuple[Process, 
 
 
 async def test_what_stands_behind_a_refused_command_is_decided_again(two: tuple[Process, Process]) -> None:
-    """Of many at once some are refused: what the others come to holds nothing of those, and each was shown the state it found."""
+    """Of many concurrent commands some are refused. The results of the others contain nothing of those, and each was reviewed on the state
+    before it.
+    """
     first, _ = two
 
     def no_bad(change: ProposedChange) -> Verdict:
@@ -131,7 +133,7 @@ async def test_what_stands_behind_a_refused_command_is_decided_again(two: tuple[
     names = [f"{'bad' if number % 5 == 2 else 'good'}{number}" for number in range(40)]
     outcomes = await asyncio.gather(*(first.set(**{name: "1"}) for name in names), return_exceptions=True)
     for name, outcome in zip(names, outcomes, strict=True):
-        assert isinstance(outcome, ChangeRefused if name.startswith("bad") else Answer), (name, outcome)
+        assert isinstance(outcome, ChangeRefused if name.startswith("bad") else CommandResponse), (name, outcome)
     assert {name for name in names if name.startswith("good")} == {name for name in await first.properties() if name in names}
     assert max(first.catalog.commands.queues.metrics.batch_lengths) > 1, "nothing was chained: nothing was shown"
 
@@ -145,7 +147,7 @@ def quota(change: ProposedChange) -> Verdict:
 
 
 async def test_two_processes_in_contention_fill_a_quota_exactly(two: tuple[Process, Process]) -> None:
-    """Were a refusal given on what never came to effect, too few would get in; were one missed, too many."""
+    """If a refusal were based on an uncommitted state, too few would succeed; if one were missed, too many."""
     for process in two:
         process.judge.say = quota
     asked = [(process, f"q{number}_{index}") for number in range(QUOTA) for index, process in enumerate(two)]
@@ -153,14 +155,14 @@ async def test_two_processes_in_contention_fill_a_quota_exactly(two: tuple[Proce
         *((process.set if number % 3 else process.set_together)(**{name: "1"}) for number, (process, name) in enumerate(asked)),
         return_exceptions=True,
     )
-    taken = {name for (_, name), outcome in zip(asked, outcomes, strict=True) if isinstance(outcome, Answer)}
+    taken = {name for (_, name), outcome in zip(asked, outcomes, strict=True) if isinstance(outcome, CommandResponse)}
     refused = [outcome for outcome in outcomes if isinstance(outcome, ChangeRefused)]
     assert (QUOTA, QUOTA) == (len(taken), len(refused)), outcomes
     assert taken == {name for name in await two[1].properties() if name.startswith("q")}
 
 
-async def test_a_crowd_at_a_hook_that_hangs_is_told_at_once(two: tuple[Process, Process]) -> None:
-    """All of them, by one waiting or two: not one after the other, until the last are told something else."""
+async def test_commits_waiting_for_a_hanging_hook_fail_together(two: tuple[Process, Process]) -> None:
+    """All waiting commands fail after one or two timeouts, not one after the other."""
     first, _ = two
     asking(first.judge, timeout_seconds=0.2)(first.catalog)
     first.judge.say = lambda _: asyncio.Event().wait()
@@ -172,7 +174,7 @@ async def test_a_crowd_at_a_hook_that_hangs_is_told_at_once(two: tuple[Process, 
 
 
 async def test_a_slow_hook_holds_up_its_own_table_alone(two: tuple[Process, Process]) -> None:
-    """Commands on other tables go on while one is being looked at."""
+    """Commands on other tables continue during a review."""
     first, _ = two
     schema = {"type": "struct", "fields": [{"id": 1, "name": "x", "required": False, "type": "long"}]}
     other = CreateTable(NAMESPACE, "other", None, schema, None, None, {}, stage_create=False)
@@ -194,14 +196,14 @@ async def test_a_slow_hook_holds_up_its_own_table_alone(two: tuple[Process, Proc
 
 
 async def test_a_refusal_decided_behind_a_change_that_a_hook_refuses_is_not_given(two: tuple[Process, Process]) -> None:
-    """The second commit's requirement is broken by the first alone, which the hook refuses: it holds."""
+    """The second commit's requirement fails only because of the first, which the hook refuses. The second succeeds."""
     first, _ = two
     fields = [{"id": number, "name": name, "required": False, "type": "long"} for number, name in ((1, "x"), (2, "y"))]
     schema = {"type": "struct", "schema-id": 1, "fields": fields}
     adding = [{"action": "add-schema", "schema": schema}, {"action": "set-current-schema", "schema-id": -1}]
     requirement = {"type": "assert-last-assigned-field-id", "last-assigned-field-id": 1}
 
-    async def commit(updates: list[dict[str, Any]], requirements: list[dict[str, Any]]) -> Answer:
+    async def commit(updates: list[dict[str, Any]], requirements: list[dict[str, Any]]) -> CommandResponse:
         command = CommitTable(TABLE, requirements, updates)
         return await commit_table(first.catalog.commands, context("updateTable"), first.warehouse, command)
 
@@ -210,12 +212,14 @@ async def test_a_refusal_decided_behind_a_change_that_a_hook_refuses_is_not_give
     setting = [{"action": "set-properties", "updates": {"k": "v"}}]
     refused, allowed = await asyncio.gather(commit(adding, []), commit(setting, [requirement]), return_exceptions=True)
     assert isinstance(refused, ChangeRefused)
-    assert isinstance(allowed, Answer), allowed
+    assert isinstance(allowed, CommandResponse), allowed
     assert "v" == (await first.properties())["k"]
 
 
 async def test_a_verdict_rests_on_the_namespace_properties_that_the_hook_read(two: tuple[Process, Process]) -> None:
-    """A namespace promises while a change in it is looked at: the hook is asked again, since what it went by is no more."""
+    """The namespace gets a contract while a change is reviewed. The hook is asked again, because its verdict was based on old
+    properties.
+    """
     first, second = two
     read: list[dict[str, str]] = []
 
@@ -240,7 +244,7 @@ async def test_a_verdict_rests_on_the_namespace_properties_that_the_hook_read(tw
 
 
 async def test_a_refusal_decided_before_a_change_that_a_hook_refuses_is_given_with_it(two: tuple[Process, Process]) -> None:
-    """It rests on what comes to effect alone: it is not decided again."""
+    """It depends only on committed states, so it is not decided again."""
     first, _ = two
     await first.set(known="1")
     first.judge.say = lambda change: Refuse("bad") if "bad" in change.objects[0].after["properties"] else ALLOW  # type: ignore[index]
@@ -251,5 +255,5 @@ async def test_a_refusal_decided_before_a_change_that_a_hook_refuses_is_given_wi
         first.set(bad="1"),
         return_exceptions=True,
     )
-    assert (Answer, CommitFailed, ChangeRefused) == (type(good), type(broken), type(bad))
+    assert (CommandResponse, CommitFailed, ChangeRefused) == (type(good), type(broken), type(bad))
     assert 0 == first.catalog.commands.queues.metrics.refused

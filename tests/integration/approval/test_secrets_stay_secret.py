@@ -1,4 +1,4 @@
-"""What approval webhooks and object stores answer, or fail to, shows none of the secrets they were sent: in logs, answers and tables."""
+"""No answer or failure of approval webhooks and object stores reveals secrets in logs, answers or tables."""
 
 import asyncio
 import json
@@ -26,14 +26,14 @@ SERVICE_ACCOUNT = {
 
 
 def hook(name: str, url: str) -> dict[str, str]:
-    """A webhook of the warehouse `demo`, as the environment has it."""
+    """A webhook for the warehouse `demo`, in the environment."""
     headers = json.dumps(webhook_headers(url))
     values = {"TYPE": "webhook", "URL": url, "SECRET": f"s-{CANARY}", "HEADERS": headers, "TIMEOUT_SECONDS": "3", "WAREHOUSES": "demo"}
     return {f"ICECORE_HOOKS__{name.upper()}__{field}": value for field, value in values.items()}
 
 
 async def make_warehouses(database: str, directory: Path, endpoints: dict[str, str]) -> list[str]:
-    """One on each endpoint, and one whose key is no key; their names."""
+    """Creates one on each endpoint, and one with an invalid key. Returns their names."""
     warehouses: dict[str, tuple[Json, Json]] = {"gcs": ({"type": "gcs", "bucket": "bucket", "sts-enabled": False}, SERVICE_ACCOUNT)}
     for name, endpoint in endpoints.items():
         profile = {"type": "s3", "bucket": f"lake-{name}", "region": "mars-1", "endpoint": endpoint, "flavor": "s3-compat"}
@@ -45,7 +45,7 @@ async def make_warehouses(database: str, directory: Path, endpoints: dict[str, s
 
 
 def create_tables(url: str, warehouses: list[str]) -> dict[str, RestAnswer]:
-    """What the server answers to a table in each; the first asks every hook, the others their stores."""
+    """The answers to creating a table in each. The first request asks all hooks, the others their stores."""
 
     def create(name: str) -> RestAnswer:
         client = RestClient(url, name)
@@ -56,13 +56,13 @@ def create_tables(url: str, warehouses: list[str]) -> dict[str, RestAnswer]:
         return answer
 
     names = ["demo", *warehouses]
-    # Together: each store is tried for some seconds.
+    # Concurrently, because each store is retried for some seconds.
     with ThreadPoolExecutor(len(names)) as threads:
         return dict(zip(names, threads.map(create, names), strict=True))
 
 
 async def test_no_failure_of_a_hook_or_a_store_shows_a_secret(database: str, tmp_path: Path) -> None:
-    """Malformed answers, redirects, refused TLS, wrong ports; the operator reads type, host and port, and clients less."""
+    """Malformed answers, redirects, TLS errors, wrong ports. The operator reads type, host and port; clients read less."""
     async with AsyncExitStack() as opened:
         ports = {name: await opened.enter_async_context(answering(answer)) for name, answer in ANSWERS.items()}
         hooks: dict[str, str] = {}
@@ -93,8 +93,8 @@ async def test_no_failure_of_a_hook_or_a_store_shows_a_secret(database: str, tmp
             without_canary("the events", f"{row[0]} {row[1]}")
 
 
-async def test_a_session_tag_is_no_place_for_a_credential(database: str, tmp_path: Path) -> None:
-    """The one field of a storage profile that names what it likes stands in the log as it is."""
+async def test_a_session_tag_is_stored_unencrypted(database: str, tmp_path: Path) -> None:
+    """This field of a storage profile may have any text, and the log contains it unchanged."""
     profile = {"type": "s3", "bucket": "lake", "region": "mars-1", "flavor": "s3-compat", "sts-session-tags": {"api_key": CANARY}}
     async with opened_catalog(database, tmp_path / "warehouse") as catalog:
         with pytest.raises(BadRequest, match="sts-session-tags: the property 'api_key'") as refused:

@@ -1,4 +1,4 @@
-"""A held change is approved for what it was held for and nothing else: else its proposal is stale, and nothing is changed."""
+"""An approval applies only to the state that was held. Otherwise the proposal is stale, and nothing changes."""
 
 import asyncio
 import secrets
@@ -135,7 +135,7 @@ def judge() -> Judge:
 
 @pytest.fixture(scope="module")
 def server(admin_dsn: str, template_database: str, tmp_path_factory: pytest.TempPathFactory, judge: Judge) -> Iterator[CatalogServer]:
-    """One server for all tests of the module, which asks the judge; in the end the log gives what stands in its read models."""
+    """One server with the judge for all tests of the module. At the end, the read models agree with the log."""
     name = f"test_{secrets.token_hex(6)}"
     with psycopg.connect(admin_dsn, autocommit=True) as connection:
         connection.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(template_database)))
@@ -148,7 +148,7 @@ def server(admin_dsn: str, template_database: str, tmp_path_factory: pytest.Temp
 
 @pytest.fixture
 def client(server: CatalogServer, judge: Judge) -> Iterator[Approver]:
-    """Names of a warehouse that the test before has left empty."""
+    """A client of a warehouse that the previous test has emptied."""
     opened = Approver(server.url)
     done(opened.create_namespace("a"), opened.create_table(["a"], "t"), opened.create_table(["a"], "u"))
     done(opened.create_view(["a"], "v"), opened.create_view(["a"], "x"), opened.create_namespace("n"))
@@ -178,7 +178,7 @@ def head(server: CatalogServer) -> int:
 
 
 def is_stale(client: Approver, server: CatalogServer, proposal_id: str, *, key: object = None) -> None:
-    """The approval is refused, changes nothing, and closes the proposal."""
+    """Checks that the approval is refused, changes nothing, and closes the proposal."""
     before = head(server)
     refused = client.approve(proposal_id, key=key)
     assert (409, "ProposalClosedException") == refused.error, refused.body
@@ -189,7 +189,7 @@ def is_stale(client: Approver, server: CatalogServer, proposal_id: str, *, key: 
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_change_is_not_approved_for_another_object(client: Approver, judge: Judge, server: CatalogServer, name: str) -> None:
-    """Neither for what took the name meanwhile, nor for the same thing once it has changed; asked for again it can be approved."""
+    """Neither for another object with the same name, nor for the same object after a change. A new request can be approved."""
     (method, path, body), meanwhile = CASES[name]
     judge.always(HOLD)
     proposal_id = held(client.call(method, path, body))
@@ -208,7 +208,7 @@ def test_a_change_is_not_approved_for_another_object(client: Approver, judge: Ju
 
 
 def test_what_only_another_has_changed_is_approved(client: Approver, judge: Judge) -> None:
-    """The control: other objects, and the properties of the namespaces around, may change."""
+    """Control: changes to other objects and to the namespaces' properties are permitted."""
     judge.always(HOLD)
     committed, created = held(client.call(*UPDATE_TABLE)), held(client.create_table(["n"], "s"))
     judge.say = None
@@ -219,7 +219,7 @@ def test_what_only_another_has_changed_is_approved(client: Approver, judge: Judg
 
 
 def test_the_same_change_asked_for_again_gets_a_proposal_that_can_be_approved(client: Approver, judge: Judge) -> None:
-    """The one that was open is stale by then, though nobody has tried to approve it."""
+    """The open proposal is stale, although no approval was attempted."""
     judge.always(HOLD)
     first = held(client.call(*UPDATE_TABLE))
     judge.say = None
@@ -233,7 +233,7 @@ def test_the_same_change_asked_for_again_gets_a_proposal_that_can_be_approved(cl
 
 @pytest.mark.parametrize("change", [UPDATE_TABLE, DROP_TABLE, RENAME_TABLE, TRANSACTION], ids=["commit", "drop", "rename", "transaction"])
 def test_names_swapped_by_another_server(client: Approver, judge: Judge, server: CatalogServer, tmp_path: Path, change: Change) -> None:
-    """The server that approves still knows the names and the state as they were when the change was held."""
+    """The approving server has cached the names and states from when the change was held."""
     judge.always(HOLD)
     proposal_id = held(client.call(*change))
     judge.say = None

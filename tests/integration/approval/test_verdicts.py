@@ -1,4 +1,4 @@
-"""Verdicts: what a hook is shown of every kind of change, and what becomes of the change when it speaks, fails or is silent."""
+"""Verdicts: what a hook gets for every kind of change, and the effect of its verdict, failure or timeout."""
 
 import asyncio
 from collections.abc import Iterator
@@ -50,7 +50,7 @@ def snapshot(metadata: dict[str, Any], snapshot_id: int = 1) -> list[dict[str, A
 
 
 def test_every_kind_of_change_is_shown(client: Approver, judge: Judge) -> None:
-    """With its operation, what it is about, what it was called, and the events that would make it."""
+    """With its operation, object, name, and the topics of its events."""
     client.create_namespace("a", "b")
     client.call("POST", "/namespaces/a/properties", {"updates": {"k": "v"}, "removals": []})
     client.create_table(["a", "b"], "u")
@@ -94,7 +94,7 @@ def test_every_kind_of_change_is_shown(client: Approver, judge: Judge) -> None:
 
 
 def test_documents_before_and_after_are_shown(client: Approver, judge: Judge) -> None:
-    """The current state, the proposed one, and what the namespaces around declare, asked for only by who wants it."""
+    """The current state, the proposed state, and the namespaces' properties, which are read only on request."""
     declared: list[Any] = []
 
     async def look(change: Any) -> Any:
@@ -117,7 +117,7 @@ def test_documents_before_and_after_are_shown(client: Approver, judge: Judge) ->
 
 @pytest.mark.parametrize("operation", ["create", "commit", "rename", "drop", "namespace", "transaction"])
 def test_a_refusal_leaves_no_trace(client: Approver, judge: Judge, server: CatalogServer, operation: str) -> None:
-    """409 with the hook's words; the log and the files are as they were."""
+    """409 with the hook's reason. The log and the files are unchanged."""
     before = (head(server), files(server))
     judge.always(REFUSAL)
     calls = {
@@ -175,7 +175,7 @@ HOLD = Hold("somebody should look", 60.0)
     ],
 )
 def test_the_strictest_verdict_counts(bench: tuple[Approver, list[Judge]], verdicts: tuple[Any, ...], answered: str | None) -> None:
-    """Refusing before having no verdict, that before holding, holding before allowing; all are asked."""
+    """A refusal takes precedence over no verdict, that over a hold, and a hold over an allow. All hooks are asked."""
     client, judges = bench
     for judge, verdict in zip(judges, verdicts, strict=True):
         judge.shown.clear()
@@ -187,7 +187,7 @@ def test_the_strictest_verdict_counts(bench: tuple[Approver, list[Judge]], verdi
 
 @pytest.mark.parametrize("seconds", [(3600.0, 600.0, None), (600.0, None, 3600.0), (None, 3600.0, 600.0)])
 def test_of_hooks_that_hold_the_shortest_time_counts(bench: tuple[Approver, list[Judge]], seconds: tuple[float | None, ...]) -> None:
-    """Whichever is asked first: no hook's hold outlasts what it said."""
+    """In any order. No hook's hold lasts longer than it specified."""
     client, judges = bench
     for judge, held_seconds in zip(judges, seconds, strict=True):
         judge.always(ALLOW if held_seconds is None else Hold("somebody should look", held_seconds))
@@ -205,7 +205,7 @@ def _cancelled(_: Any) -> Any:
 
 
 async def _deaf() -> Any:
-    """Takes no notice of being cancelled, for a while."""
+    """Ignores cancellation for a while."""
     deadline = asyncio.get_running_loop().time() + 4
     while asyncio.get_running_loop().time() < deadline:
         try:
@@ -233,7 +233,7 @@ FAILURES: dict[str, Any] = {
 @pytest.mark.parametrize("on_failure", ["refuse", "allow"])
 @pytest.mark.parametrize("failure", FAILURES)
 def test_no_verdict_is_the_policys(database: str, tmp_path: Path, failure: str, on_failure: OnFailure) -> None:
-    """Fail-closed: 503 that names the hook and may be tried again, and nothing done. Fail-open: the change takes effect."""
+    """`refuse`: 503 with the hook's name, retryable, nothing done. `allow`: the change takes effect."""
     judge = Judge()
     prepare = asking(judge, timeout_seconds=0.3, on_failure=on_failure)
     with served_catalog(database, tmp_path / "warehouse", prepare=prepare) as server:
@@ -248,14 +248,14 @@ def test_no_verdict_is_the_policys(database: str, tmp_path: Path, failure: str, 
         else:
             for answer in answers:
                 assert (503, "ApprovalUnavailableException") == answer.error
-                assert "The approval hook judge0 gave no verdict; nothing was changed" == answer.message
+                assert "The approval hook judge0 returned no verdict; nothing was changed" == answer.message
                 assert "1" == answer.headers["retry-after"]
             assert before == head(server)
         client.close()
 
 
 def test_what_brings_files_is_never_held(client: Approver, judge: Judge, server: CatalogServer) -> None:
-    """An append, a registration: allowed or refused, since their writers delete what is refused."""
+    """An append and a registration are allowed or refused, because their writers delete the files on a refusal."""
     metadata = client.load_table(["a"], "t").json["metadata"]
     judge.always(HOLD)
     refused = client.commit(["a"], "t", *snapshot(metadata))
@@ -268,12 +268,12 @@ def test_what_brings_files_is_never_held(client: Approver, judge: Judge, server:
     body = {"name": "t", "metadata-location": location}
     assert (409, "ChangeRefusedException") == client.call("POST", "/namespaces/a/register", body).error
     assert [] == client.proposals()
-    # The same kinds of change without files wait.
+    # The same kinds of change without files are held.
     assert (409, "ChangeHeldException") == client.create_table(["a"], "u").error
 
 
 def test_a_refusal_is_remembered_by_its_key(client: Approver, judge: Judge) -> None:
-    """The same answer, also once the hook would say otherwise; a failure is not remembered."""
+    """The same answer even if the hook would now allow it. A failure is not stored."""
     body = {"requirements": [], "updates": [set_properties(k="v")]}
     key, other = uuid7(), uuid7()
     judge.always(REFUSAL)
@@ -287,7 +287,7 @@ def test_a_refusal_is_remembered_by_its_key(client: Approver, judge: Judge) -> N
 
 
 async def test_a_warehouse_is_asked_about_and_never_held(database: str, tmp_path: Path) -> None:
-    """An operator's command, which nobody could run again later."""
+    """Creating a warehouse cannot be held, because the credential is not stored."""
     judge = Judge()
     async with opened_catalog(database, tmp_path / "warehouse") as catalog:
         asking(judge)(catalog)

@@ -1,4 +1,4 @@
-"""A webhook as an approval hook: what it is sent, that it is signed, and what becomes of every way not to answer."""
+"""A webhook as an approval hook: its request, the signature, and the effect of invalid responses."""
 
 import asyncio
 import base64
@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from icecore.approval.webhook import ANSWER_BYTES_MAX
+from icecore.approval.webhook import RESPONSE_BYTES_MAX
 from icecore.hooks import opened_hooks
 from icecore.settings import Settings, SettingsError
 from tests.fixtures.catalog import served_catalog
@@ -28,7 +28,7 @@ Answer = Callable[[BaseHTTPRequestHandler], None]
 
 
 class Endpoint:
-    """A real HTTP server that keeps what it was sent and answers as a test tells it to; whoever signs wrongly gets 401."""
+    """A real HTTP server that records requests and answers as configured. A wrong signature gets 401."""
 
     def __init__(self) -> None:
         self.sent: list[dict[str, Any]] = []
@@ -64,7 +64,7 @@ class Endpoint:
         self.url = f"http://127.0.0.1:{self._server.server_port}/review"
 
     def hang(self, _: BaseHTTPRequestHandler) -> None:
-        """Until the test is over."""
+        """Hangs until the end of the test."""
         self.released.wait(60)
 
     def close(self) -> None:
@@ -80,7 +80,7 @@ def say(body: bytes, status: int = 200, **headers: str) -> Answer:
         for name, value in {"Content-Type": "application/json", "Content-Length": str(len(body)), **headers}.items():
             request.send_header(name.replace("_", "-"), value)
         request.end_headers()
-        with suppress(ConnectionError):  # who asked may have read enough
+        with suppress(ConnectionError):  # The client may have closed the connection.
             request.wfile.write(body)
 
     return answer
@@ -100,7 +100,7 @@ def endpoint() -> Iterator[Endpoint]:
 
 @contextmanager
 def asked(database: str, folder: Path, endpoint: Endpoint, **settings: Any) -> Iterator[Approver]:
-    """A client of a server whose settings name the endpoint."""
+    """A client of a server with the endpoint in its settings."""
     hook = {"type": "webhook", "url": endpoint.url, "secret": SECRET, "timeout_seconds": 0.5, **settings}
     with served_catalog(database, folder / "warehouse", hooks={"contracts": hook}) as server:
         client = Approver(server.url)
@@ -109,7 +109,7 @@ def asked(database: str, folder: Path, endpoint: Endpoint, **settings: Any) -> I
 
 
 def test_what_it_is_sent(database: str, tmp_path: Path, endpoint: Endpoint) -> None:
-    """The change with documents before and after, without a table's history, and what is declared around it."""
+    """The change with documents before and after, without a table's history, and with the namespaces' properties."""
     with asked(database, tmp_path, endpoint) as client:
         client.create_namespace("a", owner="me")
         client.create_namespace("a", "b", inner="1")
@@ -127,7 +127,7 @@ def test_what_it_is_sent(database: str, tmp_path: Path, endpoint: Endpoint) -> N
 
 
 def test_its_verdicts(database: str, tmp_path: Path, endpoint: Endpoint) -> None:
-    """Allow, refuse and hold; whoever holds is told of the approval."""
+    """Allow, refuse and hold. A webhook that holds also gets the approval."""
     with asked(database, tmp_path, endpoint) as client:
         assert client.create_namespace("a").status == 200
         endpoint.answer = say(b'{"verdict": "refuse", "reason": "no such owner"}')
@@ -158,7 +158,7 @@ ANSWERS: dict[str, Answer | str] = {
     "holds for a text": say(b'{"verdict": "hold", "reason": "x", "expires-in-seconds": "60"}'),
     "holds for true": say(b'{"verdict": "hold", "reason": "x", "expires-in-seconds": true}'),
     "holds for 10^300 seconds": say(b'{"verdict": "hold", "reason": "x", "expires-in-seconds": 1e300}'),
-    "answers without end": say(ALLOWED + b" " * (ANSWER_BYTES_MAX + 1)),
+    "answers without end": say(ALLOWED + b" " * (RESPONSE_BYTES_MAX + 1)),
     "answers what is no gzip": say(b"no gzip", Content_Encoding="gzip"),
     "answers bytes that are no text": say(b"\xff\xfe\x00{"),
 }
@@ -166,7 +166,7 @@ ANSWERS: dict[str, Answer | str] = {
 
 @pytest.mark.parametrize("on_failure", ["refuse", "allow"])
 def test_every_way_not_to_answer(database: str, tmp_path: Path, endpoint: Endpoint, on_failure: str) -> None:
-    """Fail-closed: 503, nothing done, and it may be tried again. Fail-open: the change takes effect."""
+    """`refuse`: 503, nothing done, retryable. `allow`: the change takes effect."""
     with asked(database, tmp_path, endpoint, on_failure=on_failure) as client:
         assert client.create_namespace("a").status == 200
         for number, (what, answer) in enumerate(ANSWERS.items()):
@@ -186,7 +186,7 @@ def test_every_way_not_to_answer(database: str, tmp_path: Path, endpoint: Endpoi
 
 @pytest.mark.parametrize("status", [303, 307])
 def test_no_redirect_is_followed(database: str, tmp_path: Path, endpoint: Endpoint, status: int) -> None:
-    """Whoever the endpoint points to is not asked, and does not decide."""
+    """The redirect's target gets no request."""
     endpoint.answer = say(b"", status, Location=f"{endpoint.url}/elsewhere")
     with asked(database, tmp_path, endpoint) as client:
         assert (503, "ApprovalUnavailableException") == client.create_namespace("a").error
@@ -194,7 +194,7 @@ def test_no_redirect_is_followed(database: str, tmp_path: Path, endpoint: Endpoi
 
 
 def test_an_endpoint_that_is_not_there(database: str, tmp_path: Path) -> None:
-    """A closed port is no verdict."""
+    """A closed port counts as no verdict."""
     gone = Endpoint()
     gone.close()
     with asked(database, tmp_path, gone) as client:
@@ -202,7 +202,7 @@ def test_an_endpoint_that_is_not_there(database: str, tmp_path: Path) -> None:
 
 
 def test_a_filtered_endpoint_is_asked_about_its_own(database: str, tmp_path: Path, endpoint: Endpoint) -> None:
-    """By operation and namespace, before and after a move; about everything else it is not asked at all."""
+    """By operation and namespace, before and after a move. Other changes are not sent."""
     chosen = {"operations": ["updateTable", "rename*"], "namespaces": ["sales"]}
     with asked(database, tmp_path, endpoint, **chosen) as client:
         for levels in (("sales",), ("sales", "eu"), ("salesroom",)):
@@ -229,8 +229,8 @@ def test_a_filtered_endpoint_is_asked_about_its_own(database: str, tmp_path: Pat
         ({"type": "webhook", "url": "http://x", "secret": "whsec_é"}, "the secret cannot be read"),
     ],
 )  # fmt: skip
-def test_a_hook_that_cannot_be_made_is_told_at_the_start(hook: dict[str, Any], told: str) -> None:
-    """Rather than at the first change."""
+def test_an_invalid_hook_is_refused_at_the_start(hook: dict[str, Any], told: str) -> None:
+    """Not at the first change."""
 
     async def start() -> None:
         settings = Settings(hooks={"contracts": hook})  # type: ignore[dict-item]

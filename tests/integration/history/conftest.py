@@ -11,20 +11,20 @@ from tests.integration.history.serving import Served, serving
 
 @pytest.fixture
 async def served(catalog: Application) -> AsyncIterator[Served]:
-    """A served catalog on a fresh database, its log as it is after the warehouse `demo` was created."""
+    """A served catalog on a new database. Its log is as after the creation of the warehouse `demo`."""
     async with serving(catalog) as opened:
         yield opened
 
 
 @pytest.fixture
 async def run(catalog: Application) -> CommandRun:
-    """Gives the catalog commands."""
+    """Runs commands on the catalog."""
     return await CommandRun.on(catalog)
 
 
 @pytest.fixture
 async def history(run: CommandRun) -> CommandRun:
-    """The same, with everything that can happen already in the log."""
+    """The same, with every kind of event in the log."""
     for step in EVERY_KIND:
         await run.step(step)
     return run

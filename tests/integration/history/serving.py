@@ -1,4 +1,4 @@
-"""What the tests of history share: a catalog served in the test's own loop, and clients that see every byte of an answer."""
+"""Shared by the tests of history: a catalog served in the test's event loop, and clients that read raw answers."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ ANSWER_SECONDS_MAX = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """An answer, read to its end."""
+    """A complete answer."""
 
     status: int
     headers: Mapping[str, str]
@@ -30,7 +30,7 @@ class Answered:
 
     @property
     def error(self) -> tuple[int, str]:
-        """The refusal as (status, type), in the form of every refusal."""
+        """The refusal as (status, type)."""
         error = self.json["error"]
         assert {"message", "type", "code"} == set(error)
         assert self.status == error["code"]
@@ -39,7 +39,7 @@ class Answered:
 
     @property
     def positions(self) -> list[int]:
-        """Of the events of a page."""
+        """The positions of a page's events."""
         return [int(event["position"]) for event in self.json["events"]]
 
 
@@ -58,13 +58,13 @@ class Streamed:
 
 @dataclass(slots=True)
 class EventStream:
-    """An answer that goes on: its events, as `text/event-stream` has them; comments apart."""
+    """An open response with events as `text/event-stream`, without comments."""
 
     response: aiohttp.ClientResponse
     comments: list[str] = field(default_factory=list)
 
     async def next(self) -> Streamed | None:
-        """The next event; None where the server ended the stream."""
+        """The next event; None if the server has ended the stream."""
         fields: dict[str, str] = {}
         async with asyncio.timeout(ANSWER_SECONDS_MAX):
             while line := await self.response.content.readuntil(b"\n"):
@@ -86,7 +86,7 @@ class EventStream:
         return [each for each in taken if each is not None]
 
     async def rest(self) -> list[Streamed]:
-        """Everything to the end of the stream."""
+        """All events up to the end of the stream."""
         events = []
         while (event := await self.next()) is not None:
             events.append(event)
@@ -95,7 +95,7 @@ class EventStream:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A catalog that answers at `url`."""
+    """A catalog served at `url`."""
 
     catalog: Application
     url: str
@@ -138,7 +138,7 @@ async def serving(catalog: Application) -> AsyncIterator[Served]:
     url = f"http://127.0.0.1:{runner.addresses[0][1]}"
     try:
         timeout = aiohttp.ClientTimeout(total=None, sock_read=ANSWER_SECONDS_MAX)
-        # Of a length no line of a test reaches.
+        # Longer than any line in a test.
         async with aiohttp.ClientSession(timeout=timeout, read_bufsize=8 * 1024 * 1024) as session:
             yield Served(catalog, url, runner, session)
     finally:

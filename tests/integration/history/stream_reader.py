@@ -1,9 +1,8 @@
-"""A consumer in a process of its own: follows the event stream, comes back when it breaks off, and rebuilds what the catalog holds.
+"""A consumer in a separate process: it follows the event stream, reconnects, and rebuilds the catalog's tables.
 
-`python -m tests.integration.history.stream_reader PORT SUBJECT [naive]`: until it is told of the namespace SUBJECT. It prints a line
-when it is told anything, and at the end one JSON object: `tables` by dotted name with their metadata locations, and the `positions` it
-was told, in that order. A naive one comes back without saying where it was. It knows Server-Sent Events, CloudEvents and the published
-schemas, nothing else of Icecore.
+`python -m tests.integration.history.stream_reader PORT SUBJECT [naive]`: until the event of the namespace SUBJECT. It prints a line at the
+first event, and at the end one JSON object: `tables` by dotted name with their metadata locations, and the `positions` of the events in
+order. A naive one reconnects without its last position. It uses only Server-Sent Events, CloudEvents and the published schemas.
 """
 
 import http.client
@@ -18,7 +17,7 @@ _PAUSE_SECONDS = 0.05
 
 
 def streamed(port: int, last_event_id: str | None, naive: bool) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(id, event) each, until the stream ends or breaks off."""
+    """Yields (id, event) until the stream ends or the connection breaks."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_SILENCE_SECONDS_MAX)
     headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": last_event_id} if last_event_id and not naive else {})
     start = "?after=now" if naive and last_event_id else ""
@@ -36,7 +35,7 @@ def streamed(port: int, last_event_id: str | None, naive: bool) -> Iterator[tupl
 
 
 def fold(tables: dict[str, tuple[str, str]], event: dict[str, Any]) -> None:
-    """By table id: what it is called and where its metadata is."""
+    """By table id: its name and metadata location."""
     noun, verb = event["type"].split(".")[2:4]
     if noun != "table":
         return

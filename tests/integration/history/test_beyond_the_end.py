@@ -1,4 +1,4 @@
-"""A position or a time beyond the end of the log is refused by whatever takes one: the present is not its answer."""
+"""A position or a time beyond the end of the log is refused by every operation, instead of using the current state."""
 
 import os
 import subprocess
@@ -12,14 +12,14 @@ from icecore.api.paging import listing_digest, page_token
 from icecore.compose import Application
 from tests.integration.history.serving import Served
 from tests.integration.history.test_event_pages import head
-from tests.servers.places import ROOT
+from tests.servers.paths import ROOT
 
 TOMORROW = datetime.now(UTC) + timedelta(days=1)
 STREAM = {"Accept": "text/event-stream"}
 EVENTS_PARTS = ("events", "icecore", "", "")
-"""What binds a page token of the events to their filters: the dialect, and no type, namespace or warehouse."""
+"""The digest in a page token of events without filters."""
 
-# Each with {beyond}, a position that the log does not have, and {tomorrow}.
+# Requests with {beyond}, a position that the log does not have, and {tomorrow}.
 PLACES: dict[str, tuple[str, str, dict[str, str], dict[str, Any] | None]] = {
     "warehouse at a position": ("GET", "/catalog/v1/demo@{beyond}/namespaces", {}, None),
     "warehouse at a time": ("GET", "/catalog/v1/demo@{tomorrow}/namespaces", {}, None),
@@ -39,7 +39,7 @@ PLACES: dict[str, tuple[str, str, dict[str, str], dict[str, Any] | None]] = {
 
 
 async def test_a_position_or_time_beyond_the_end_is_refused(served: Served) -> None:
-    """400 with the reason; the same places take the last position there is."""
+    """400 with the reason. The same requests with the last position succeed."""
     end = await head(served)
     assert dict.fromkeys(PLACES, (400, True)) == {place: await asked(served, place, end + 1, TOMORROW) for place in PLACES}
     positions = [place for place in PLACES if "time" not in place and place != "proposed events since"]
@@ -47,7 +47,7 @@ async def test_a_position_or_time_beyond_the_end_is_refused(served: Served) -> N
 
 
 async def asked(served: Served, place: str, beyond: int, tomorrow: datetime, *, ends: bool = False) -> tuple[int, bool]:
-    """Status, and whether the refusal says that the end of the log is the reason. `ends`: an answer is not waited for."""
+    """The status, and whether the error is about the end of the log. `ends` -- the answer is not read to its end."""
     method, path, headers, body = PLACES[place]
     warehouse = (await served.ask("GET", "/catalog/v1/config?warehouse=demo")).json["overrides"]["prefix"]
     values = {
@@ -79,7 +79,6 @@ async def asked(served: Served, place: str, beyond: int, tomorrow: datetime, *, 
     ids=" ".join,
 )
 def test_the_command_line_refuses_it_too(database: str, arguments: tuple[str, ...]) -> None:
-    """Exit code 2, at once."""
     environment = {**os.environ, "ICECORE_DATABASE_URL": database, "ICECORE_SINKS__PRINTED__TYPE": "stdout"}
     command = [sys.executable, "-m", "icecore", *arguments]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
@@ -88,6 +87,6 @@ def test_the_command_line_refuses_it_too(database: str, arguments: tuple[str, ..
 
 
 async def test_a_wait_for_what_is_to_come_waits(served: Served, catalog: Application) -> None:
-    """There waiting is the meaning."""
+    """Waiting for a future position is the purpose of this operation."""
     end = await head(served)
     assert {"reached": False, "position": end} == (await served.get("/wait", position=end + 1, wait_seconds=0)).json

@@ -1,4 +1,4 @@
-"""Events of objects that lie deep below long names: however many are asked about, each name is read about once."""
+"""Events of objects in deep namespaces with long names: each name is read about once."""
 
 import asyncio
 from pathlib import Path
@@ -20,7 +20,7 @@ LONG = NAME_CODE_POINTS_MAX * "\U00020000"
 
 
 async def create_deep(run: CommandRun, leaves: int) -> NamespaceIdentifier:
-    """So many namespaces at the deepest level, below the one that is returned."""
+    """Creates that many namespaces at the deepest level. Returns their parent."""
     above: tuple[str, ...] = ()
     for _ in range(NAMESPACE_LEVELS_MAX - 1):
         above = (*above, LONG)
@@ -34,14 +34,14 @@ async def create_deep(run: CommandRun, leaves: int) -> NamespaceIdentifier:
 
 
 async def touch(run: CommandRun, above: NamespaceIdentifier, leaves: int) -> None:
-    """One small event for each of them."""
+    """One small event for each."""
     for number in range(leaves):
         command = UpdateNamespaceProperties(NamespaceIdentifier((*above.levels, f"{number:06}{LONG[6:]}")), [], {"p": "1"})
         await update_namespace_properties(run.catalog.commands, context("updateProperties"), run.warehouse, command)
 
 
 async def name_lookups(connection: psycopg.AsyncConnection) -> int:
-    """Of all connections that were closed."""
+    """The number of lookups of all closed connections."""
     cursor = await connection.execute("select sum(idx_scan)::bigint from pg_stat_user_indexes where relname = 'names'")
     row = await cursor.fetchone()
     assert row is not None
@@ -49,7 +49,7 @@ async def name_lookups(connection: psycopg.AsyncConnection) -> int:
 
 
 async def others_closed(connection: psycopg.AsyncConnection) -> None:
-    """Until this connection is the only one: the others have then said what they did."""
+    """Waits until this connection is the only one, so that the others have reported their statistics."""
     async with asyncio.timeout(20):
         while True:
             cursor = await connection.execute("select count(*) from pg_stat_activity where datname = current_database()")
@@ -59,7 +59,7 @@ async def others_closed(connection: psycopg.AsyncConnection) -> None:
 
 
 async def test_a_filtered_page_reads_each_name_once(database: str, tmp_path: Path) -> None:
-    """A filter that lets nothing through is asked about every event: the names above them are the same ones each time."""
+    """A filter without matches checks every event, whose parents are the same."""
     async with opened_catalog(database, tmp_path / "warehouse") as catalog:
         run = await CommandRun.on(catalog)
         above = await create_deep(run, LEAVES)

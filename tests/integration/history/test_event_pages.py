@@ -1,4 +1,4 @@
-"""GET /history/v1/events: pages, filters, long polls, one event whole; refusals in the form of every refusal."""
+"""GET /history/v1/events: pages, filters, long polls, single events, and refusals."""
 
 import asyncio
 from contextlib import suppress
@@ -27,7 +27,7 @@ from tests.integration.history.serving import Served
 
 
 async def as_sinks_have_it(dsn: str, dialect: Dialect = "icecore") -> list[bytes]:
-    """The whole log, each event the bytes a sink in structured mode is told."""
+    """The whole log, each event with the bytes of a sink in structured mode."""
     async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
         events = await read_events(connection, 0, 10_000)
         return [encode_json(outgoing(each, dialect)) for each in (await EventEnricher().enrich(connection, events)).events]
@@ -39,13 +39,13 @@ async def head(served: Served) -> int:
 
 
 async def create(run: CommandRun, name: str, **properties: str) -> int:
-    """A namespace; the position of its event."""
+    """Creates a namespace. Returns the position of its event."""
     command = CreateNamespace(NamespaceIdentifier((name,)), properties)
     return (await create_namespace(run.catalog.commands, context("createNamespace"), run.warehouse, command)).position
 
 
 @pytest.mark.parametrize("dialect", ["icecore", "lakekeeper"])
-async def test_events_are_those_that_sinks_are_told(served: Served, history: CommandRun, database: str, dialect: Dialect) -> None:
+async def test_events_are_those_of_sinks(served: Served, history: CommandRun, database: str, dialect: Dialect) -> None:
     """Byte for byte, oldest first, in both dialects."""
     answered = await served.get("/events", dialect=dialect)
     told = await as_sinks_have_it(database, dialect)
@@ -57,7 +57,7 @@ async def test_events_are_those_that_sinks_are_told(served: Served, history: Com
 
 @pytest.mark.parametrize("size", [1, 7, 50])
 async def test_pages_follow_one_another(served: Served, history: CommandRun, size: int) -> None:
-    """By token and by position alike; together they are the whole log."""
+    """By token and by position. Together they are the whole log."""
     everything = (await served.get("/events")).positions
     assert list(range(1, await head(served) + 1)) == everything
     by_token: list[int] = []
@@ -76,8 +76,8 @@ async def test_pages_follow_one_another(served: Served, history: CommandRun, siz
     assert everything == by_position
 
 
-async def test_a_page_ends_where_it_is_told_to(served: Served, history: CommandRun) -> None:
-    """After one position, up to and with another."""
+async def test_a_page_ends_at_the_requested_position(served: Served, history: CommandRun) -> None:
+    """After a position, and up to and including another."""
     page = await served.get("/events", after=3, to=6)
     assert [4, 5, 6] == page.positions
     assert None is page.json["next-page-token"]
@@ -85,7 +85,7 @@ async def test_a_page_ends_where_it_is_told_to(served: Served, history: CommandR
 
 
 async def test_a_batch_is_what_cloudevents_call_one(served: Served, history: CommandRun, database: str) -> None:
-    """A JSON array under its own type; the position to go on from is a header."""
+    """A JSON array with the batch content type. A header has the position to continue from."""
     answered = await served.get("/events", {"Accept": "application/cloudevents-batch+json"}, page_size=5)
     assert "application/cloudevents-batch+json" == answered.headers["content-type"]
     assert b"[" + b",".join((await as_sinks_have_it(database))[:5]) + b"]" == answered.body
@@ -104,14 +104,14 @@ async def test_a_batch_is_what_cloudevents_call_one(served: Served, history: Com
     ],
 )
 async def test_types_are_chosen_as_sinks_choose_them(served: Served, history: CommandRun, types: str, verbs: set[str]) -> None:
-    """With wildcards; the page says how far the log was read all the same."""
+    """With wildcards. The page has the position up to which the log was read."""
     page = await served.get("/events", types=types)
     assert verbs == {event["type"].removeprefix("io.icecore.").removesuffix(".v1") for event in page.json["events"]}
     assert await head(served) == page.json["position"]
 
 
 async def test_warehouses_and_namespaces_are_chosen_as_sinks_choose_them(served: Served, history: CommandRun, tmp_path: Path) -> None:
-    """A warehouse by name or id; a namespace with everything below it, and no other that begins with its name."""
+    """A warehouse by name or id. A namespace includes nested ones, but not others whose names begin with its name."""
     write = history.catalog.commands
     (tmp_path / "other").mkdir()
     other = CreateWarehouse("other", {"type": "local", "directory": str(tmp_path / "other")})
@@ -137,7 +137,7 @@ async def test_warehouses_and_namespaces_are_chosen_as_sinks_choose_them(served:
 
 
 async def test_a_page_is_bounded_in_bytes_and_in_what_it_reads(served: Served, run: CommandRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And never empty for that; a filter that lets little through reads on from page to page."""
+    """A page is not empty because of that. A filter with few matches continues on the next page."""
     monkeypatch.setattr(pull, "BATCH_EVENTS_MAX", 4)
     monkeypatch.setattr(pull, "PAGE_EVENTS_READ_MAX", 8)
     for number in range(20):
@@ -160,7 +160,7 @@ async def test_a_page_is_bounded_in_bytes_and_in_what_it_reads(served: Served, r
 
 
 async def test_a_large_event_is_referred_to_and_found_whole(served: Served, run: CommandRun, database: str) -> None:
-    """`dataref` leads to it, with all its data, the bytes a sink without limits would be told."""
+    """`dataref` returns it with all its data, as a sink without limits would publish it."""
     position = await create(run, "large", **{f"p{n}": "é" * 500_000 for n in range(3)})
     (event,) = (await served.get("/events", after=position - 1)).json["events"]
     assert "data" not in event
@@ -176,7 +176,7 @@ async def test_a_large_event_is_referred_to_and_found_whole(served: Served, run:
 async def test_a_long_poll_answers_when_another_process_commits(
     served: Served, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is woken, and does not look by itself: that is set far off here."""
+    """By a notification; the polling interval is long here."""
     monkeypatch.setattr(follow, "POLL_SECONDS_MAX", 60.0)
     async with opened_catalog(database, tmp_path / "warehouse") as other:
         elsewhere = await CommandRun.on(other)
@@ -191,8 +191,8 @@ async def test_a_long_poll_answers_when_another_process_commits(
             after = position
 
 
-async def test_a_long_poll_waits_for_what_its_filter_lets_through(served: Served, run: CommandRun) -> None:
-    """Other events do not end it; when its time is over it says how far the log was read."""
+async def test_a_long_poll_waits_for_an_event_that_matches_its_filter(served: Served, run: CommandRun) -> None:
+    """Other events do not end it. At the end of the time it has the position up to which the log was read."""
     after = await head(served)
     asked = asyncio.create_task(served.get("/events", after=after, namespaces="wanted", wait_seconds=60))
     await until_followed(served, 1)
@@ -206,13 +206,13 @@ async def test_a_long_poll_waits_for_what_its_filter_lets_through(served: Served
 
 
 async def test_now_is_the_end_of_the_log(served: Served, history: CommandRun) -> None:
-    """An empty page that says where to begin."""
+    """An empty page with the position to start from."""
     page = await served.get("/events", after="now")
     assert ([], await head(served)) == (page.positions, page.json["position"])
 
 
 async def until_followed(served: Served, count: int) -> None:
-    """Until so many wait for events."""
+    """Waits until that many clients wait for events."""
     async with asyncio.timeout(20):
         while served.catalog.events.metrics.subscribers != count:
             await asyncio.sleep(0.01)
@@ -246,7 +246,7 @@ REFUSED_AS_PAGE: list[tuple[dict[str, str], str]] = [
 
 
 async def test_what_cannot_be_meant_is_refused(served: Served) -> None:
-    """As a page and as a stream; the log stays as it was."""
+    """As a page and as a stream. The log is unchanged."""
     before = await head(served)
     asked = [(query, said, accept) for query, said in REFUSED for accept in ("application/json", "text/event-stream")]
     for query, said, accept in asked + [(query, said, "*/*") for query, said in REFUSED_AS_PAGE]:
@@ -260,7 +260,7 @@ async def test_what_cannot_be_meant_is_refused(served: Served) -> None:
 
 
 async def test_a_token_goes_with_its_filter(served: Served, history: CommandRun) -> None:
-    """Under another it would skip what that one lets through."""
+    """With another filter, events would be missed."""
     token = (await served.get("/events", page_size=2, types="table.*")).json["next-page-token"]
     answered = await served.get("/events", page_size=2, types="view.*", page_token=token)
     assert (400, "BadRequestException") == answered.error
@@ -269,7 +269,7 @@ async def test_a_token_goes_with_its_filter(served: Served, history: CommandRun)
 
 
 async def test_what_does_not_exist_is_not_found(served: Served) -> None:
-    """A warehouse, an event, an address; and no method but GET."""
+    """An unknown warehouse, event or address; and other methods than GET."""
     assert (404, "NoSuchWarehouseException") == (await served.get("/events", warehouses="demo,nowhere")).error
     assert (404, "NotFoundException") == (await served.get(f"/events/{UUID(int=7)}")).error
     assert (400, "BadRequestException") == (await served.get("/events/seven")).error
@@ -278,7 +278,7 @@ async def test_what_does_not_exist_is_not_found(served: Served) -> None:
 
 
 async def test_places_to_wait_are_bounded(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who finds none is told at once; who does not wait needs none."""
+    """A client beyond the limit is refused at once. Requests that do not wait are not limited."""
     monkeypatch.setattr(served.catalog.events, "_subscribers_max", 2)
     asked = [asyncio.create_task(served.get("/events", after="now", wait_seconds=60)) for _ in range(2)]
     await until_followed(served, 2)

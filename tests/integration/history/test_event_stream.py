@@ -1,4 +1,4 @@
-"""The log as Server-Sent Events: from a position on, then as it comes, as fast as the client reads, to a clean end."""
+"""The log as Server-Sent Events: from a position, then new events, as fast as the client reads, until a clean end."""
 
 import asyncio
 import re
@@ -15,7 +15,7 @@ from icecore.api.history import event_stream
 from icecore.api.history.event_stream import LARGE_EVENTS
 from icecore.api.history.large_events import LARGE_EVENTS_BYTES_MAX
 from icecore.api.origins import ORIGIN_RULES
-from icecore.commands.execution.answer import Answer
+from icecore.commands.execution.command_response import CommandResponse
 from icecore.commands.tables.commit_table import commit_table
 from icecore.commands.tables.create_table import create_table
 from icecore.commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
@@ -32,8 +32,8 @@ from tests.integration.history.serving import Served
 from tests.integration.history.test_event_pages import as_sinks_have_it, create, head, until_followed
 
 
-async def test_a_stream_is_the_log_as_sinks_are_told_it(served: Served, history: CommandRun, database: str) -> None:
-    """`id` is the position, `event` the type, `data` the event byte for byte; what is there comes first, then what comes."""
+async def test_a_stream_has_the_events_of_sinks(served: Served, history: CommandRun, database: str) -> None:
+    """`id` is the position, `event` the type, `data` the event's bytes. Existing events come first, then new ones."""
     told = await as_sinks_have_it(database)
     async with served.stream() as stream:
         assert "text/event-stream" == stream.response.content_type
@@ -48,7 +48,7 @@ async def test_a_stream_is_the_log_as_sinks_are_told_it(served: Served, history:
 
 
 async def test_a_page_of_a_permitted_origin_may_read_a_stream(served: Served, run: CommandRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its headers go out before the edge sees the answer."""
+    """The headers are sent before the edge gets the response."""
     origin = "https://app.example.org"
     monkeypatch.setattr(served.catalog.app[ORIGIN_RULES], "cors_origins", frozenset({origin}))  # type: ignore[attr-defined]
     headers = {"Accept": "text/event-stream", "Origin": origin}
@@ -56,8 +56,8 @@ async def test_a_page_of_a_permitted_origin_may_read_a_stream(served: Served, ru
         assert (200, origin) == (response.status, response.headers.get("Access-Control-Allow-Origin"))
 
 
-async def test_a_stream_goes_on_where_the_client_was(served: Served, history: CommandRun) -> None:
-    """`Last-Event-ID` goes before what the address says, which a browser sends again as it was."""
+async def test_a_stream_continues_at_the_client_s_position(served: Served, history: CommandRun) -> None:
+    """`Last-Event-ID` takes precedence over the query, which a browser repeats unchanged."""
     end = await head(served)
     async with served.stream(after=0, last_event_id=end - 3) as stream:
         assert [end - 2, end - 1, end] == [event.id for event in await stream.take(3)]
@@ -66,8 +66,8 @@ async def test_a_stream_goes_on_where_the_client_was(served: Served, history: Co
         assert [position] == [event.id for event in await stream.take(1)]
 
 
-async def test_a_stream_is_filtered_and_ends_where_it_is_told_to(served: Served, history: CommandRun) -> None:
-    """As pages are; a position that is still to come is waited for."""
+async def test_a_stream_is_filtered_and_ends_at_the_requested_position(served: Served, history: CommandRun) -> None:
+    """As pages are. A future position is waited for."""
     expected = (await served.get("/events", types="table.*", namespaces="a")).positions
     end = await head(served)
     async with served.stream(types="table.*", namespaces="a", dialect="lakekeeper", to=end + 1) as stream:
@@ -78,8 +78,8 @@ async def test_a_stream_is_filtered_and_ends_where_it_is_told_to(served: Served,
         assert [] == await stream.rest()
 
 
-async def test_all_who_follow_share_one_listener(served: Served, run: CommandRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many there are, and each is woken by it; so few connections besides."""
+async def test_all_streams_share_one_listener(served: Served, run: CommandRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of many is woken, with few connections."""
     monkeypatch.setattr(follow, "POLL_SECONDS_MAX", 60.0)
     opened = [served.stream(after="now") for _ in range(20)]
     streams = [await each.__aenter__() for each in opened]
@@ -96,14 +96,14 @@ async def test_all_who_follow_share_one_listener(served: Served, run: CommandRun
     assert connections["icecore-events"] <= pull.CONNECTIONS_MAX
     for each in opened:
         await each.__aexit__(None, None, None)
-    # Nobody wrote to them meanwhile: that they have gone is seen all the same.
+    # Nothing is written to them, but the disconnect is noticed.
     await until_followed(served, 0)
 
 
 async def test_a_quiet_stream_says_that_it_lives(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By comments, which clients pass over."""
+    """With comments, which clients ignore."""
     monkeypatch.setattr(event_stream, "HEARTBEAT_SECONDS", 0.0)
-    monkeypatch.setattr(event_stream, "_LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(event_stream, "_POLL_SECONDS", 0.05)
     end = await head(served)
     async with served.stream(after=end) as stream:
         reading = asyncio.create_task(stream.next())
@@ -116,7 +116,7 @@ async def test_a_quiet_stream_says_that_it_lives(served: Served, monkeypatch: py
 
 @pytest.fixture
 def slow_reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Batches are of one event, and each takes a moment: the positions after which something was read."""
+    """Batches have one event, and each read takes a moment. Returns the positions after which was read."""
     positions: list[int] = []
 
     async def read(connection: Connection, after: int, limit: int, *, bytes_max: int) -> list[RecordedEvent]:
@@ -131,7 +131,7 @@ def slow_reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.mark.usefixtures("history")
 async def test_a_stream_that_tells_nothing_notices_that_its_client_has_gone(served: Served, slow_reads: list[int]) -> None:
-    """Nothing is written that would fail: the whole log would be read for nobody."""
+    """Otherwise the whole log would be read for a client that is gone."""
     async with served.stream(namespaces="zzz"):
         await until_followed(served, 1)
     await until_followed(served, 0)
@@ -139,7 +139,7 @@ async def test_a_stream_that_tells_nothing_notices_that_its_client_has_gone(serv
 
 
 async def test_a_client_that_has_gone_waits_for_no_connection(served: Served) -> None:
-    """Two hundred that came and went would keep others waiting for a batch each."""
+    """Two hundred clients that disconnected would delay others by a batch each."""
     connections = served.catalog.events._connections
     async with AsyncExitStack() as taken:
         for _ in range(pull.CONNECTIONS_MAX - 1):
@@ -163,7 +163,7 @@ async def test_a_stream_that_tells_nothing_says_so_while_it_reads(served: Served
 
 @asynccontextmanager
 async def slow_client(served: Served) -> AsyncIterator[tuple[asyncio.StreamReader, socket.socket]]:
-    """A client that has asked for everything and reads nothing unless the test does; its socket takes little."""
+    """A client that requests everything and reads only on demand, with a small socket buffer."""
     parts = urlsplit(served.url)
     assert parts.hostname is not None
     line = socket.socket()
@@ -178,8 +178,8 @@ async def slow_client(served: Served) -> AsyncIterator[tuple[asyncio.StreamReade
         writer.transport.abort()
 
 
-async def test_a_slow_reader_is_told_no_faster_than_it_reads(served: Served, run: CommandRun) -> None:
-    """What the server made of the log for it is bounded by sockets and one batch, while a quick reader gets everything, twice."""
+async def test_a_slow_reader_gets_events_no_faster_than_it_reads(served: Served, run: CommandRun) -> None:
+    """The memory is limited by the sockets and one batch, while a fast reader gets everything, twice."""
     count, size = 120, 200_000
     for number in range(count):
         await create(run, f"n{number}", text="x" * size)
@@ -189,7 +189,7 @@ async def test_a_slow_reader_is_told_no_faster_than_it_reads(served: Served, run
         for _ in range(2):
             async with served.stream() as quick:
                 assert count + 1 == len(await quick.take(count + 1))
-        # 4 MB is what Linux lets a socket hold unsent; a batch is one of these.
+        # Linux lets a socket hold 4 MB unsent. A batch is one of these.
         assert figures.events_published - 2 * (count + 1) < 8_000_000 / size
         line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 * 1024 * 1024)
         positions: list[int] = []
@@ -202,7 +202,7 @@ async def test_a_slow_reader_is_told_no_faster_than_it_reads(served: Served, run
 
 
 async def test_a_client_that_takes_nothing_is_cut_off(served: Served, run: CommandRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a time; its place is free again."""
+    """After the timeout. Its subscription is released."""
     monkeypatch.setattr(event_stream, "WRITE_SECONDS_MAX", 0.5)
     for number in range(60):
         await create(run, f"n{number}", text="x" * 200_000)
@@ -218,7 +218,7 @@ SUMMARY_BYTES = 950_000
 
 
 async def roll_back(run: CommandRun, folder: Path) -> None:
-    """A table that goes back and forth between two snapshots: small events that refer to much, 38 MB altogether."""
+    """A table that alternates between two snapshots: small events that refer to 38 MB in total."""
     identifier = TabularIdentifier(NamespaceIdentifier(("a",)), "t")
     await create(run, "a")
     schema = {"type": "struct", "fields": [{"id": 1, "name": "x", "required": False, "type": "long"}]}
@@ -237,7 +237,7 @@ async def roll_back(run: CommandRun, folder: Path) -> None:
 
 
 async def test_small_events_that_refer_to_much_are_told(served: Served, run: CommandRun, database: str, tmp_path: Path) -> None:
-    """Together they are more than streams may hold at one time; as they come, and to one that is far behind."""
+    """Together they exceed the memory for streams. As new events, and for a client that is far behind."""
     async with served.stream(after="now") as following:
         (first, *_) = await asyncio.gather(following.take(ROLLBACKS + 4), roll_back(run, tmp_path / "warehouse"))
     told = await as_sinks_have_it(database)
@@ -247,13 +247,13 @@ async def test_small_events_that_refer_to_much_are_told(served: Served, run: Com
     assert told[-ROLLBACKS:] == [event.data for event in events[-ROLLBACKS:]]
     assert events[1:] == first
     assert LARGE_EVENTS_BYTES_MAX < ROLLBACKS * SUMMARY_BYTES < sum(map(len, told[-ROLLBACKS:]))
-    assert 0 == served.catalog.app[LARGE_EVENTS].held  # type: ignore[attr-defined]
+    assert 0 == served.catalog.app[LARGE_EVENTS].reserved_bytes  # type: ignore[attr-defined]
 
 
 async def test_room_for_a_large_event_is_waited_for(served: Served, run: CommandRun) -> None:
-    """It is read once in vain, then not before there is room; a newcomer stands behind."""
+    """It is read once without success, then only when there is memory. A later stream waits behind it."""
     room = served.catalog.app[LARGE_EVENTS]  # type: ignore[attr-defined]
-    held = room.hold(b"x" * LARGE_EVENTS_BYTES_MAX)
+    held = room.reserve_content(b"x" * LARGE_EVENTS_BYTES_MAX)
     for number in range(3):
         await create(run, f"n{number}", text="x" * 200_000)
     async with served.stream() as first, served.stream(after=3) as second:
@@ -262,7 +262,7 @@ async def test_room_for_a_large_event_is_waited_for(served: Served, run: Command
             while len(room._waiting) < 2:
                 await asyncio.sleep(0.01)
         told = served.catalog.events.metrics.events_published
-        # Each looks again every second.
+        # Each retries every second.
         await asyncio.sleep(2.5)
         assert told == served.catalog.events.metrics.events_published
         held.release()
@@ -270,9 +270,9 @@ async def test_room_for_a_large_event_is_waited_for(served: Served, run: Command
     assert not room.is_waited_for
 
 
-async def test_who_takes_nothing_loses_its_room_to_who_waits(served: Served, run: CommandRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Long before it would be cut off were nobody waiting."""
-    monkeypatch.setattr(event_stream, "CROWDED_WRITE_SECONDS_MAX", 1.0)
+async def test_a_stalled_stream_loses_its_memory_to_waiting_ones(served: Served, run: CommandRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long before it would be disconnected if no other stream waited."""
+    monkeypatch.setattr(event_stream, "CONTENDED_WRITE_SECONDS_MAX", 1.0)
     room = served.catalog.app[LARGE_EVENTS]  # type: ignore[attr-defined]
     monkeypatch.setattr(room, "_bytes_max", 1_000_000)
     count = 20
@@ -285,13 +285,13 @@ async def test_who_takes_nothing_loses_its_room_to_who_waits(served: Served, run
             told = figures.events_published
             await asyncio.sleep(1.0)
         assert 0 < told < count
-        assert room.held > 0
+        assert room.reserved_bytes > 0
         async with served.stream() as quick, asyncio.timeout(15):
             assert [*range(1, count + 1)] == [event.id for event in await quick.take(count)]
 
 
 async def test_a_lost_database_is_waited_for(served: Served, run: CommandRun) -> None:
-    """The stream goes on behind its last event when Postgres is back; all its connections are ended here."""
+    """The stream continues after its last event when Postgres is back. All its connections are ended here."""
     async with served.stream(after="now") as stream:
         for number in range(4):
             async with served.catalog.backends.connection() as connection:
@@ -304,7 +304,7 @@ async def test_a_lost_database_is_waited_for(served: Served, run: CommandRun) ->
 
 
 async def test_streams_end_cleanly_when_the_server_stops(served: Served, run: CommandRun) -> None:
-    """Between two events, with the end of the answer, and no sooner than what is there was told; slow ones are cut off."""
+    """Between two events, with a complete response, after the existing events were sent. Slow clients are disconnected."""
     for number in range(60):
         await create(run, f"n{number}", text="x" * 200_000)
     async with served.stream(after=50) as stream, slow_client(served):
@@ -318,10 +318,10 @@ async def test_streams_end_cleanly_when_the_server_stops(served: Served, run: Co
 
 
 async def test_a_cursor_that_trusts_the_wake_up_loses_events(served: Served, run: CommandRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The check of order and gaps can fail: a subscriber that goes to the position it was woken with, instead of reading up to it."""
+    """Negative control of the check for order and gaps: a subscriber that continues from the position it was notified of misses events."""
 
     class Naive(pull.CloudEventReader):
-        async def batch(self, after: int, *, to: int | None = None, events_max: int = pull.BATCH_EVENTS_MAX) -> pull.PulledEvents:
+        async def batch(self, after: int, *, to: int | None = None, events_max: int = pull.BATCH_EVENTS_MAX) -> pull.EventBatch:
             woken = served.catalog.events._listener._head
             return await super().batch(max(after, woken - 1), to=to, events_max=events_max)
 
@@ -341,10 +341,8 @@ async def test_a_cursor_that_trusts_the_wake_up_loses_events(served: Served, run
     assert list(range(second + 1, second + 31)) != await streamed(second + 30, second - 1)
 
 
-async def test_followers_with_filters_of_their_own_are_told_what_is_theirs(
-    served: Served, history: CommandRun, database: str, tmp_path: Path
-) -> None:
-    """What comes, of two warehouses, is read once for all of them; each is told the bytes that a sink with its filter would be."""
+async def test_streams_with_different_filters_get_their_events(served: Served, history: CommandRun, database: str, tmp_path: Path) -> None:
+    """New events of two warehouses are read once for all of them. Each gets the same bytes as from a sink with its filter."""
     opened = [
         served.stream(after="now"),
         served.stream(after="now", dialect="lakekeeper"),
@@ -360,9 +358,9 @@ async def test_followers_with_filters_of_their_own_are_told_what_is_theirs(
     everything, in_dialect, mine, tables = [await each.__aenter__() for each in opened]
     await until_followed(served, 4)
     await create(history, "other")
-    assert isinstance(await elsewhere.step(Step("create_table", 0, 0)), Answer)
+    assert isinstance(await elsewhere.step(Step("create_table", 0, 0)), CommandResponse)
     await create(history, "mine")
-    assert isinstance(await history.step(Step("commit", 0, 0)), Answer)
+    assert isinstance(await history.step(Step("commit", 0, 0)), CommandResponse)
     told, dialect = await as_sinks_have_it(database), await as_sinks_have_it(database, "lakekeeper")
     assert told[end:] == [event.data for event in await everything.take(4)]
     assert dialect[end:] == [event.data for event in await in_dialect.take(4)]

@@ -1,4 +1,4 @@
-"""Small events that are described from much: a page of them takes a bounded part of it into memory at a time, and leaves none out."""
+"""Small events that refer to large documents: a page loads a limited part of them at a time, and contains every event."""
 
 import tracemalloc
 from collections.abc import Awaitable, Callable
@@ -26,7 +26,7 @@ from tests.integration.history.test_iceberg_events import query
 ROUNDS = 40
 LARGE = "x" * 700_000
 PEAK_BYTES_MAX = 16_000_000
-"""Of Python's memory, while a page is made: parsing one reserves twelve times its bytes. Forty of the large ones together are 28 MB."""
+"""Limit on Python's memory during a page. Parsing reserves twelve times a document's bytes. Forty large ones are 28 MB."""
 TABLE = TabularIdentifier(NamespaceIdentifier(("a",)), "t")
 
 
@@ -69,7 +69,7 @@ async def large_statistics_removed(run: CommandRun, folder: Path) -> None:
 
 
 async def peak_while(asked: Callable[[], Awaitable[Any]]) -> tuple[Any, int]:
-    """What is answered, and the most bytes that were allocated meanwhile."""
+    """The answer, and the peak of allocated memory meanwhile."""
     tracemalloc.start()
     try:
         return await asked(), tracemalloc.get_traced_memory()[1]
@@ -96,7 +96,7 @@ async def test_a_history_page_is_made_of_one_large_document_after_the_other(
 async def test_a_page_of_icebergs_events_is_made_of_one_large_document_after_the_other(
     served: Served, run: CommandRun, tmp_path: Path, prepare: Callable[[CommandRun, Path], Awaitable[None]]
 ) -> None:
-    """Where it is cut, the token goes on with the next one."""
+    """If a page ends early, its token continues with the next event."""
     await prepare(run, tmp_path / "warehouse")
     async with served.catalog.backends.connection() as connection:
         cursor = await connection.execute("select event_id::text from icecore.events order by notification_id desc limit %s", [ROUNDS])

@@ -1,4 +1,4 @@
-"""POST /v1/{prefix}/events, as the open proposal for Iceberg's REST specification has it."""
+"""POST /v1/{prefix}/events, as in the open proposal for Iceberg's REST specification."""
 
 import asyncio
 import threading
@@ -43,7 +43,7 @@ def kinds(listed: list[dict[str, Any]]) -> set[str]:
 
 
 async def test_events_are_those_of_the_log(served: Served, history: CommandRun) -> None:
-    """In its order, with its ids; every standard operation is there, and our own under names the proposal leaves to catalogs."""
+    """With its order and ids. Every standard operation occurs, and our own with the proposal's prefix for catalogs."""
     listed = await events(served)
     told = (await served.get("/events")).json["events"]
     assert [event["id"] for event in told] == [event["event-id"] for event in listed]
@@ -60,7 +60,7 @@ async def test_events_are_those_of_the_log(served: Served, history: CommandRun) 
 
 
 async def test_operations_have_their_members(served: Served, history: CommandRun) -> None:
-    """Exactly those of the proposal's parser; identifiers are of the moment of the event."""
+    """Exactly the members that the proposal's parser expects. Identifiers are as of the event."""
     members: dict[str, set[frozenset[str]]] = {}
     listed = await events(served, operation_types=[*STANDARD, "x-icecore-warehouse-created", "x-icecore-table-purged"])
     for event in listed:
@@ -91,7 +91,7 @@ async def test_operations_have_their_members(served: Served, history: CommandRun
 
 
 async def test_updates_bring_about_what_was_committed(served: Served, run: CommandRun) -> None:
-    """PyIceberg reads them, and applied from nothing they make the table that the catalog has."""
+    """PyIceberg parses them. Applied to an empty table, they result in the catalog's table."""
     await run.step(Step("create_namespace"))
     await run.step(Step("create_table", other=1))
     for other in (0, 1, 2, 3, 1, 3, 2, 0, 3):
@@ -116,7 +116,7 @@ async def test_updates_bring_about_what_was_committed(served: Served, run: Comma
 
 
 async def test_tokens_go_on_behind_what_was_read(served: Served, history: CommandRun) -> None:
-    """Also from the end of the log, and whatever the filter; the highest time is that of what was read last."""
+    """Also at the end of the log, and with any filter. The highest time is that of the last event read."""
     everything = await events(served)
     pages, token = [], None
     while True:
@@ -134,7 +134,7 @@ async def test_tokens_go_on_behind_what_was_read(served: Served, history: Comman
 
 
 async def test_a_time_is_a_way_in(served: Served, run: CommandRun) -> None:
-    """With the events of that millisecond; a token goes before it."""
+    """It includes the events of that millisecond. A token takes precedence."""
     for number in range(5):
         await create(run, f"n{number}")
         await asyncio.sleep(0.002)
@@ -142,7 +142,7 @@ async def test_a_time_is_a_way_in(served: Served, run: CommandRun) -> None:
     since = everything[3]["timestamp-ms"]
     assert [event for event in everything if event["timestamp-ms"] >= since] == await events(served, since_timestamp_ms=since)
     assert everything == await events(served, since_timestamp_ms=0)
-    # The last event has passed by now, and what came since is nothing.
+    # The time is after the last event, and there is no newer one.
     now_ms = time.time_ns() // 1_000_000
     assert [event for event in everything if event["timestamp-ms"] >= now_ms] == await events(served, since_timestamp_ms=now_ms)
     token = (await query(served, page_size=1)).json["continuation-token"]
@@ -150,7 +150,7 @@ async def test_a_time_is_a_way_in(served: Served, run: CommandRun) -> None:
 
 
 async def test_objects_are_chosen_by_path_by_uuid_and_by_type(served: Served, history: CommandRun) -> None:
-    """A path is the object it names and all below it, level by level and without regard to case; all filters must agree."""
+    """A path matches its object and everything below, by levels and case-insensitively. All filters must match."""
     everything = await events(served)
     below = await events(served, catalog_objects_by_name=[["A", "b"]])
     assert {"create-namespace", "create-table", "drop-table", "drop-namespace"} == kinds(below)
@@ -169,7 +169,7 @@ async def test_objects_are_chosen_by_path_by_uuid_and_by_type(served: Served, hi
 
 
 async def test_events_are_of_one_warehouse_and_of_a_past_where_one_is_named(served: Served, history: CommandRun, tmp_path: Any) -> None:
-    """`demo@<position>` ends there."""
+    """`demo@<position>` ends at that position."""
     (tmp_path / "other").mkdir()
     profile = {"type": "local", "directory": str(tmp_path / "other")}
     await create_warehouse(history.catalog.commands, context("createWarehouse"), CreateWarehouse("other", profile))
@@ -203,19 +203,19 @@ async def test_events_are_of_one_warehouse_and_of_a_past_where_one_is_named(serv
     ],
 )
 async def test_what_cannot_be_meant_is_refused(served: Served, body: dict[str, Any]) -> None:
-    """By the name of the field."""
+    """The message names the field."""
     answered = await served.ask("POST", "/v1/demo/events", body)
     assert (400, "BadRequestException") == answered.error
     assert f"'{next(iter(body))}'" in answered.json["error"]["message"]
 
 
 async def test_no_such_warehouse(served: Served) -> None:
-    """As every operation says it."""
+    """404, as in every operation."""
     assert (404, "NoSuchWarehouseException") == (await query(served, "nowhere")).error
 
 
 async def test_large_events_are_not_read_on_the_event_loop(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each once, in a thread; a registration, of which only the names are told here, not at all."""
+    """In a thread, once each. The state of a registration is not read, because only its names are needed."""
     fields = [{"id": n, "name": f"c{n}", "type": "long", "required": False, "doc": "x" * 1_000} for n in range(1, 201)]
     assert 200 == (await served.ask("POST", "/v1/namespaces", {"namespace": ["large"]})).status
     wide = {"name": "wide", "schema": {"type": "struct", "schema-id": 0, "fields": fields}}

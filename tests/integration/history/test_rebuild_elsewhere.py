@@ -1,4 +1,4 @@
-"""The outcome: consumers in other processes know every table from the stream alone, while servers are killed and others write."""
+"""Consumers in other processes know every table from the stream alone, while servers are killed and clients write."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,7 @@ from tests.fixtures.command_runs import CommandRun
 from tests.fixtures.rest_client import RestClient, set_properties
 from tests.integration.history.test_event_pages import create
 from tests.servers.icecore import PROGRAM, START_SECONDS_MAX, clean_environment
-from tests.servers.places import ROOT
+from tests.servers.paths import ROOT
 from tests.servers.processes import POLL_SECONDS, answers, free_port, log_tail, wait_until_ready
 
 WRITERS = 4
@@ -34,7 +34,7 @@ END = "the_end"
 
 
 class Server:
-    """`icecore serve` with two workers on one port, killed and started again."""
+    """`icecore serve` with two workers on one port, which is killed and restarted."""
 
     def __init__(self, dsn: str, directory: Path) -> None:
         self.port = free_port()
@@ -66,7 +66,7 @@ class Server:
 
 @pytest.fixture
 def server(database: str, tmp_path: Path) -> Iterator[Server]:
-    """Runs on a fresh database with the warehouse `demo`."""
+    """Runs on a new database with the warehouse `demo`."""
 
     async def prepare() -> None:
         async with opened_catalog(database, tmp_path / "warehouse"):
@@ -82,7 +82,7 @@ def server(database: str, tmp_path: Path) -> Iterator[Server]:
 
 @contextlib.contextmanager
 def consumer(server: Server, *options: str) -> Iterator["subprocess.Popen[str]"]:
-    """stream_reader.py in a process of its own."""
+    """stream_reader.py in a separate process."""
     command = [sys.executable, "-m", "tests.integration.history.stream_reader", str(server.port), END, *options]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
@@ -93,14 +93,14 @@ def consumer(server: Server, *options: str) -> Iterator["subprocess.Popen[str]"]
 
 
 def rebuilt(process: "subprocess.Popen[str]") -> dict[str, Any]:
-    """What a consumer came to."""
+    """The result of a consumer."""
     output, _ = process.communicate(timeout=CONSUMER_SECONDS_MAX)
     came_to: dict[str, Any] = json.loads(output)
     return came_to
 
 
 class Writers:
-    """Threads that create, commit to, rename and drop tables, each in its own namespace and all in one; they live through a kill."""
+    """Threads that create, commit to, rename and drop tables, in separate namespaces and a common one. They continue after a kill."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -119,7 +119,7 @@ class Writers:
         for done in range(COMMITS):
             if done == COMMITS // 2:
                 self.half_done.wait()
-            # A refusal, or a server that was just killed: either is fine, the log says what happened.
+            # A refusal or a killed server. Both are permitted, because the test compares with the log.
             try:
                 self._step(client, drawn, number, done)
             except (OSError, http.client.HTTPException):
@@ -145,7 +145,7 @@ class Writers:
 
 
 def held(client: RestClient) -> dict[str, str]:
-    """The catalog's tables and where their metadata is."""
+    """The catalog's tables and their metadata locations."""
     tables = {}
     for (level,) in client.call("GET", "/namespaces").json["namespaces"]:
         for name in client.table_names(level):
@@ -161,7 +161,7 @@ def head(dsn: str) -> int:
 
 
 async def commit_elsewhere(dsn: str, directory: Path) -> None:
-    """By a third process's parts, while no server runs."""
+    """Commits by a third process, while no server runs."""
     async with opened_catalog(dsn, directory) as catalog:
         run = await CommandRun.on(catalog)
         for number in range(5):
@@ -169,8 +169,9 @@ async def commit_elsewhere(dsn: str, directory: Path) -> None:
 
 
 def test_from_the_stream_alone(server: Server, database: str, tmp_path: Path) -> None:
-    """Two workers, concurrent writers, a kill -9 in between: nothing lost, nothing repeated, in order; and who does not say where it was
-    loses what happened meanwhile, so that the check can fail."""
+    """Two workers, concurrent writers and a kill -9: nothing is lost, repeated or out of order. Negative control: a consumer that
+    reconnects without its position misses events.
+    """
     with consumer(server) as faithful, consumer(server, "naive") as naive:
         writers = Writers(server)
         writers.half_done.wait()
@@ -195,7 +196,7 @@ def test_from_the_stream_alone(server: Server, database: str, tmp_path: Path) ->
 
 
 def test_streams_end_with_the_server(server: Server) -> None:
-    """SIGTERM: each stream and each long poll comes to the end of its answer, and the server ends as if there had been none."""
+    """SIGTERM: each stream and each long poll gets a complete response, and the server ends at once."""
     connections = [http.client.HTTPConnection("127.0.0.1", server.port, timeout=30) for _ in range(6)]
     for number, connection in enumerate(connections):
         if number % 2:
@@ -205,7 +206,7 @@ def test_streams_end_with_the_server(server: Server) -> None:
     streams = [connection.getresponse() for connection in connections[1::2]]
     assert all(stream.readline().startswith(b": ") for stream in streams)
     assert 0 == server.stop(), log_tail(server.log)
-    # An answer that was cut off raises IncompleteRead.
+    # An incomplete response raises IncompleteRead.
     assert [b"\n"] * 3 == [stream.read() for stream in streams]
     polled = [connection.getresponse() for connection in connections[0::2]]
     assert [[]] * 3 == [json.loads(answer.read())["events"] for answer in polled]
@@ -214,8 +215,8 @@ def test_streams_end_with_the_server(server: Server) -> None:
         connection.close()
 
 
-async def test_a_long_poll_hears_of_a_commit_in_another_process(server: Server, database: str, tmp_path: Path) -> None:
-    """From a real server, whichever worker was asked; and so does who waits for a position."""
+async def test_a_long_poll_returns_a_commit_of_another_process(server: Server, database: str, tmp_path: Path) -> None:
+    """On a real server with several workers; the same for a wait for a position."""
     async with opened_catalog(database, tmp_path / "warehouse") as catalog, aiohttp.ClientSession() as session:
         run = await CommandRun.on(catalog)
         end = head(database)
@@ -235,7 +236,7 @@ async def test_a_long_poll_hears_of_a_commit_in_another_process(server: Server, 
 
 
 def waiting(dsn: str) -> int:
-    """How many processes listen for events."""
+    """The number of processes that listen for events."""
     query = "select count(*) from pg_stat_activity where application_name = 'icecore-subscriber' and datname = current_database()"
     with psycopg.connect(dsn) as connection:
         row = connection.execute(query).fetchone()

@@ -1,4 +1,4 @@
-"""GET /history/v1/wait: until the log has reached a position, or a table a snapshot."""
+"""GET /history/v1/wait: waits until the log has reached a position, or a table a snapshot."""
 
 import asyncio
 from pathlib import Path
@@ -31,7 +31,7 @@ async def table(run: CommandRun) -> CommandRun:
 
 
 async def commit(run: CommandRun, *updates: dict[str, Any]) -> int:
-    """The commit's position."""
+    """Commits, and returns the position."""
     return (await commit_table(run.catalog.commands, context("updateTable"), run.warehouse, CommitTable(TABLE, [], list(updates)))).position
 
 
@@ -69,7 +69,7 @@ async def reached(served: Served, *snapshot_ids: int) -> list[bool]:
 
 
 async def test_a_position_that_is_there_is_reached(served: Served, run: CommandRun) -> None:
-    """At once; the answer says how far the log is."""
+    """At once. The answer has the end of the log."""
     position = await create(run, "n")
     assert {"reached": True, "position": position} == (await served.get("/wait", position=position)).json
     assert {"reached": False, "position": position} == (await served.get("/wait", position=position + 1, wait_seconds=0)).json
@@ -77,7 +77,7 @@ async def test_a_position_that_is_there_is_reached(served: Served, run: CommandR
 
 
 async def test_a_position_to_come_is_waited_for(served: Served, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another process commits; who waits is woken."""
+    """Another process commits, which wakes the waiting request."""
     monkeypatch.setattr(follow, "POLL_SECONDS_MAX", 60.0)
     async with opened_catalog(database, tmp_path / "warehouse") as other:
         elsewhere = await CommandRun.on(other)
@@ -91,7 +91,7 @@ async def test_a_position_to_come_is_waited_for(served: Served, database: str, t
 
 
 async def test_a_snapshot_to_come_is_waited_for(served: Served, table: CommandRun) -> None:
-    """Through commits that do not bring it, and a rename; other tables' events do not end the wait either."""
+    """Other commits, a rename, and events of other tables do not end the wait."""
     asked = asyncio.create_task(ask(served, 2, 60))
     await until_followed(served, 1)
     await create(table, "other")
@@ -107,18 +107,20 @@ async def test_a_snapshot_to_come_is_waited_for(served: Served, table: CommandRu
 
 
 async def test_what_was_or_leads_to_the_current_snapshot_is_reached(served: Served, table: CommandRun) -> None:
-    """Ancestors, those that came by another branch, those rolled back from, those that expired; not what is on no way to it."""
+    """Ancestors, snapshots of merged branches, those before a roll-back, and expired ones; but not those that were never on the way to a
+    current one.
+    """
     assert [False] == await reached(served, 1)
     await add(table, 1, None, "main")
     await add(table, 2, 1, "main")
     assert [True, True, False] == await reached(served, 1, 2, 3)
-    # Written to be audited: in the table, and on no branch.
+    # A snapshot without a branch, as for an audit.
     await add(table, 3, 2)
     await add(table, 4, 3, "audit")
     assert [False, False] == await reached(served, 3, 4)
     await commit(table, point("main", 4))
     assert [True, True] == await reached(served, 3, 4)
-    # A roll-back: what was current stays reached.
+    # After a roll-back, the former snapshot stays reached.
     await commit(table, point("main", 1), {"action": "remove-snapshot-ref", "ref-name": "audit"})
     assert [True] * 4 == await reached(served, 1, 2, 3, 4)
     await commit(table, {"action": "remove-snapshots", "snapshot-ids": [2, 3, 4]})
@@ -127,7 +129,7 @@ async def test_what_was_or_leads_to_the_current_snapshot_is_reached(served: Serv
 
 
 async def test_two_snapshots_of_one_commit_are_reached(served: Served, table: CommandRun) -> None:
-    """The first never was what a commit ended with."""
+    """The first one was never current after a commit."""
     document = await metadata(table)
     snapshots = [
         {
@@ -147,7 +149,7 @@ async def test_two_snapshots_of_one_commit_are_reached(served: Served, table: Co
 
 
 async def test_a_table_that_is_dropped_is_not_waited_for(served: Served, table: CommandRun) -> None:
-    """Who waits hears that it does not exist."""
+    """The waiting request gets 404."""
     asked = asyncio.create_task(ask(served, 1, 60))
     await until_followed(served, 1)
     await drop_table(table.catalog.commands, context("dropTable"), table.warehouse, DropTable(TABLE, purge_requested=False))
@@ -175,7 +177,7 @@ REFUSED: list[tuple[dict[str, str], tuple[int, str]]] = [
 
 
 async def test_what_cannot_be_meant_is_refused(served: Served, table: CommandRun) -> None:
-    """In the form of every refusal; the log stays as it was."""
+    """400, and the log is unchanged."""
     before = await head(served)
     answered = [(query, (await served.ask("GET", "/history/v1/wait", query=query)).error) for query, _ in REFUSED]
     assert REFUSED == answered
@@ -183,7 +185,7 @@ async def test_what_cannot_be_meant_is_refused(served: Served, table: CommandRun
 
 
 async def test_the_only_warehouse_need_not_be_named(served: Served, table: CommandRun) -> None:
-    """As elsewhere; a name below several levels is joined as in every address."""
+    """As elsewhere. Levels of a namespace are joined as in every path."""
     await add(table, 1, None, "main")
     answered = await served.get("/wait", namespace="A", table="T", snapshot_id=1)
     assert answered.json["reached"]

@@ -1,4 +1,4 @@
-"""Fixtures of the tests of telling."""
+"""Fixtures of the tests of publishing."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.integration.publishers.publishing import Nursery, Writer, log_ids
 
 @pytest.fixture(scope="session")
 def nursery() -> Iterator[Nursery]:
-    """Where publishing processes come from."""
+    """Starts publishing processes."""
     opened = Nursery()
     yield opened
     opened.close()
@@ -19,7 +19,7 @@ def nursery() -> Iterator[Nursery]:
 
 @pytest.fixture
 async def log(database: str, tmp_path: Path) -> list[str]:
-    """A log of some thirty events; their ids."""
+    """A log of about thirty events. Returns their ids."""
     async with opened_catalog(database, tmp_path / "warehouse") as catalog:
         writer = await Writer.on(catalog)
         for _ in range(25):

@@ -1,6 +1,6 @@
-"""Starts publishing processes at once: each is a fork of one that has imported everything, so that tests kill often and wait little.
+"""Starts publishing processes quickly: each is a fork of a process that has imported everything, because tests kill many.
 
-Read from standard input: a line of JSON (settings, log file) for each to start. Written to standard output: its process id.
+Standard input: a line of JSON (settings, log file) for each process. Standard output: its process id.
 """
 
 import contextlib
@@ -43,9 +43,9 @@ def _child(given: dict[str, str]) -> None:
 
 
 def main() -> None:
-    """Until standard input ends; then its children are killed.
+    """Runs until standard input ends, then kills its children.
 
-    Those that ended before are not waited for until then: their process ids stay theirs, and no signal meets a stranger.
+    Ended children are reaped only then, so that their process ids are not reused and no signal reaches another process.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     children: list[int] = []

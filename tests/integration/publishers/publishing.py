@@ -1,4 +1,4 @@
-"""What the tests of telling share: brokers seen from a consumer's side, publishing processes, writers, and the verdict."""
+"""Shared by the tests of publishing: brokers with consumers, publishing processes, writers, and the comparison with the log."""
 
 import asyncio
 import os
@@ -32,7 +32,7 @@ from tests.fixtures.catalog import context
 from tests.fixtures.command_runs import CommandRun, Step
 from tests.servers.kafka import KafkaBroker
 from tests.servers.nats import NatsServer
-from tests.servers.places import ROOT
+from tests.servers.paths import ROOT
 
 LONG = os.environ.get("ICECORE_TEST_LONG") == "1"
 TOLD_SECONDS_MAX = 60.0
@@ -42,7 +42,7 @@ SINK = "broker"
 
 @dataclass(frozen=True)
 class Received:
-    """An event as a consumer got it."""
+    """An event as received by a consumer."""
 
     id: str
     position: int
@@ -58,7 +58,7 @@ def received(body: bytes) -> Received:
 
 
 class Broker(Protocol):
-    """A broker under test: its sink's settings, everything a consumer reads from it, and how it suffers."""
+    """A broker under test: its sink's settings, a consumer's view, and faults."""
 
     @property
     def sink(self) -> dict[str, Any]: ...
@@ -72,7 +72,7 @@ class Broker(Protocol):
 
 
 class NatsUnderTest:
-    """JetStream, read by a pull consumer from the first message on; `reading`: what that one needs to connect."""
+    """JetStream, read by a pull consumer from the first message. `reading` -- its connection options."""
 
     def __init__(self, server: NatsServer, *, reading: dict[str, Any] | None = None, **settings: Any) -> None:
         self._server = server
@@ -102,7 +102,7 @@ class NatsUnderTest:
 
 
 class KafkaUnderTest:
-    """One partition, read by a consumer that sees what is committed."""
+    """One partition, read by a consumer of committed messages."""
 
     def __init__(self, broker: KafkaBroker, **settings: Any) -> None:
         self._broker = broker
@@ -140,7 +140,7 @@ class KafkaUnderTest:
 
 @dataclass(frozen=True)
 class Verdict:
-    """How what was told differs from what is in the log."""
+    """The differences between the published events and the log."""
 
     missing: int
     invented: int
@@ -148,7 +148,7 @@ class Verdict:
     streams_out_of_order: int
 
     def __bool__(self) -> bool:
-        """True where something is wrong."""
+        """True if there is a difference."""
         return self != FAULTLESS
 
 
@@ -156,7 +156,7 @@ FAULTLESS = Verdict(0, 0, 0, 0)
 
 
 def judge(log: list[str], told: list[Received]) -> Verdict:
-    """Compares the ids of the log with what a consumer read, replays apart."""
+    """Compares the ids of the log with those that a consumer read, except replays."""
     counted = Counter(each.id for each in told if each.replay_of is None)
     versions: dict[str, list[int]] = {}
     for each in told:
@@ -171,7 +171,7 @@ def judge(log: list[str], told: list[Received]) -> Verdict:
 
 
 async def messages(dsn: str, after: int = 0, limit: int = 500) -> list[Outgoing]:
-    """What goes out after a position."""
+    """The messages after a position."""
     async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
         events = await read_events(connection, after, limit)
         return [outgoing(each, "icecore") for each in (await EventEnricher().enrich(connection, events)).events]
@@ -184,7 +184,7 @@ def log_ids(dsn: str) -> list[str]:
 
 
 class Nursery:
-    """Starts publishing processes at once (nursery.py)."""
+    """Starts publishing processes quickly (nursery.py)."""
 
     def __init__(self) -> None:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("ICECORE_")}
@@ -194,7 +194,7 @@ class Nursery:
         )  # fmt: skip
 
     def start(self, dsn: str, sinks: dict[str, dict[str, Any]], directory: Path, *, log_level: str = "info") -> "PublishingProcess":
-        """A process that tells these sinks of that log, as `icecore worker` does."""
+        """A process that publishes that log to these sinks, as `icecore worker` does."""
         settings = directory / f"settings-{secrets.token_hex(4)}.json"
         made = Settings(database_url=SecretStr(dsn), sinks=sinks, log_format="json", log_level=log_level)  # type: ignore[arg-type]
         settings.write_bytes(orjson.dumps(made.to_json()))
@@ -215,14 +215,12 @@ class Nursery:
 
 @dataclass(frozen=True)
 class PublishingProcess:
-    """A process that publishes."""
-
     pid: int
     log: Path
 
     @property
     def runs(self) -> bool:
-        # Behind the name in brackets; Z: it has ended, and its parent has not asked yet.
+        # The field after the name in brackets. Z: it has ended and is not reaped yet.
         return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
 
     def send(self, number: signal.Signals) -> None:
@@ -232,7 +230,7 @@ class PublishingProcess:
         self._end(signal.SIGKILL)
 
     def stop(self) -> None:
-        """SIGTERM, and waits."""
+        """SIGTERM, then waits."""
         self._end(signal.SIGTERM)
 
     def _end(self, number: signal.Signals) -> None:
@@ -259,7 +257,7 @@ async def row(dsn: str, columns: str = "position", sink: str = SINK) -> tuple[An
 
 
 async def until_told(dsn: str, sink: str = SINK) -> None:
-    """Waits until the sink is where the log is."""
+    """Waits until the sink is at the end of the log."""
 
     async def told() -> bool:
         async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
@@ -272,7 +270,7 @@ async def until_told(dsn: str, sink: str = SINK) -> None:
 
 
 class Writer:
-    """Commits to some tables without a pause longer than asked, and now and then renames, creates and drops."""
+    """Commits to several tables at the given interval, and sometimes renames, creates and drops."""
 
     def __init__(self, run: CommandRun, *, pause_seconds: float = 0.01) -> None:
         self._run = run
@@ -307,7 +305,7 @@ class Writer:
         self._task = asyncio.create_task(self._write())
 
     async def stop(self) -> None:
-        """Once its last command is done: cut off in the middle it could still come to effect, behind what a test has counted."""
+        """Stops after the last command is done. If it were interrupted, its outcome would be unknown."""
         assert self._task is not None
         self._stopping = True
         await self._task
@@ -321,7 +319,7 @@ class Writer:
 
 
 async def commit_property(run: CommandRun, name: str, key: str, value: str, *, namespace: str = "a") -> None:
-    """Sets one property of a table; `namespace`: dotted."""
+    """Sets a property of a table; `namespace` is dotted."""
     from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
 
     updates = [{"action": "set-properties", "updates": {key: value}}]

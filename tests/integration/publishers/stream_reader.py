@@ -1,8 +1,7 @@
-"""A consumer in a process of its own: rebuilds the table list and current metadata locations from a stream alone.
+"""A consumer in a separate process: it rebuilds the list of tables and their metadata locations from a stream alone.
 
 `python -m tests.integration.publishers.stream_reader WAREHOUSE nats URL` or `WAREHOUSE kafka URL TOPIC`; prints one JSON object: dotted
-name to location, of that warehouse's tables.
-It knows CloudEvents and the published schemas, nothing else of Icecore.
+name to location, of that warehouse's tables. It uses only CloudEvents and the published schemas.
 """
 
 import asyncio
@@ -14,11 +13,11 @@ from typing import Any
 import nats
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from tests.servers.places import ROOT
+from tests.servers.paths import ROOT
 
 
 def fold(tables: dict[str, tuple[str, str]], event: dict[str, Any], warehouse: str) -> None:
-    """By table id: what it is called and where its metadata is."""
+    """By table id: its name and metadata location."""
     noun, verb = event["type"].split(".")[2:4]
     if noun != "table":
         return
@@ -65,7 +64,7 @@ def from_kafka(url: str, topic: str) -> list[dict[str, Any]]:
 
 
 def rebuilt(*arguments: str) -> dict[str, str]:
-    """What a process of its own comes to."""
+    """The result of a separate process."""
     command = [sys.executable, "-m", "tests.integration.publishers.stream_reader", *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
     tables: dict[str, str] = json.loads(done.stdout)

@@ -1,4 +1,4 @@
-"""`icecore serve` tells the sinks of its settings from a process beside it, which comes back when it is killed and ends with the server."""
+"""`icecore serve` publishes to its sinks from a child process, which is restarted when it dies and ends with the server."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.integration.publishers.publishing import NatsUnderTest, until
 from tests.servers.icecore import clean_environment
 from tests.servers.nats import NatsServer
-from tests.servers.places import ROOT
+from tests.servers.paths import ROOT
 from tests.servers.processes import answers, free_port, running
 
 
@@ -26,7 +26,7 @@ def ask(method: str, url: str, body: dict[str, object] | None = None) -> dict[st
 
 
 def test_a_server_tells_what_it_commits(nats: NatsServer, open_directory: Path) -> None:
-    """Two serving processes, one worker; killed, it is started again; the schemas are served beside it."""
+    """With two serving processes and one worker. The worker is restarted after a kill, and the schemas are served."""
     config = open_directory / "icecore.toml"
     config.write_text(f'workers = 2\n[sinks.broker]\ntype = "nats"\nurl = "{nats.url}"\n')
     port = free_port()
@@ -77,7 +77,7 @@ def wait_for(broker: NatsUnderTest, name: str) -> None:
 
 
 def publishing_process(server: int) -> int:
-    """The process id of the server's child that publishes."""
+    """The process id of the server's publishing child."""
     listed = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(server)], capture_output=True, text=True, check=True)
     found = [int(line.split()[0]) for line in listed.stdout.splitlines() if "icecore.worker" in line]
     assert 1 == len(found)

@@ -1,4 +1,4 @@
-"""Promise P8 attacked: publishers killed and frozen, brokers killed, restarted, frozen and wiped, leaders that fight.
+"""Fault injection for promise P8: publishers are killed and frozen, brokers killed, restarted, frozen and wiped, and leaders compete.
 
 The quick form kills twenty times per broker, the long form (ICECORE_TEST_LONG=1) two hundred times.
 """
@@ -49,7 +49,7 @@ FROZEN_SECONDS = 30.0 if LONG else 3.0
 
 @pytest.fixture(params=["nats", "kafka"])
 def broker(request: pytest.FixtureRequest) -> Broker:
-    """Each of the two whose sinks tell exactly once."""
+    """Each of the two brokers with exactly-once sinks."""
     server = request.getfixturevalue(request.param)
     under_test: Broker = NatsUnderTest(server) if request.param == "nats" else KafkaUnderTest(server)
     return under_test
@@ -57,7 +57,7 @@ def broker(request: pytest.FixtureRequest) -> Broker:
 
 @asynccontextmanager
 async def writing(database: str, directory: Path, *, pause_seconds: float = 0.01) -> AsyncIterator[tuple[Application, Writer]]:
-    """A catalog to which a writer commits."""
+    """A catalog with a writer."""
     async with opened_catalog(database, directory / "warehouse") as catalog:
         writer = await Writer.on(catalog, pause_seconds=pause_seconds)
         writer.start()
@@ -66,7 +66,7 @@ async def writing(database: str, directory: Path, *, pause_seconds: float = 0.01
 
 @pytest.fixture
 async def publishing(database: str, broker: Broker, tmp_path: Path, nursery: Nursery) -> AsyncIterator[Callable[[], PublishingProcess]]:
-    """Starts publishing processes; what still runs is ended."""
+    """Starts publishing processes and ends those that still run."""
     started: list[PublishingProcess] = []
 
     def start() -> PublishingProcess:
@@ -96,7 +96,7 @@ async def leader_of(database: str, processes: list[PublishingProcess], epoch: in
 
 
 def end_session(database: str) -> None:
-    """Postgres closes the leader's session: what a network that swallows packets comes to."""
+    """Ends the leader's session in Postgres, as a network failure would."""
     with psycopg.connect(database, autocommit=True) as connection:
         connection.execute("select pg_terminate_backend(pid) from pg_stat_activity where application_name = %s", (f"icecore-sink-{SINK}",))
 
@@ -104,7 +104,7 @@ def end_session(database: str) -> None:
 async def test_kills_lose_nothing_and_invent_nothing(
     database: str, broker: Broker, publishing: Callable[[], PublishingProcess], tmp_path: Path
 ) -> None:
-    """Leaders are killed at random moments while commits go on, or frozen, replaced and let go again; the broker dies in between."""
+    """Leaders are killed, or frozen, replaced and resumed, at random moments during commits. The broker is killed too."""
     chance = random.Random(11)
     processes = [publishing(), publishing()]
     async with writing(database, tmp_path) as (_, writer):
@@ -138,14 +138,14 @@ async def test_kills_lose_nothing_and_invent_nothing(
 async def test_commits_go_on_while_the_broker_is_frozen(
     database: str, broker: Broker, publishing: Callable[[], PublishingProcess], tmp_path: Path
 ) -> None:
-    """SIGSTOP in alternating blocks: commits take their usual time, and nothing is lost or told twice."""
+    """SIGSTOP in alternating blocks: the duration of commits does not change, and nothing is lost or repeated."""
     process = publishing()
-    # The middle of the quick form, where a machine shared with others leaves no tail to compare; the tail in the long one.
+    # The quick form compares medians, because a shared machine's tail latencies vary. The long form compares the tail.
     place = 99 if LONG else 50
     times: dict[bool, list[float]] = {False: [], True: []}
     async with writing(database, tmp_path, pause_seconds=0.02) as (_, writer):
         await leader_of(database, [process], 0)
-        # Pairs, every other one the other way round: tables grow, and with them what a commit takes.
+        # Pairs in alternating order, because commits take longer as tables grow.
         for frozen in (False, True, True, False) * 2:
             if frozen:
                 broker.freeze()
@@ -162,10 +162,10 @@ async def test_commits_go_on_while_the_broker_is_frozen(
     assert held_up <= (1.2 if LONG else 1.5), times
 
 
-async def test_a_wiped_broker_is_told_again_from_the_start(
+async def test_a_wiped_broker_gets_all_events_by_a_replay(
     database: str, broker: Broker, publishing: Callable[[], PublishingProcess], tmp_path: Path
 ) -> None:
-    """It goes on with what is new, says that it lost what was before, and a replay from 1 brings all of it back."""
+    """New events are published, the loss is reported, and a replay from 1 restores all events."""
     first = publishing()
     async with writing(database, tmp_path) as (_, writer):
         await leader_of(database, [first], 0)
@@ -206,7 +206,7 @@ async def replay(database: str, broker: Broker) -> None:
 async def test_two_leaders_that_fight_tell_everything_once(
     database: str, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the election switched off both publish at once: the broker's chain or fence lets one through at a time."""
+    """Without the election both publish at once. The broker's sequence or fencing lets only one through."""
     unelected = "select true, set_config('idle_session_timeout', %(silence_ms)s, false), %(name)s"
     monkeypatch.setitem(checkpoints._SQL, "try_lock", unelected)
     settings = Settings(database_url=SecretStr(database), sinks={SINK: broker.sink})  # type: ignore[dict-item]
@@ -230,7 +230,7 @@ async def test_two_leaders_that_fight_tell_everything_once(
 async def test_a_lost_row_and_a_passed_duplicate_window_tell_nothing_twice(
     database: str, broker: Broker, publishing: Callable[[], PublishingProcess], tmp_path: Path
 ) -> None:
-    """The sink itself says how far it is: neither the row in Postgres nor the server's memory of ids is needed."""
+    """The sink stores its position, so neither the row in Postgres nor the server's memory of ids is needed."""
     if "stream" in broker.sink:
         broker.sink["duplicate_window_seconds"] = 0.1
     process = publishing()

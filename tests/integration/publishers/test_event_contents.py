@@ -1,4 +1,4 @@
-"""What events say: every topic by its schema, names and pointers as of the event, the same bytes at every telling."""
+"""The content of events: every topic with its schema, names and locations as of the event, and the same bytes each time."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -26,7 +26,7 @@ from tests.fixtures.command_runs import EVERY_KIND, CommandRun, Step
 
 
 async def describe(dsn: str, *, batch: int = 500, wanted: Sequence[str] = ()) -> list[EnrichedEvent]:
-    """The whole log as a sink is told it; `wanted`: topics, all where none is named."""
+    """Renders the whole log as for a sink. `wanted` -- topics; default: all."""
     described: list[EnrichedEvent] = []
     enricher = EventEnricher()
     async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
@@ -44,15 +44,15 @@ async def told(dsn: str, **settings: Any) -> list[dict[str, Any]]:
 
 @pytest.fixture
 async def run(catalog: Application) -> CommandRun:
-    """A catalog in which everything has happened."""
+    """A catalog with every kind of event."""
     opened = await CommandRun.on(catalog)
     for step in EVERY_KIND:
         await opened.step(step)
     return opened
 
 
-async def test_every_topic_is_told_by_its_schema(run: CommandRun, database: str) -> None:
-    """The run leads to every topic there is, and each event is what its schema says, and a CloudEvent."""
+async def test_every_topic_is_published_by_its_schema(run: CommandRun, database: str) -> None:
+    """The log contains every topic. Each event is valid by its schema, and a CloudEvent."""
     events = await told(database)
     assert {f"io.icecore.{topic}" for topic in topics()} == {event["type"] for event in events}
     for event in events:
@@ -76,7 +76,7 @@ async def test_bytes_are_the_same_whenever_and_however_they_are_made(run: Comman
 
 
 async def test_a_filter_changes_no_byte_of_what_passes(run: CommandRun, database: str) -> None:
-    """What is passed over may still change what things are called."""
+    """Events that do not match may change names of later ones."""
     everything = {event["id"]: event for event in await told(database)}
     some = await told(database, wanted=["table.committed.v1", "view.dropped.v1"])
     assert len(some) > 10
@@ -84,7 +84,7 @@ async def test_a_filter_changes_no_byte_of_what_passes(run: CommandRun, database
 
 
 async def test_pointers_lead_from_one_metadata_file_to_the_next(run: CommandRun, database: str) -> None:
-    """Of each table, `previous-metadata-location` is what the event before said; the last is what the catalog says."""
+    """For each table, `previous-metadata-location` is that of the previous event. The last one is the catalog's."""
     last: dict[str, str] = {}
     for event in await told(database):
         table = event["data"].get("table")
@@ -101,7 +101,7 @@ async def test_pointers_lead_from_one_metadata_file_to_the_next(run: CommandRun,
 
 
 async def test_names_that_are_kept_are_bounded_in_bytes(run: CommandRun, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is kept of them, events say the same; a reader that follows the log keeps no more than the bound."""
+    """With any cache size, events are the same, and a reader caches no more than the limit."""
     everything = await told(database)
     for bytes_max in (1_500, 4_000):
         monkeypatch.setattr(references, "NAMES_BYTES_MAX", bytes_max)
@@ -110,11 +110,11 @@ async def test_names_that_are_kept_are_bounded_in_bytes(run: CommandRun, databas
         async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
             for event in await read_events(connection, 0, 500):
                 await reader.read(connection, [event])
-                assert sum(map(references._held, reader.known_names._known.values())) <= bytes_max
+                assert sum(map(references._entry_bytes, reader.path_cache._cache.values())) <= bytes_max
 
 
 async def test_a_rename_says_both_names(run: CommandRun, database: str) -> None:
-    """`a.t` became `a.T`; the events before keep the old name."""
+    """`a.t` became `a.T`. Earlier events have the old name."""
     events = await told(database)
     renamed = next(event for event in events if event["type"] == "io.icecore.table.renamed.v1")
     assert ("a.T", "T", "t") == (renamed["subject"], renamed["data"]["table"]["name"], renamed["data"]["previous"]["name"])
@@ -125,7 +125,7 @@ async def test_a_rename_says_both_names(run: CommandRun, database: str) -> None:
 
 
 async def test_a_commit_says_what_it_changed(catalog: Application, database: str) -> None:
-    """Properties, a snapshot with its summary, a schema, a tag and a removal, each by itself."""
+    """Properties, a snapshot with its summary, a schema, a tag and a removal, one by one."""
     run = await CommandRun.on(catalog)
     for step in (Step("create_namespace"), Step("create_table"), *(Step("commit", 0, 0, other) for other in (0, 1, 2, 3, 3))):
         await run.step(step)
@@ -145,7 +145,7 @@ async def test_a_commit_says_what_it_changed(catalog: Application, database: str
 
 
 async def test_a_roll_back_says_which_snapshot_is_the_current_one(catalog: Application, database: str) -> None:
-    """Its summary comes from the table's own rows: the commit does not hold it."""
+    """The summary is read from the table's rows, because the commit does not contain it."""
     run = await CommandRun.on(catalog)
     for step in (Step("create_namespace"), Step("create_table"), Step("commit", 0, 0, 1), Step("commit", 0, 0, 1)):
         await run.step(step)
@@ -158,7 +158,7 @@ async def test_a_roll_back_says_which_snapshot_is_the_current_one(catalog: Appli
 
 
 async def test_a_commit_of_two_snapshots_tells_the_operation_of_the_current_one(catalog: Application, database: str) -> None:
-    """Not of the one that it adds before."""
+    """Not that of the snapshot added before it."""
     run = await CommandRun.on(catalog)
     for step in (Step("create_namespace"), Step("create_table", other=1)):
         await run.step(step)
@@ -199,7 +199,7 @@ async def test_what_a_thing_lies_in_is_read_once(run: CommandRun, database: str,
 
 
 def test_what_a_thing_lies_in_has_one_name_for_good() -> None:
-    """`publishers/references.py` keeps them: an event that renames one would have to be heeded there."""
+    """`publishers/references.py` caches the names of parents, which no event changes."""
     nouns = ("warehouse", "namespace")
     assert {"warehouse.created.v1", "namespace.created.v1", "namespace.properties-changed.v1", "namespace.dropped.v1"} == {
         topic for topic in topics() if topic.partition(".")[0] in nouns
@@ -207,7 +207,7 @@ def test_what_a_thing_lies_in_has_one_name_for_good() -> None:
 
 
 async def test_ids_in_the_envelope_are_those_of_the_log(run: CommandRun, database: str) -> None:
-    """Project, warehouse, stream, version and command stand as attributes, for those who route."""
+    """Project, warehouse, stream, version and command are attributes, for routing."""
     events = await told(database)
     with psycopg.connect(database) as connection:
         rows = connection.execute(

@@ -1,4 +1,4 @@
-"""Small events that refer to much: a batch for a sink is bounded by what is made of it."""
+"""Small events that refer to large documents: the size of a batch for a sink is limited."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,7 +10,7 @@ from icecore.log.follow import read_events
 from icecore.publishers.cloud_events import encode_json
 from icecore.publishers.enricher import EventEnricher
 from icecore.publishers.event_filter import EventFilter
-from icecore.publishers.publisher import DESCRIBED_BYTES_MAX, messages_of
+from icecore.publishers.publisher import ENRICHED_BYTES_MAX, messages_of
 from tests.fixtures.catalog import catalog
 from tests.fixtures.command_runs import CommandRun
 from tests.integration.history.test_event_pages import as_sinks_have_it
@@ -20,7 +20,7 @@ __all__ = ["catalog"]
 
 
 async def test_a_batch_for_a_sink_is_cut_by_what_its_events_refer_to(catalog: Application, database: str, tmp_path: Path) -> None:
-    """Every event goes out once, in order, as it would in one batch; 38 MB of them are never there together."""
+    """Every event is published once, in order. The 38 MB are never in memory together."""
     run = await CommandRun.on(catalog)
     await roll_back(run, tmp_path / "warehouse")
     whole, told, batches, after = await as_sinks_have_it(database), list[bytes](), list[int](), 0
@@ -33,6 +33,6 @@ async def test_a_batch_for_a_sink_is_cut_by_what_its_events_refer_to(catalog: Ap
             batches.append(sum(map(len, encoded)))
             after = taken[-1].position
     assert whole == told
-    # With the states of the two events that bring the summaries, and one event more.
-    assert max(batches) <= DESCRIBED_BYTES_MAX + 5 * SUMMARY_BYTES < sum(batches)
+    # Plus the states of the two events with the summaries, and one event.
+    assert max(batches) <= ENRICHED_BYTES_MAX + 5 * SUMMARY_BYTES < sum(batches)
     assert len(batches) > 5

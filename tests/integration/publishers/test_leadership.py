@@ -1,4 +1,4 @@
-"""One leader per sink: elected, replaced when it goes or freezes, and refused whatever it still writes."""
+"""One leader per sink: it is elected, replaced if it ends or freezes, and its late writes are refused."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ from tests.integration.publishers.publishing import row
 
 
 async def test_one_leads_and_the_next_takes_over_where_it_was(database: str) -> None:
-    """Another sink is led beside it; the row goes on under a new epoch."""
+    """Another sink has its own leader. The row continues with a new epoch."""
     async with leading(database, "a", "beginning") as first:
         assert first is not None
         async with leading(database, "a", "beginning") as second, leading(database, "b", "beginning") as other:
@@ -24,12 +24,12 @@ async def test_one_leads_and_the_next_takes_over_where_it_was(database: str) -> 
 
 
 async def test_a_leader_whose_session_ended_is_replaced_and_shut_out(database: str) -> None:
-    """Its writes are refused by the epoch, wherever they come from."""
+    """Its writes are refused by the epoch, on any connection."""
     async with leading(database, "a", "beginning") as old:
         assert old is not None
         async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
             await connection.execute("select pg_advisory_unlock_all()")
-            # The lock is the session's: another connection of the same process cannot give it up.
+            # The lock belongs to the session, so another connection of the process cannot release it.
             async with leading(database, "a", "beginning") as nobody:
                 assert nobody is None
         await old.connection.execute("select pg_advisory_unlock_all()")
@@ -43,7 +43,7 @@ async def test_a_leader_whose_session_ended_is_replaced_and_shut_out(database: s
 
 
 async def test_two_writes_from_one_place_are_one_too_many(database: str) -> None:
-    """Compare-and-set: what was not read before is not written over."""
+    """Compare-and-set: a position that was not read is not replaced."""
     async with leading(database, "a", "beginning") as lead:
         assert lead is not None
         await lead.move(5, 0)
@@ -54,7 +54,7 @@ async def test_two_writes_from_one_place_are_one_too_many(database: str) -> None
 
 
 async def test_an_error_is_taken_back_once(database: str) -> None:
-    """Also one of the leader before; where none stands, nothing is written."""
+    """Also an error of the previous leader. Without an error nothing is written."""
     async with leading(database, "a", "beginning") as first:
         assert first is not None
         await first.report("it fails", 5)
@@ -69,7 +69,7 @@ async def test_an_error_is_taken_back_once(database: str) -> None:
 
 
 async def test_a_leader_that_falls_silent_is_replaced(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A frozen process keeps its connection: Postgres ends the session after a time without a word."""
+    """A frozen process keeps its connection. Postgres ends the session after the idle timeout."""
     monkeypatch.setattr(checkpoints, "SILENCE_SECONDS_MAX", 1)
     monkeypatch.setattr(checkpoints, "HEARTBEAT_SECONDS", 3600)
     with pytest.raises(psycopg.OperationalError):
@@ -77,7 +77,7 @@ async def test_a_leader_that_falls_silent_is_replaced(database: str, monkeypatch
 
 
 async def _lead_in_silence(database: str) -> None:
-    """Until another leads; the end of the silent one's session is heard when it says something at last."""
+    """Leads without sending statements until another leads. It then notices the end of its session."""
     async with leading(database, "a", "beginning") as silent:
         assert silent is not None
         for _ in range(100):

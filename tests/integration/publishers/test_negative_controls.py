@@ -1,4 +1,4 @@
-"""The checks can fail: each breaks the promise on purpose, in a way that publishers are known to, and the verdict says which way."""
+"""Negative controls: each breaks the promise in a known way, and the comparison detects it."""
 
 import asyncio
 from pathlib import Path
@@ -26,7 +26,7 @@ async def sink_of(nats: NatsServer) -> JetStream:
 
 
 async def test_a_checkpoint_before_the_telling_loses_events(database: str, log: list[str], nats: NatsServer) -> None:
-    """The row moves, the broker hangs, the publisher dies: the next one goes on behind what was never told."""
+    """The row moves, the broker hangs, and the publisher is killed. The next one continues after an event that was not published."""
     half = len(log) // 2
     sink = await sink_of(nats)
     await sink.publish(await messages(database, 0, half), None)
@@ -34,12 +34,12 @@ async def test_a_checkpoint_before_the_telling_loses_events(database: str, log: 
     dying = await sink_of(nats)
     async with leading(database, SINK, "beginning") as lead:
         assert lead is not None
-        await lead.move(half + 3, 0)  # before they are told
+        await lead.move(half + 3, 0)  # The position is stored before publishing.
         nats.freeze()
         with pytest.raises(SinkError):
             await dying.publish(await messages(database, half, 3), None)
         await dying.close()
-    # What the frozen broker had in its buffers must not come to effect either: the connection dies with the publisher.
+    # Messages in the frozen broker's buffers must not be stored either. The connection is closed with the publisher.
     nats.kill()
     nats.start()
     async with leading(database, SINK, "beginning") as lead:
@@ -51,7 +51,7 @@ async def test_a_checkpoint_before_the_telling_loses_events(database: str, log: 
 
 
 async def test_a_cursor_over_gaps_loses_events(database: str) -> None:
-    """Numbers from a sequence, without the append's lock: a slow transaction commits behind a subscriber that has passed it."""
+    """Positions from a sequence without the append lock: a slow transaction commits behind a subscriber's position."""
     async with (
         await psycopg.AsyncConnection.connect(database) as slow,
         await psycopg.AsyncConnection.connect(database, autocommit=True) as quick,
@@ -79,7 +79,7 @@ async def test_a_cursor_over_gaps_loses_events(database: str) -> None:
 
 
 async def test_the_log_has_no_gaps_a_cursor_could_pass(database: str, tmp_path: Path) -> None:
-    """The same subscriber on the log, while commands append side by side: it misses nothing."""
+    """The same subscriber on the log, with concurrent appends, misses nothing."""
     async with opened_catalog(database, tmp_path / "warehouse") as catalog:
         runs = [await Writer.on(catalog, pause_seconds=0) for _ in range(3)]
         for run in runs:
@@ -100,7 +100,7 @@ async def test_the_log_has_no_gaps_a_cursor_could_pass(database: str, tmp_path: 
 
 
 async def test_telling_before_the_commit_invents_events(database: str, log: list[str], nats: NatsServer) -> None:
-    """The event is told, then its transaction fails."""
+    """The event is published, then its transaction fails."""
     sink = await sink_of(nats)
     await sink.publish(await messages(database), None)
     async with await psycopg.AsyncConnection.connect(database) as connection:
@@ -128,12 +128,12 @@ async def test_telling_before_the_commit_invents_events(database: str, log: list
 
 
 async def test_ids_alone_do_not_keep_duplicates_out(database: str, log: list[str], nats: NatsServer) -> None:
-    """Past the duplicate window the server has forgotten: without the chain of sequences all is stored again."""
+    """After the duplicate window, the server has forgotten the ids. Without the chain of sequences everything is stored again."""
     settings = NatsSink(type="nats", url=nats.url, duplicate_window_seconds=0.1)  # type: ignore[arg-type]
     for _ in range(2):
         sink = JetStream(SINK, settings, "")
         await sink.open()
-        await sink.publish(await messages(database), None)  # from the start, whatever the stream says of itself
+        await sink.publish(await messages(database), None)  # From the start, ignoring the stream's position.
         await sink.close()
         await asyncio.sleep(0.3)
     assert len(log) == judge(log, await NatsUnderTest(nats).read()).duplicates
@@ -141,8 +141,9 @@ async def test_ids_alone_do_not_keep_duplicates_out(database: str, log: list[str
 
 @pytest.mark.parametrize("ahead", [1, 5, 20])
 async def test_the_chain_refuses_what_was_published_late(database: str, log: list[str], nats: NatsServer, ahead: int) -> None:
-    """A leader that was replaced without knowing it cannot put anything between: not even where the middle of its batch expects the
-    very sequence the other has come to, and the other has told something else there (a replay, an event less)."""
+    """A replaced leader that does not know it cannot insert messages, even if the middle of its batch expects the sequence that the other
+    has reached with different messages.
+    """
     old, new = await sink_of(nats), await sink_of(nats)
     told = await messages(database)
     await new.publish(told[:ahead], None)
@@ -155,7 +156,7 @@ async def test_the_chain_refuses_what_was_published_late(database: str, log: lis
     assert FAULTLESS == judge(log, await NatsUnderTest(nats).read())
 
 
-async def test_events_of_one_stream_told_the_wrong_way_round_are_seen(database: str, log: list[str], nats: NatsServer) -> None:
+async def test_swapped_events_of_one_stream_are_detected(database: str, log: list[str], nats: NatsServer) -> None:
     """The first two of a table, swapped."""
     told = await messages(database)
     table = next(each.key for each in told if each.topic == "table.committed.v1")

@@ -1,10 +1,13 @@
-"""What operators do: see how sinks are, tell again, skip; and what they are told of wrong orders and of brokers that refuse."""
+"""Operators' commands for sinks: show, replay and skip; and errors for invalid commands and refusing brokers."""
 
 import asyncio
+import io
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -30,6 +33,7 @@ from icecore.compose import Application
 from icecore.domain.commands import CreateNamespace, CreateTable
 from icecore.domain.identifiers import NamespaceIdentifier
 from icecore.exit_codes import CommandFailed, ExitCode
+from icecore.publishers import checkpoints, standard_output
 from icecore.publishers.event_filter import EventFilter
 from icecore.publishers.kafka import EVENTS_PER_TRANSACTION, Kafka
 from icecore.publishers.sink import Checkpoint, SinkRefusedError
@@ -54,7 +58,7 @@ from tests.integration.publishers.publishing import (
 )
 from tests.servers.kafka import KafkaBroker
 from tests.servers.nats import NatsServer
-from tests.servers.places import ROOT
+from tests.servers.paths import ROOT
 
 
 def settings_of(database: str, **sinks: dict[str, Any]) -> Settings:
@@ -74,7 +78,7 @@ async def publishing(settings: Settings) -> AsyncIterator[None]:
 
 
 def icecore(database: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """The command line, as an operator has it."""
+    """The command line, as operators use it."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ICECORE_")}
     environment |= {"ICECORE_DATABASE_URL": database} | {f"ICECORE_SINKS__{name}": value for name, value in variables.items()}
     command = [sys.executable, "-m", "icecore", *arguments]
@@ -82,7 +86,7 @@ def icecore(database: str, *arguments: str, **variables: str) -> subprocess.Comp
 
 
 async def create_in_namespaces(run: CommandRun, *names: str) -> None:
-    """Dotted namespaces, each with what it lies in, and a table `t` in each."""
+    """Dotted namespaces with their parents, and a table `t` in each."""
     there: set[NamespaceIdentifier] = set()
     for name in names:
         levels = name.split(".")
@@ -103,7 +107,7 @@ async def blocked_at(database: str, position: int) -> None:
 
 
 async def test_a_replay_whose_session_ends_says_that_the_database_is_away(database: str, log: list[str], unused_tcp_port: int) -> None:
-    """With the exit code of the database, and no trace."""
+    """With the exit code for the database and without a trace."""
     sink = {"S__TYPE": "nats", "S__URL": f"nats://127.0.0.1:{unused_tcp_port}"}
     replaying = asyncio.create_task(asyncio.to_thread(icecore, database, "sinks", "replay", "s", "--from", "3", **sink))
     async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
@@ -120,12 +124,12 @@ async def test_a_replay_whose_session_ends_says_that_the_database_is_away(databa
 
 
 def test_the_command_line_from_end_to_end(database: str, log: list[str], nats: NatsServer) -> None:
-    """`publish` leads where nobody does, `sinks` says how things are; each with its exit code."""
+    """`replay` leads if there is no leader, and `sinks` shows the state; each with its exit code."""
     sink = {"S__TYPE": "nats", "S__URL": nats.url}
     nobody = icecore(database, "sinks", "--json", **sink)
     assert (1, ["not started: is `icecore serve` or `icecore worker` running?"]) == (
         nobody.returncode,
-        json.loads(nobody.stdout)[0]["trouble"],
+        json.loads(nobody.stdout)[0]["problems"],
     )
     told = icecore(database, "sinks", "replay", "s", "--from", "3", "--to", "9", "--filter", "type=table.*", **sink)
     assert (0, "") == (
@@ -138,7 +142,7 @@ def test_the_command_line_from_end_to_end(database: str, log: list[str], nats: N
 
 
 async def test_a_replay_is_marked_and_goes_through_the_leader(database: str, log: list[str], nats: NatsServer) -> None:
-    """A part of the log, filtered, beside what is told live; twice, and each run has ids of its own."""
+    """A filtered part of the log beside live events. Done twice, with different ids."""
     broker = NatsUnderTest(nats)
     settings = settings_of(database, broker=broker.sink)
     async with publishing(settings):
@@ -155,8 +159,42 @@ async def test_a_replay_is_marked_and_goes_through_the_leader(database: str, log
     assert [first[each.replay_of or ""] for each in again] == [each.event["data"] for each in again]
 
 
+async def test_a_replay_that_is_stopped_at_once_says_where(database: str, log: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before its progress was read once. It is cancelled."""
+
+    async def stopped(*_: Any) -> None:
+        await request_replay(*_)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.sleep(0.1)
+
+    request_replay = checkpoints.request_replay
+    monkeypatch.setattr(checkpoints, "request_replay", stopped)
+    out = io.StringIO()
+    settings = settings_of(database, broker={"type": "nats", "url": "nats://127.0.0.1:1"})
+    code = await sink_commands.replay_to_sink(settings, Console(file=out), SINK, 3, None, EventFilter())
+    assert (ExitCode.NO, "stopped at position 2; continue with --from 3\n") == (code, out.getvalue())
+    with psycopg.connect(database) as connection:
+        assert (1,) == connection.execute("select count(*) from icecore.sink_replays where cancelled_at is not null").fetchone()
+
+
+async def test_a_batch_that_ends_after_the_stop_is_counted(database: str, log: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The position is that of the last event that was published. The message is one line."""
+
+    def write(lines: bytes) -> None:
+        if b'"replayof"' in lines:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0.5)
+
+    monkeypatch.setattr(standard_output, "_write", write)
+    out = io.StringIO()
+    settings = settings_of(database, broker={"type": "stdout"})
+    code = await sink_commands.replay_to_sink(settings, Console(file=out, width=40), SINK, 1, len(log), EventFilter())
+    assert (ExitCode.OK, 1) == (code, len(out.getvalue().splitlines())), out.getvalue()
+    assert out.getvalue().startswith(f"{len(log)} events of positions 1 to {len(log)} published again")
+
+
 async def test_a_replay_into_kafka_leaves_the_live_position(database: str, log: list[str], kafka: KafkaBroker) -> None:
-    """After it and a restart, live telling goes on where it was."""
+    """After it and a restart, live publishing continues from its position."""
     broker = KafkaUnderTest(kafka)
     settings = settings_of(database, broker=broker.sink)
     async with publishing(settings):
@@ -171,7 +209,7 @@ async def test_a_replay_into_kafka_leaves_the_live_position(database: str, log: 
 
 
 async def test_a_replay_tells_a_sink_nothing_that_its_own_filter_excludes(database: str, nats: NatsServer, tmp_path: Path) -> None:
-    """Both filters hold: by type, namespace and warehouse; a stream that was made for one team stays that team's."""
+    """Both filters apply: by type, namespace and warehouse. A sink for one team gets only that team's events."""
     async with opened_catalog(database, tmp_path / "warehouse") as catalog:
         await create_in_namespaces(await CommandRun.on(catalog), "a", "ab", "b")
     broker = NatsUnderTest(nats, types=["table.*", "namespace.*"], namespaces=["a"], warehouses=["demo"])
@@ -193,7 +231,7 @@ async def test_a_replay_tells_a_sink_nothing_that_its_own_filter_excludes(databa
 
 @pytest.mark.parametrize(("first", "last"), [(0, None), (-1, 3), (1_000, None), (5, 4), (1, 1_000)])
 async def test_positions_that_are_no_part_of_the_log(database: str, log: list[str], nats: NatsServer, first: int, last: int | None) -> None:
-    """Refused with the positions there are; nothing is asked of the leader."""
+    """The message has the existing positions. The leader gets no request."""
     settings = settings_of(database, broker=NatsUnderTest(nats).sink)
     with pytest.raises(CommandFailed, match=f"is not in the log, which has positions 1 to {len(log)}"):
         await sink_commands.replay_to_sink(settings, Console(quiet=True), SINK, first, last, EventFilter())
@@ -216,7 +254,7 @@ async def test_positions_that_are_no_part_of_the_log(database: str, log: list[st
     ],
 )
 def test_wrong_orders(database: str, order: Callable[[Settings], ExitCode], said: str) -> None:
-    """Each is refused in words, and leaves no trace."""
+    """Each is refused with a message and changes nothing."""
     with pytest.raises(CommandFailed, match=said):
         order(settings_of(database, broker={"type": "stdout"}))
     with psycopg.connect(database) as connection:
@@ -226,7 +264,7 @@ def test_wrong_orders(database: str, order: Callable[[Settings], ExitCode], said
 
 
 async def test_a_filter_that_matches_nothing_tells_nothing_and_keeps_up(database: str, log: list[str], nats: NatsServer) -> None:
-    """The position moves on, so that the lag says the truth."""
+    """The position advances, so that the lag is correct."""
     broker = NatsUnderTest(nats, warehouses=["nowhere"])
     async with publishing(settings_of(database, broker=broker.sink)):
         await until_told(database)
@@ -235,7 +273,7 @@ async def test_a_filter_that_matches_nothing_tells_nothing_and_keeps_up(database
 
 
 async def test_filters_leave_gaps_and_lose_nothing(database: str, nats: NatsServer, tmp_path: Path) -> None:
-    """By namespace and type, over a restart: of tables in many namespaces and of other kinds, those that are meant, and no other."""
+    """By namespace and type, across a restart: exactly the matching events are published."""
     broker = NatsUnderTest(nats, types=["table.*"], namespaces=["a"])
     async with opened_catalog(database, tmp_path / "warehouse") as catalog:
         run = await CommandRun.on(catalog)
@@ -264,7 +302,7 @@ async def test_filters_leave_gaps_and_lose_nothing(database: str, nats: NatsServ
 async def test_a_property_of_two_megabytes_goes_out_by_reference(
     request: pytest.FixtureRequest, database: str, tmp_path: Path, kind: str
 ) -> None:
-    """Larger than the broker takes: the event is whole but for its data, whose address it names; what follows goes on."""
+    """It exceeds the broker's limit, so it is published with `dataref` instead of its data. Later events follow."""
     server = request.getfixturevalue(kind)
     broker = NatsUnderTest(server) if kind == "nats" else KafkaUnderTest(server)
     async with opened_catalog(database, tmp_path / "warehouse") as catalog:
@@ -286,7 +324,7 @@ async def test_a_property_of_two_megabytes_goes_out_by_reference(
 
 
 async def test_a_broker_that_refuses_an_event_names_it_and_the_operator_decides(database: str, log: list[str], nats: NatsServer) -> None:
-    """A stream whose limit is below the smallest form: what goes before is told, what is skipped is recorded, the rest follows."""
+    """The stream's limit is below the smallest form. Earlier events are published, the skip is recorded, and later events follow."""
     client = await nats_client.connect(nats.url)
     stream = client.jetstream()
     await stream.add_stream(StreamConfig(name="ICECORE", subjects=["icecore.>"], max_msg_size=600))
@@ -295,7 +333,7 @@ async def test_a_broker_that_refuses_an_event_names_it_and_the_operator_decides(
     async with publishing(settings):
         await blocked_at(database, 1)
         reported = await row(database, "last_error")
-        assert "position 1 (warehouse.created.v1) is refused" in (reported or ("",))[0]
+        assert "position 1 (warehouse.created.v1) is rejected" in (reported or ("",))[0]
         await stream.update_stream(StreamConfig(name="ICECORE", subjects=["icecore.>"], max_msg_size=-1))
         await until_told(database)
     await client.close()
@@ -303,7 +341,7 @@ async def test_a_broker_that_refuses_an_event_names_it_and_the_operator_decides(
 
 
 async def test_a_topic_that_refuses_an_event_names_it_and_the_operator_decides(database: str, kafka: KafkaBroker, tmp_path: Path) -> None:
-    """Kafka refuses all that came in one request: the event is found, those before it are told, and behind it those that follow a skip."""
+    """Kafka refuses a whole request. The event is identified, earlier ones are published, and later ones after the skip."""
     broker = KafkaUnderTest(kafka)
     topic = NewTopic(broker.topic, 1, 1, config={"max.message.bytes": "15000"})
     admin = AdminClient({"bootstrap.servers": kafka.url})
@@ -325,8 +363,8 @@ async def test_a_topic_that_refuses_an_event_names_it_and_the_operator_decides(d
     assert [*ids[: position - 1], ids[position]] == [each.id for each in await broker.read()]
 
 
-async def test_a_skip_of_what_was_told_says_that_only_replays_heed_it(database: str, log: list[str]) -> None:
-    """Nothing told can be taken back; a replay that is asked for afterwards passes over the event."""
+async def test_skipping_a_published_event_affects_only_replays(database: str, log: list[str]) -> None:
+    """Published events cannot be withdrawn. A later replay skips the event."""
     async with publishing(settings_of(database, s={"type": "stdout"})):
         await until_told(database, "s")
     sink = {"S__TYPE": "stdout"}
@@ -339,7 +377,7 @@ async def test_a_skip_of_what_was_told_says_that_only_replays_heed_it(database: 
 
 
 async def test_a_transaction_that_fails_behind_another_loses_no_event(database: str, kafka: KafkaBroker, tmp_path: Path) -> None:
-    """Each transaction carries how far it reaches itself: what the next one was to bring is told by whoever opens the sink after it."""
+    """Each transaction contains its own position. The next leader publishes the events of the failed one."""
     broker = KafkaUnderTest(kafka)
     topic = NewTopic(broker.topic, 1, 1, config={"max.message.bytes": "500000"})
     admin = AdminClient({"bootstrap.servers": kafka.url})
@@ -370,7 +408,7 @@ async def test_a_transaction_that_fails_behind_another_loses_no_event(database: 
 async def test_a_stream_of_another_log_is_not_gone_on_with(
     new_database: Callable[[], str], database: str, log: list[str], nats: NatsServer, tmp_path: Path
 ) -> None:
-    """Its position would hide every event up to it: the sink stops with words, and tells nothing."""
+    """Its position would hide every event up to it. The sink stops with an error and publishes nothing."""
     broker = NatsUnderTest(nats)
     async with publishing(settings_of(database, broker=broker.sink)):
         await until_told(database)
@@ -390,7 +428,7 @@ async def test_a_stream_of_another_log_is_not_gone_on_with(
 async def test_a_stream_ahead_of_a_restored_log_is_not_gone_on_with(
     admin_dsn: str, database: str, log: list[str], nats: NatsServer, tmp_path: Path, events_since: int
 ) -> None:
-    """Nothing is passed over in silence: the sink stops with words, and tells everything since the backup once its stream was emptied."""
+    """The sink stops with an error, and publishes all events since the backup after its stream was emptied."""
     broker = NatsUnderTest(nats)
     async with publishing(settings_of(database, broker=broker.sink)):
         await until_told(database)
@@ -434,7 +472,7 @@ async def append_properties(catalog: Application, count: int) -> None:
 
 
 async def test_a_stream_with_foreign_messages_is_refused(database: str, log: list[str], nats: NatsServer) -> None:
-    """A sink needs a stream of its own: its last message says how far it is."""
+    """A sink needs a dedicated stream, because its last message has the position."""
     client = await nats_client.connect(nats.url)
     stream = client.jetstream()
     await stream.add_stream(StreamConfig(name="ICECORE", subjects=["icecore.>"]))
@@ -449,7 +487,7 @@ async def test_a_stream_with_foreign_messages_is_refused(database: str, log: lis
 
 
 async def test_old_messages_may_age_out_of_the_stream(database: str, log: list[str], nats: NatsServer, tmp_path: Path) -> None:
-    """An emptied stream says nothing of how far it is: the row does, and nothing is told again or called lost."""
+    """An emptied stream has no position. That of the row is used, and nothing is repeated or reported as lost."""
     broker = NatsUnderTest(nats)
     async with publishing(settings_of(database, broker=broker.sink)):
         await until_told(database)
@@ -465,7 +503,7 @@ async def test_old_messages_may_age_out_of_the_stream(database: str, log: list[s
 
 
 async def test_a_sink_may_begin_at_the_end(database: str, log: list[str], nats: NatsServer, tmp_path: Path) -> None:
-    """`start = now`: what was before is not told."""
+    """`start = now`: earlier events are not published."""
     broker = NatsUnderTest(nats, start="now")
     async with publishing(settings_of(database, broker=broker.sink)):
         await until_told(database)
@@ -476,7 +514,7 @@ async def test_a_sink_may_begin_at_the_end(database: str, log: list[str], nats: 
 
 
 def test_standard_output_is_a_sink(database: str, log: list[str]) -> None:
-    """`icecore sinks replay` leads it: live lines and the replay's, each one JSON object."""
+    """`icecore sinks replay` leads it: one JSON object per line, live or replayed."""
     done = icecore(database, "sinks", "replay", "out", "--from", "2", "--to", "2", OUT__TYPE="stdout", OUT__DIALECT="lakekeeper")
     events = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     assert log == [event["id"] for event in events if "replayof" not in event]

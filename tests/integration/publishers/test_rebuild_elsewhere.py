@@ -1,4 +1,4 @@
-"""The outcome: a consumer in another process knows every table and its current metadata from the stream alone, as PyIceberg wrote them."""
+"""A consumer in another process knows every table and its current metadata from the stream alone, as PyIceberg wrote them."""
 
 import asyncio
 from pathlib import Path
@@ -18,7 +18,7 @@ ROWS = pyarrow.table({"name": ["Ada", "Grace"], "born": pyarrow.array([1815, 190
 
 
 def write_with_pyiceberg(catalog: Catalog) -> dict[str, str]:
-    """Tables made, written, evolved, renamed, dropped and registered; what the catalog then holds."""
+    """Tables are created, written, evolved, renamed, dropped and registered. Returns the catalog's tables."""
     for namespace in ("town", "town.quarter", "land"):
         catalog.create_namespace(namespace)
     people = catalog.create_table("town.people", ROWS.schema)
@@ -51,7 +51,7 @@ def pyiceberg(catalog_server: CatalogServer) -> Catalog:
 
 
 def test_from_jetstream(pyiceberg: Catalog, catalog_server: CatalogServer, nats: NatsServer, nursery: Nursery, tmp_path: Path) -> None:
-    """By a durable pull consumer."""
+    """With a durable pull consumer."""
     process = nursery.start(catalog_server.dsn, {SINK: NatsUnderTest(nats).sink}, tmp_path)
     held = write_with_pyiceberg(pyiceberg)
     asyncio.run(until_told(catalog_server.dsn))
@@ -61,7 +61,7 @@ def test_from_jetstream(pyiceberg: Catalog, catalog_server: CatalogServer, nats:
 
 
 def test_from_kafka(pyiceberg: Catalog, catalog_server: CatalogServer, kafka: KafkaBroker, nursery: Nursery, tmp_path: Path) -> None:
-    """By a consumer that reads what is committed."""
+    """With a consumer of committed messages."""
     under_test = KafkaUnderTest(kafka)
     process = nursery.start(catalog_server.dsn, {SINK: under_test.sink}, tmp_path)
     held = write_with_pyiceberg(pyiceberg)

@@ -1,4 +1,4 @@
-"""What a sink's client says when it fails holds what it was given; none of it reaches the log, the tables or a terminal."""
+"""Errors of sinks' clients may contain their arguments. No secret reaches the log, the tables or a terminal."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ import psycopg
 
 from tests.fixtures.repeating_servers import ANSWERS, CANARY, NATS_INFO, answering, webhook_headers, without_canary
 from tests.integration.publishers.publishing import Nursery, until
-from tests.servers.places import ROOT
+from tests.servers.paths import ROOT
 
 
 def webhook(url: str) -> dict[str, Any]:
@@ -22,7 +22,7 @@ def webhook(url: str) -> dict[str, Any]:
 
 
 async def bad_sinks(opened: AsyncExitStack) -> dict[str, dict[str, Any]]:
-    """Sinks of every type, each with secrets wherever one may stand, and each with something wrong."""
+    """Sinks of every type, each with secrets wherever possible, and each with an error."""
     sinks: dict[str, dict[str, Any]] = {}
     plain = 0
     for name, answer in ANSWERS.items():
@@ -72,7 +72,7 @@ def icecore(config: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def toml(database: str, sinks: dict[str, dict[str, Any]]) -> str:
-    """The sinks as a settings file has them."""
+    """The sinks as a settings file."""
 
     def value(given: Any) -> str:
         if isinstance(given, dict):
@@ -86,7 +86,7 @@ def toml(database: str, sinks: dict[str, dict[str, Any]]) -> str:
 
 
 async def test_no_failure_of_any_sink_shows_a_secret(database: str, log: list[str], nursery: Nursery, tmp_path: Path) -> None:
-    """Malformed answers, refused TLS, refused credentials, wrong ports and hosts; the operator reads type, host and port."""
+    """Malformed answers, refused TLS and credentials, wrong ports and hosts. The operator reads type, host and port."""
     async with AsyncExitStack() as opened:
         sinks = await bad_sinks(opened)
         process = nursery.start(database, sinks, tmp_path, log_level="debug")

@@ -1,4 +1,4 @@
-"""Brokers as their users secure them: passwords, tokens, TLS, mutual TLS, SCRAM; and what an operator is told where it does not fit."""
+"""Secured brokers: passwords, tokens, TLS, mutual TLS and SCRAM, and operators' error messages for wrong settings."""
 
 import asyncio
 import json
@@ -35,7 +35,7 @@ from tests.integration.publishers.publishing import (
 from tests.servers.certificates import Authority
 from tests.servers.kafka import kafka_broker
 from tests.servers.nats import nats_server
-from tests.servers.places import ROOT
+from tests.servers.paths import ROOT
 
 _PASSWORD, _WRONG_PASSWORD = "the-right-one", "another-one"
 _KAFKA = """\
@@ -55,7 +55,7 @@ class Reads(Protocol):
 
 @dataclass(frozen=True)
 class Secured:
-    """A broker; its sink in the settings file; and what is changed in it to something wrong, with a pattern of what is then said."""
+    """A broker, its sink in the settings file, and wrong changes with the expected message."""
 
     broker: Reads
     sink: dict[str, str]
@@ -64,7 +64,7 @@ class Secured:
 
 @contextmanager
 def secured_nats(directory: Path) -> Iterator[Secured]:
-    """TLS with an own authority, a user and a password."""
+    """TLS with a private authority, a user and a password."""
     ours, strangers = Authority(directory, "ours"), Authority(directory, "strangers")
     server = ours.issue("nats")
     configuration = f"""
@@ -81,7 +81,7 @@ def secured_nats(directory: Path) -> Iterator[Secured]:
 
 @contextmanager
 def secured_kafka(directory: Path, listener: str) -> Iterator[Secured]:
-    """One broker: by password over TLS (SCRAM), or by the client's own certificate (MUTUAL); consumers of the test go in at the back."""
+    """One broker with SCRAM over TLS, or with client certificates (MUTUAL). The test's consumers use another listener."""
     ours, strangers = Authority(directory, "ours"), Authority(directory, "strangers")
     configuration = _KAFKA.format(certificate=ours.issue("kafka").both, authority=ours.file)
     listeners = {"SCRAM": "SASL_SSL", "MUTUAL": "SSL"}
@@ -97,7 +97,7 @@ def secured_kafka(directory: Path, listener: str) -> Iterator[Secured]:
             mine, strange = ours.issue("icecore"), strangers.issue("icecore")
             by_certificate = {"tls_certificate_file": str(mine.certificate), "tls_key_file": str(mine.key)}
             stranger = {"tls_certificate_file": str(strange.certificate), "tls_key_file": str(strange.key)}
-            # librdkafka shows none where the broker asks for others; what Java calls that is newer since 17.0.21.
+            # librdkafka sends none if the broker requests other authorities. Java has a different message since 17.0.21.
             yield Secured(broker, sink | by_certificate, [(stranger, "alert (bad certificate|certificate required)"), untrusted])
 
 
@@ -116,7 +116,7 @@ def secured(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Secured]
 
 
 def written(directory: Path, database: str, sink: dict[str, str]) -> Path:
-    """A settings file as a user writes it."""
+    """The settings file of a user."""
     file = directory / "icecore.toml"
     lines = [f'database_url = "{database}"', f"[sinks.{SINK}]", *(f'{name} = "{value}"' for name, value in sink.items())]
     file.write_text("\n".join([*lines, "timeout_seconds = 3\n"]))
@@ -125,7 +125,7 @@ def written(directory: Path, database: str, sink: dict[str, str]) -> Path:
 
 @asynccontextmanager
 async def publishing(file: Path) -> AsyncIterator[None]:
-    """A publisher in this process, with the settings of the file."""
+    """A publisher in this process with the settings of the file."""
     stop = asyncio.Event()
     task = asyncio.create_task(run_publishers(load_settings(file), stop))
     try:
@@ -143,10 +143,10 @@ def shown(file: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False)
 
 
-async def test_a_secured_broker_is_told_everything_and_a_wrong_word_harms_nothing(
+async def test_a_secured_broker_gets_every_event_despite_wrong_credentials_before(
     database: str, log: list[str], secured: Secured, tmp_path: Path
 ) -> None:
-    """The settings users write; with a wrong password or certificate an operator sees why, and with the right one nothing is missing."""
+    """With a wrong password or certificate the operator sees the reason. With the correct one all events are published."""
     for change, said in secured.wrong:
         file = written(tmp_path, database, secured.sink | change)
         async with publishing(file):
@@ -163,12 +163,12 @@ async def test_a_secured_broker_is_told_everything_and_a_wrong_word_harms_nothin
     file = written(tmp_path, database, secured.sink)
     async with publishing(file):
         await until_told(database)
-        assert (0, []) == (shown(file).returncode, json.loads(shown(file).stdout)[0]["trouble"])
+        assert (0, []) == (shown(file).returncode, json.loads(shown(file).stdout)[0]["problems"])
     assert FAULTLESS == judge(log, await secured.broker.read())
 
 
 async def opened(url: str, **settings: Any) -> SinkPosition:
-    """What the sink says when it is opened."""
+    """The error of opening the sink."""
     sink = JetStream("s", NatsSink(type="nats", url=url, timeout_seconds=3, **settings), "")  # type: ignore[arg-type]
     try:
         return await sink.open()
@@ -177,7 +177,7 @@ async def opened(url: str, **settings: Any) -> SinkPosition:
 
 
 async def test_a_token(tmp_path: Path) -> None:
-    """The right one opens; the wrong one is refused in words, without being shown."""
+    """The correct one is accepted. The wrong one is refused without being shown."""
     with nats_server(tmp_path, configuration="authorization { token: s3cret }") as started:
         assert SinkPosition(None, 0) == await opened(started.url, token="s3cret")
         with pytest.raises(SinkError, match=r"(?i)authorization") as refused:
@@ -195,7 +195,7 @@ async def test_a_token(tmp_path: Path) -> None:
     ],
 )
 async def test_a_file_that_is_not_there_is_named(database: str, tmp_path: Path, sink: dict[str, str], missing: str) -> None:
-    """The operator reads which setting names it, not what stands there; the publisher goes on asking for it."""
+    """The message names the setting, not its value. The publisher retries."""
     paths = {name: str(tmp_path / value) if name.endswith("_file") else value for name, value in sink.items()}
     async with publishing(written(tmp_path, database, paths)):
 

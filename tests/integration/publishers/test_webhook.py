@@ -1,4 +1,4 @@
-"""Webhooks: in order, signed, told again until taken, at least once under stable ids; whatever the endpoint answers."""
+"""Webhooks: events in order, signed, repeated until accepted, at least once with stable ids, whatever the endpoint answers."""
 
 import asyncio
 import base64
@@ -31,7 +31,7 @@ SECRET = "a secret of both sides"
 
 
 class Endpoint:
-    """A real HTTP endpoint: it verifies signatures, keeps what it took, and answers as a test tells it to."""
+    """A real HTTP endpoint that verifies signatures, records events, and answers as configured."""
 
     def __init__(self) -> None:
         self.taken: list[dict[str, Any]] = []
@@ -98,14 +98,14 @@ async def publishing(database: str, sinks: dict[str, dict[str, Any]]) -> AsyncIt
 
 
 async def test_every_event_in_order_and_signed(database: str, log: list[str], endpoint: Endpoint) -> None:
-    """Once each, as long as nothing fails."""
+    """Once each, if nothing fails."""
     async with publishing(database, {"hook": endpoint.sink()}):
         await until_told(database, "hook")
     assert log == endpoint.ids
 
 
 async def test_an_event_larger_than_the_setting_goes_out_by_reference(database: str, tmp_path: Path, endpoint: Endpoint) -> None:
-    """And no smaller one."""
+    """Smaller events are sent whole."""
     async with opened_catalog(database, tmp_path / "warehouse") as catalog:
         run = await CommandRun.on(catalog)
         for step in (Step("create_namespace"), Step("create_table")):
@@ -119,21 +119,21 @@ async def test_an_event_larger_than_the_setting_goes_out_by_reference(database: 
 
 
 async def test_two_endpoints_have_positions_of_their_own(database: str, log: list[str], endpoint: Endpoint) -> None:
-    """One that is away holds up none but itself."""
+    """An unreachable endpoint delays only its own sink."""
     away = {**endpoint.sink(), "url": "http://127.0.0.1:9/hook"}
     async with publishing(database, {"hook": endpoint.sink(), "away": away}):
         await until_told(database, "hook")
 
         async def failed() -> bool:
             state = await row(database, "position, last_error", "away")
-            return state is not None and state[0] == 0 and "does not answer" in (state[1] or "")
+            return state is not None and state[0] == 0 and "did not respond" in (state[1] or "")
 
         await until(failed, what="the one that is away is reported")
     assert log == endpoint.ids
 
 
 async def test_an_endpoint_that_asks_for_time_gets_it(database: str, log: list[str], endpoint: Endpoint) -> None:
-    """Retry-After as seconds and as a date: nothing is asked before, and then the same event again."""
+    """Retry-After in seconds and as a date: no request before, then the same event again."""
     refused_at: list[float] = []
     gaps: list[float] = []
 
@@ -155,8 +155,8 @@ async def test_an_endpoint_that_asks_for_time_gets_it(database: str, log: list[s
 
 
 @pytest.mark.parametrize("status", [301, 404, 503])
-async def test_a_refusal_is_told_again_until_it_is_taken(database: str, log: list[str], endpoint: Endpoint, status: int) -> None:
-    """Every fifth request fails; each event is told until it is taken, and the order stays."""
+async def test_a_refused_event_is_repeated_until_it_is_accepted(database: str, log: list[str], endpoint: Endpoint, status: int) -> None:
+    """Every fifth request fails. Each event is repeated until it is accepted, in order."""
 
     async def answer(number: int) -> web.StreamResponse | None:
         return web.Response(status=status, headers={"Location": "http://127.0.0.1:9/"}) if number % 5 == 0 else None
@@ -170,7 +170,7 @@ async def test_a_refusal_is_told_again_until_it_is_taken(database: str, log: lis
 
 @pytest.mark.parametrize("status", [303, 307])
 async def test_no_redirect_is_followed(database: str, log: list[str], endpoint: Endpoint, status: int) -> None:
-    """Neither the event nor its signature goes where the endpoint points to."""
+    """The redirect's target gets neither the event nor the signature."""
     elsewhere: list[str] = []
 
     async def answer(number: int) -> web.StreamResponse | None:
@@ -190,7 +190,7 @@ async def test_no_redirect_is_followed(database: str, log: list[str], endpoint: 
 
 
 async def test_answers_that_break_every_schema(database: str, log: list[str], endpoint: Endpoint) -> None:
-    """Only the status counts: wrong JSON, wrong types, endless bodies and silence neither break nor skip anything."""
+    """Only the status counts. Invalid JSON, wrong types, endless bodies and timeouts neither stop nor skip anything."""
 
     async def answer(number: int) -> web.StreamResponse | None:
         match number:
@@ -199,7 +199,7 @@ async def test_answers_that_break_every_schema(database: str, log: list[str], en
             case 4:
                 raise ConnectionResetError
             case 6:
-                await asyncio.sleep(1.5)  # longer than the sink waits
+                await asyncio.sleep(1.5)  # Longer than the sink's timeout.
                 return web.Response(status=500)
             case 8:
                 return web.Response(status=500, headers={"Content-Encoding": "gzip"}, body=b"no gzip")
@@ -211,8 +211,10 @@ async def test_answers_that_break_every_schema(database: str, log: list[str], en
     assert log == endpoint.ids
 
 
-async def test_an_event_it_will_not_take_waits_for_the_operators_word(database: str, log: list[str], endpoint: Endpoint) -> None:
-    """All before it are told; it is named; nothing behind it goes out until it is skipped, and the word is kept."""
+async def test_a_rejected_event_waits_for_the_operator_s_skip(database: str, log: list[str], endpoint: Endpoint) -> None:
+    """Earlier events are delivered, and the error names the event. Later ones are sent after the operator skips it, and the skip is
+    recorded.
+    """
     poisoned = log[11]
 
     async def answer(number: int) -> web.StreamResponse | None:
@@ -241,8 +243,8 @@ async def test_an_event_it_will_not_take_waits_for_the_operators_word(database: 
 async def test_batches_that_are_cut_leave_nothing_out(
     database: str, tmp_path: Path, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By what their events refer to; live, and of a replay beside it."""
-    monkeypatch.setattr(publisher, "DESCRIBED_BYTES_MAX", 3_000)
+    """By the size of what their events refer to, for live events and a concurrent replay."""
+    monkeypatch.setattr(publisher, "ENRICHED_BYTES_MAX", 3_000)
     monkeypatch.setattr(test_event_stream, "SUMMARY_BYTES", 1_000)
     async with opened_catalog(database, tmp_path / "warehouse") as catalog:
         await roll_back(await CommandRun.on(catalog), tmp_path / "warehouse")
@@ -262,8 +264,8 @@ async def test_batches_that_are_cut_leave_nothing_out(
     assert log == [event["replayof"] for event in endpoint.taken if "replay" in event]
 
 
-async def test_a_replay_that_fails_ahead_of_what_was_told_hides_nothing(database: str, log: list[str], endpoint: Endpoint) -> None:
-    """A sink that is behind goes on where it was, however far a replay of what lies before it has come; and the replay goes on too."""
+async def test_a_failed_replay_beyond_the_live_position_hides_no_event(database: str, log: list[str], endpoint: Endpoint) -> None:
+    """A sink that is behind continues from its position, however far a replay of earlier events is, and the replay continues too."""
     asked: list[str] = []
 
     async def answer(number: int) -> web.StreamResponse | None:
@@ -288,7 +290,7 @@ async def test_a_replay_that_fails_ahead_of_what_was_told_hides_nothing(database
 async def test_kills_lose_nothing_and_repeat_under_the_same_ids(
     database: str, endpoint: Endpoint, nursery: Nursery, tmp_path: Path
 ) -> None:
-    """At least once: whatever is told twice has the same id and the same bytes, and first tellings keep the order."""
+    """At least once: repeated events have the same id and bytes, and first publications are in order."""
     async with opened_catalog(database, tmp_path / "warehouse") as catalog:
         writer = await Writer.on(catalog)
         writer.start()

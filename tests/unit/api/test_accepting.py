@@ -1,4 +1,4 @@
-"""A connection that is accepted while its server stops is closed by it, whichever of the two the event loop comes to first."""
+"""A connection that is accepted while its server stops is closed by the server, in whichever order the event loop processes both."""
 
 import asyncio
 import gc
@@ -13,7 +13,7 @@ from icecore.api.server import build_app, build_runner
 from tests.fixtures.empty_catalog import empty_catalog
 
 TURNS_MAX = 6
-"""Of the event loop, between the arrival of a connection and the stop: later, it is one like every other."""
+"""Turns of the event loop between the connection's arrival and the stop. Later, the connection is an ordinary one."""
 
 CLEANUP_SECONDS_MAX = 5.0
 """aiohttp waits a minute for a connection that it closes before its handler has begun."""
@@ -21,7 +21,7 @@ CLEANUP_SECONDS_MAX = 5.0
 
 async def connected(address: tuple[str, int], turns: int) -> socket.socket:
     opened = socket.socket()
-    # Loopback: done at once.
+    # On loopback this completes at once.
     opened.connect(address)
     opened.setblocking(False)
     for _ in range(turns):
@@ -30,7 +30,7 @@ async def connected(address: tuple[str, int], turns: int) -> socket.socket:
 
 
 async def is_closed(opened: socket.socket) -> bool:
-    """Within half a second: by an end, or a reset."""
+    """Whether it is closed within half a second, by an end or a reset."""
     try:
         async with asyncio.timeout(0.5):
             return b"" == await asyncio.get_running_loop().sock_recv(opened, 1)
@@ -46,7 +46,7 @@ async def test_by_the_server_of_the_catalog(turns: int) -> None:
     runner = build_runner(app)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
-    # A turn of which each takes all that is ready, as when a client connects in the moment of the stop.
+    # One turn in which the event loop processes both, as when a client connects at the moment of the stop.
     await asyncio.sleep(0.01)
     with await connected(runner.addresses[0][:2], turns) as client:
         async with asyncio.timeout(CLEANUP_SECONDS_MAX):
@@ -57,7 +57,7 @@ async def test_by_the_server_of_the_catalog(turns: int) -> None:
 
 @pytest.mark.parametrize("turns", range(TURNS_MAX))
 async def test_by_a_server_that_takes_no_more(turns: int) -> None:
-    """Each that was accepted came to its handler; asyncio alone drops it, open, where the server is closed first."""
+    """Every accepted connection reaches its handler. asyncio alone would leave it open if the server is closed first."""
     served: list[asyncio.StreamWriter] = []
     server = await asyncio.start_server(lambda _, writer: served.append(writer), "127.0.0.1", 0)
     await asyncio.sleep(0.01)

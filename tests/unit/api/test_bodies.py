@@ -49,7 +49,7 @@ def holds_nul(value: Any) -> bool:
     ],
 )
 def test_what_no_request_means_is_refused(body: bytes, message: str) -> None:
-    """The refusal is a 400 with this message."""
+    """400 with this message."""
     with pytest.raises(BadRequest) as refusal:
         parse_json_object(body, LIMITS)
     assert message == refusal.value.message
@@ -79,18 +79,18 @@ def test_what_is_not_json_in_utf_8_is_refused(body: bytes) -> None:
 
 
 def test_an_escaped_backslash_before_u0000_is_no_nul() -> None:
-    """The text backslash-u-0000 is ordinary."""
+    """The escaped text backslash-u-0000 contains no NUL."""
     assert {"a": "\\u0000"} == parse_json_object(b'{"a": "\\\\u0000"}', LIMITS)
 
 
 def test_unknown_fields_and_repeated_fields_are_taken() -> None:
-    """JSON's last value of a repeated key counts, as in every parser clients use."""
+    """The last value of a repeated key counts, as in clients' parsers."""
     assert {"a": 2, "unknown": {}} == parse_json_object(b'{"a": 1, "unknown": {}, "a": 2}', LIMITS)
 
 
 @given(st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), json_values, max_size=4))
 def test_a_document_within_the_limits_is_read_as_it_is(document: dict[str, Any]) -> None:
-    """Depth and NUL decide, nothing else."""
+    """Only depth and NUL matter."""
     body = orjson.dumps(document)
     if nesting(document) > LIMITS.json_depth_max or holds_nul(document):
         with pytest.raises(BadRequest):
@@ -163,14 +163,14 @@ def test_other_content_types_are_refused(content_type: str | None, message: str)
     ],
 )
 def test_a_refused_field_is_named_with_its_rule(reader: str, value: object, message: str) -> None:
-    """So that the author of a client knows what to change."""
+    """The message names the field and the rule."""
     with pytest.raises(BadRequest) as refusal:
         getattr(BodyReader({"field": value}, LIMITS), reader)("field")
     assert message == refusal.value.message
 
 
 def test_fields_inside_fields_are_named_by_their_path() -> None:
-    """A transaction's third table is found."""
+    """The message contains the path to the field."""
     fields = BodyReader({"table-changes": [{}, {}, {"identifier": {"namespace": ["a"], "name": 3}}]}, LIMITS)
     with pytest.raises(BadRequest) as refusal:
         fields.each("table-changes", 3)[2].identifier("identifier", "table name")

@@ -1,60 +1,60 @@
-"""The bytes that one server holds for clients: what is counted once, and what is given back."""
+"""The bytes that a server holds for clients: contents are counted once and released."""
 
 import pytest
 
-from icecore.api.byte_budget import BudgetUsedUp, ByteBudget, HeldBytes, LargeAnswers
+from icecore.api.byte_budget import BudgetUsedUp, ByteBudget, LargeResponses, Reservation
 
 
-def test_a_content_counts_once_until_its_last_holder_lets_go() -> None:
-    """Answers from a cache are one object, however many clients take it; a share is given back once."""
+def test_a_content_counts_once_until_its_last_release() -> None:
+    """Responses from a cache are one object for all clients. A share is released once."""
     budget = ByteBudget("Answers", 100)
     content = b"x" * 60
-    first, second = budget.hold(content), budget.hold(content)
-    assert 60 == budget.held
+    first, second = budget.reserve_content(content), budget.reserve_content(content)
+    assert 60 == budget.reserved_bytes
     first.release()
     first.release()
-    assert 60 == budget.held
+    assert 60 == budget.reserved_bytes
     with pytest.raises(BudgetUsedUp):
-        budget.hold(b"y" * 60)
+        budget.reserve_content(b"y" * 60)
     second.release()
-    assert 0 == budget.held
+    assert 0 == budget.reserved_bytes
 
 
 def test_several_contents_are_held_together_or_not_at_all() -> None:
-    """Alone they may have more than there is; what another holds already needs no room."""
+    """A single holder may exceed the budget. Contents that another holder has need no further memory."""
     budget = ByteBudget("Answers", 100)
     contents = [b"x" * 60, b"y" * 60]
-    held = budget.hold_all(contents)
-    assert (120, 0) == (budget.held, budget.size_of(contents))
-    shared = budget.hold_all(contents[:1])
+    reserved_bytes = budget.reserve_contents(contents)
+    assert (120, 0) == (budget.reserved_bytes, budget.size_of(contents))
+    shared = budget.reserve_contents(contents[:1])
     with pytest.raises(BudgetUsedUp):
-        budget.hold_all([contents[1], b"z"])
-    for each in [*held, *shared]:
+        budget.reserve_contents([contents[1], b"z"])
+    for each in [*reserved_bytes, *shared]:
         each.release()
-    assert 0 == budget.held
+    assert 0 == budget.reserved_bytes
 
 
 def test_one_holder_alone_may_have_more() -> None:
-    """No permitted size is refused for ever; beside another it is."""
+    """Every permitted size is accepted eventually, but not beside another holder."""
     budget = ByteBudget("Bodies", 100)
-    large, other = HeldBytes(budget), HeldBytes(budget)
-    large.take(90)
-    large.take(90)
+    large, other = Reservation(budget), Reservation(budget)
+    large.reserve(90)
+    large.reserve(90)
     with pytest.raises(BudgetUsedUp):
-        other.take(1)
+        other.reserve(1)
     large.release()
     large.release()
-    assert 0 == budget.held
+    assert 0 == budget.reserved_bytes
 
 
 def test_room_is_expected_as_large_as_the_last_answer_was() -> None:
-    """And none where the last one was small."""
+    """No memory if the last response was small."""
     budget = ByteBudget("Answers", 1_000_000)
-    answers = LargeAnswers(budget)
+    answers = LargeResponses(budget)
     answers.note("/a", 200_000)
-    held = answers.expect("/a")
-    assert held is not None
-    assert 200_000 == budget.held
-    held.release()
+    reserved_bytes = answers.expect("/a")
+    assert reserved_bytes is not None
+    assert 200_000 == budget.reserved_bytes
+    reserved_bytes.release()
     answers.note("/a", 10)
     assert answers.expect("/a") is None

@@ -1,4 +1,4 @@
-"""Compressed answers that are kept: right for every object, and not looked for among bytes."""
+"""The cache of compressed responses: correct for every object, and found by identity."""
 
 import dataclasses
 import threading
@@ -15,7 +15,7 @@ _GZIP_WINDOW_BITS = 31
 
 @pytest.fixture
 def compressions(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
-    """What was compressed, in order."""
+    """The bodies that were compressed, in order."""
     made: list[bytes] = []
     gzip = compression.gzip
     monkeypatch.setattr(compression, "gzip", lambda body: (made.append(body), gzip(body))[1])
@@ -32,7 +32,7 @@ async def test_the_same_object_is_compressed_once(compressions: list[bytes]) -> 
 
 
 async def test_an_object_at_the_address_of_another_gets_its_own_form() -> None:
-    """Bytes die and others take their place: what is kept must not be found by the identity of the dead."""
+    """A freed object's identity may be reused, so the cache must keep the plain bytes alive."""
     cache = GzipCache(dataclasses.replace(DEFAULT_LIMITS, gzip_cache_bytes_max=40_000))
     for n in range(1_000):
         body = bytes([n % 256]) * 5_000
@@ -41,7 +41,7 @@ async def test_an_object_at_the_address_of_another_gets_its_own_form() -> None:
 
 
 async def test_what_is_kept_is_bounded_with_the_plain_bytes(compressions: list[bytes]) -> None:
-    """Which the cache holds too; what was used last stays, and what is large is not kept at all."""
+    """The plain bytes count too. The least recently used entry is removed, and a large body is not cached."""
     cache = GzipCache(dataclasses.replace(DEFAULT_LIMITS, gzip_cache_bytes_max=40_000))
     bodies = [bytes([n]) * 9_500 for n in range(5)]
     for n in (0, 1, 2, 3, 0, 4, 0, 1):
@@ -54,7 +54,7 @@ async def test_what_is_kept_is_bounded_with_the_plain_bytes(compressions: list[b
 
 
 async def test_a_long_body_does_not_keep_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Others' requests go on meanwhile; for a short one a thread costs more than it saves."""
+    """Other requests continue meanwhile. For a short body a thread would cost more than it saves."""
     threads: list[int] = []
     gzip = compression.gzip
     monkeypatch.setattr(compression, "gzip", lambda body: (threads.append(threading.get_ident()), gzip(body))[1])

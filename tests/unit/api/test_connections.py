@@ -1,4 +1,4 @@
-"""Bounds on connections: which one is closed for room, and whose clients make no progress, or too little."""
+"""Limits on connections: which one is closed if there are too many, and which clients make too little progress."""
 
 import asyncio
 import resource
@@ -14,7 +14,7 @@ RATE_MIN = 1_000
 
 
 class Reader:
-    """The server's end of a connection whose client takes so many bytes of its answer at every look."""
+    """The server's end of a connection whose client reads this many bytes of its answer between two checks."""
 
     def __init__(self, bytes_each: int) -> None:
         self._bytes_each, self.taken, self.aborted, self.idle_since = bytes_each, 0, False, 0.0
@@ -23,7 +23,7 @@ class Reader:
         self.taken += self._bytes_each
         return "answer", self.taken, 1_000_000 - self.taken
 
-    def answer_bytes_taken(self) -> int:
+    def response_bytes_taken(self) -> int:
         return self.taken
 
     def cut(self, awaited: str) -> None:
@@ -35,13 +35,13 @@ class Reader:
 
 @pytest.mark.parametrize(("bytes_each", "aborted"), [(1, True), (1_000, False)])
 async def test_an_answer_must_be_taken_at_a_rate(bytes_each: int, aborted: bool) -> None:
-    """A byte now and then is progress, and too little."""
+    """Single bytes are progress, but too little."""
     connections, reader = Connections(10, STALL_SECONDS, RATE_MIN), Reader(bytes_each)
     connections.opened(reader)
     loop = asyncio.get_running_loop()
     end = loop.time() + 3 * STALL_SECONDS
     while loop.time() < end:
-        connections.look(STALL_SECONDS)
+        connections.check(STALL_SECONDS)
         await asyncio.sleep(STALL_SECONDS / 20)
     assert reader.aborted == aborted
 
@@ -56,7 +56,7 @@ class Client:
     def awaited(self) -> Awaited | None:
         return self.state
 
-    def answer_bytes_taken(self) -> int | None:
+    def response_bytes_taken(self) -> int | None:
         return self.state[1] if self.state is not None and len(self.state) == 3 else None
 
     def cut(self, awaited: str) -> None:
@@ -68,24 +68,24 @@ class Client:
 
 @pytest.mark.parametrize("idle", [("request",), ("head",)])
 async def test_the_connection_that_has_been_idle_for_longest_makes_room(idle: Awaited) -> None:
-    """Before any whose request is worked on."""
+    """Before any whose request is being processed."""
     connections = Connections(3, STALL_SECONDS, RATE_MIN)
     busy, older, newer, last = Client(None, 0.0), Client(idle, 1.0), Client(idle, 2.0), Client(idle, 3.0)
     for each in (busy, newer, older, last):
         connections.opened(each)
     assert [older] == [each for each in (busy, older, newer, last) if each.aborted]
-    assert (3, 1) == (len(connections), connections.closed_for_room)
+    assert (3, 1) == (len(connections), connections.closed_over_limit)
 
 
 async def test_where_none_is_idle_the_one_without_progress_for_longest_makes_room() -> None:
-    """And where all make progress, the new one is closed."""
+    """If all make progress, the new one is closed."""
     connections, seconds = Connections(2, STALL_SECONDS, RATE_MIN), 2.2 * 0.5
     longest, shorter = Client(("body", 1)), Client(("body", 1))
     connections.opened(longest)
-    connections.look(STALL_SECONDS)
+    connections.check(STALL_SECONDS)
     await asyncio.sleep(0.01)
     connections.opened(shorter)
-    connections.look(1_000)
+    connections.check(1_000)
     new = Client(("request",))
     await asyncio.sleep(seconds)
     connections.opened(new)
@@ -123,10 +123,10 @@ async def test_there_are_no_more_than_the_limit() -> None:
 
 
 async def test_nothing_is_kept_of_a_connection_that_was_closed() -> None:
-    """Nor of the answer that it was sent."""
+    """Neither the connection nor its response."""
     connections, client = Connections(10, STALL_SECONDS, RATE_MIN), Client(("answer", 1, 10))
     connections.opened(client)
-    connections.look(STALL_SECONDS)
+    connections.check(STALL_SECONDS)
     connections.closed(client)
     kept = weakref.ref(client)
     del client
@@ -138,27 +138,27 @@ async def test_nothing_is_kept_of_a_connection_that_was_closed() -> None:
     [(("body", 1), ["body"]), (("head",), ["head"]), (("answer", 1, 10), ["answer"]), (("request",), []), (None, [])],
 )
 async def test_what_makes_no_progress_in_time_is_cut(awaited: Awaited | None, ended: list[str]) -> None:
-    """A connection without a request is not, nor one whose request the server works on."""
+    """A connection without a request is not closed, nor one whose request the server is processing."""
     connections, client = Connections(10, STALL_SECONDS, 0), Client(awaited)
     connections.opened(client)
-    connections.look(STALL_SECONDS)
+    connections.check(STALL_SECONDS)
     await asyncio.sleep(STALL_SECONDS / 2)
-    connections.look(STALL_SECONDS)
+    connections.check(STALL_SECONDS)
     assert [] == client.ended
     await asyncio.sleep(STALL_SECONDS)
-    connections.look(STALL_SECONDS)
+    connections.check(STALL_SECONDS)
     assert ended == client.ended
     assert len(ended) == connections.stalled
 
 
 async def test_the_next_answer_of_a_connection_is_measured_from_its_beginning() -> None:
-    """It has taken fewer bytes than the one before."""
+    """It has sent fewer bytes than the previous answer."""
     connections, client = Connections(10, STALL_SECONDS, RATE_MIN), Client(("answer", 1_000_000, 10))
     connections.opened(client)
-    connections.look(STALL_SECONDS)
+    connections.check(STALL_SECONDS)
     await asyncio.sleep(1.5 * STALL_SECONDS)
     client.state = ("answer", 0, 10)
-    connections.look(STALL_SECONDS)
+    connections.check(STALL_SECONDS)
     assert not client.aborted
 
 

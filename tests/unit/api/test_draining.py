@@ -1,4 +1,4 @@
-"""A server that ends waits for the requests it was sent."""
+"""A server that stops waits for the requests it has received."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from icecore.api.draining import Draining
 
 
 async def test_a_request_that_is_read_a_moment_later_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its bytes had come; nobody had looked at them when the server was told to end."""
+    """Its bytes had arrived but were not read yet when the server was stopped."""
     monkeypatch.setattr(draining, "QUIET_SECONDS", 0.2)
     requests = Draining()
     ending = asyncio.create_task(requests.drain())
@@ -23,7 +23,6 @@ async def test_a_request_that_is_read_a_moment_later_is_waited_for(monkeypatch: 
 
 
 async def test_a_server_that_is_sent_nothing_ends() -> None:
-    """Whatever it was sent before."""
     requests = Draining()
     requests.begin()
     requests.end()

@@ -1,4 +1,4 @@
-"""The edge around an operation: ids, errors, refusals counted, compression, time limits; the operations here are made up."""
+"""The edge: ids, errors, counted refusals, compression and time limits, with test operations."""
 
 import asyncio
 import gzip
@@ -17,7 +17,7 @@ from icecore.api.api_request import ApiRequest
 from icecore.api.health import get_health
 from icecore.api.limits import ApiLimits
 from icecore.api.protocol import HEAD_BYTES_MAX
-from icecore.api.request_metrics import REQUEST_FIGURES
+from icecore.api.request_metrics import REQUEST_METRICS
 from icecore.api.routing import Operation
 from icecore.api.server import build_app, build_runner
 from icecore.domain.errors import CatalogError, CommitFailed, CommitStateUnknown, NoSuchTable, ServiceUnavailable
@@ -113,11 +113,11 @@ async def test_operations_are_served_below_both_bases(client: aiohttp.ClientSess
         ("GET", "/v1/fail?as=table", (404, "NoSuchTableException", "Table does not exist: a.b")),
         ("POST", "/v1/commit?as=conflict", (409, "CommitFailedException", "Requirement failed")),
         ("POST", "/v1/commit?as=unknown", (500, "CommitStateUnknownException", "Look first")),
-        ("GET", "/v1/nowhere", (404, "NotFoundException", "No such address: /v1/nowhere")),
-        ("GET", "/v1/", (404, "NotFoundException", "No such address: /v1/")),
-        ("GET", "/", (404, "NotFoundException", "No such address: /")),
-        ("GET", "/catalog/v1/nowhere", (404, "NotFoundException", "No such address: /catalog/v1/nowhere")),
-        ("GET", "/health/", (404, "NotFoundException", "No such address: /health/")),
+        ("GET", "/v1/nowhere", (404, "NotFoundException", "Path does not exist: /v1/nowhere")),
+        ("GET", "/v1/", (404, "NotFoundException", "Path does not exist: /v1/")),
+        ("GET", "/", (404, "NotFoundException", "Path does not exist: /")),
+        ("GET", "/catalog/v1/nowhere", (404, "NotFoundException", "Path does not exist: /catalog/v1/nowhere")),
+        ("GET", "/health/", (404, "NotFoundException", "Path does not exist: /health/")),
         ("POST", "/v1/read", (405, "MethodNotAllowedException", "Method not allowed: POST")),
         ("DELETE", "/health", (405, "MethodNotAllowedException", "Method not allowed: DELETE")),
     ],
@@ -143,7 +143,7 @@ async def test_a_refusal_is_an_error_model(client: aiohttp.ClientSession, method
 async def test_a_fault_of_ours_says_nothing_and_is_logged(
     client: aiohttp.ClientSession, method: str, path: str, status: int, type_: str
 ) -> None:
-    """On a commit the outcome is said to be unknown (P4); the trace goes to the log and nowhere else."""
+    """For a commit, the error is CommitStateUnknown. The trace is only in the log."""
     with structlog.testing.capture_logs() as logs:
         async with client.request(method, path, headers={"X-Request-Id": "the-id"}) as response:
             assert (status, type_) == (await error_of(response))[:2]
@@ -161,7 +161,7 @@ async def test_an_error_to_head_has_no_body(client: aiohttp.ClientSession) -> No
 
 
 async def test_retry_after_is_sent_where_the_refusal_names_it(client: aiohttp.ClientSession) -> None:
-    """And the methods of an address with a 405."""
+    """A 405 has the permitted methods."""
     async with client.get("/v1/fail?as=away") as response:
         assert (503, "2") == (response.status, response.headers["Retry-After"])
     async with client.post("/v1/read") as response:
@@ -178,21 +178,21 @@ async def test_a_sane_request_id_is_kept(client: aiohttp.ClientSession, sane: st
 
 @pytest.mark.parametrize("forged", ["", "a b", 'a"b', "a;b", "x" * 129, "é", "{}", "a/b"])
 async def test_any_other_request_id_is_replaced(client: aiohttp.ClientSession, forged: str) -> None:
-    """By a UUIDv7 of ours, so that no log line can be forged."""
+    """By a new UUIDv7, so that it cannot forge a log line."""
     async with client.get("/v1/read", headers={"X-Request-Id": forged}) as response:
         assert 7 == uuid.UUID(response.headers["X-Request-Id"]).version
 
 
 async def test_refusals_are_counted_by_type(client: aiohttp.ClientSession, app: web.Application) -> None:
-    """For the metrics; a success counts nothing."""
+    """For the metrics; successes are not counted."""
     for path in ("/v1/fail?as=table", "/v1/fail?as=table", "/v1/nowhere", "/v1/read"):
         async with client.get(path):
             pass
-    assert {"NoSuchTableException": 2, "NotFoundException": 1} == app[REQUEST_FIGURES].refusals
+    assert {"NoSuchTableException": 2, "NotFoundException": 1} == app[REQUEST_METRICS].refusals
 
 
 async def test_neither_body_nor_query_nor_authorization_is_logged(client: aiohttp.ClientSession, caplog: pytest.LogCaptureFixture) -> None:
-    """All three can hold credentials."""
+    """All three can contain credentials."""
     caplog.set_level(logging.INFO, logger="icecore.api")
     with structlog.testing.capture_logs() as logs:
         async with client.post(f"/v1/echo?token={SECRET}", json={"a": SECRET}, headers={"Authorization": f"Bearer {SECRET}"}) as response:
@@ -201,6 +201,17 @@ async def test_neither_body_nor_query_nor_authorization_is_logged(client: aiohtt
             assert 400 == response.status
     assert [200, 400] == [entry["status"] for entry in logs]
     assert SECRET not in repr(logs)
+
+
+async def test_the_error_and_the_beginning_of_the_path_are_logged(client: aiohttp.ClientSession, caplog: pytest.LogCaptureFixture) -> None:
+    """A client chooses the length of a path."""
+    caplog.set_level(logging.INFO, logger="icecore.api")
+    with structlog.testing.capture_logs() as logs:
+        (await client.get(f"/v1/{'x' * 1_000}")).release()
+        (await client.post("/v1/echo", json={})).release()
+    refused, answered = logs
+    assert ("NotFoundException", f"/v1/{'x' * 252}") == (refused["error"], refused["path"])
+    assert ("/v1/echo", False) == (answered["path"], "error" in answered)
 
 
 TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -221,10 +232,10 @@ TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736"
     ],
 )
 @pytest.mark.parametrize(("path", "event"), [("/v1/echo", "request"), ("/v1/fail?as=bug", "request_failed")])
-async def test_who_asked_is_logged(
+async def test_the_principal_is_logged(
     client: aiohttp.ClientSession, caplog: pytest.LogCaptureFixture, traceparent: str | None, trace_id: str | None, path: str, event: str
 ) -> None:
-    """The actor, the client's address and the trace id, and of no header any more than these."""
+    """The principal, the client's address and the trace id, without other headers."""
     caplog.set_level(logging.INFO, logger="icecore.api")
     headers = {"X-Forwarded-For": SECRET} | ({} if traceparent is None else {"traceparent": traceparent})
     with structlog.testing.capture_logs() as logs:
@@ -238,8 +249,8 @@ async def test_who_asked_is_logged(
 
 @pytest.mark.parametrize("size", [100, 1_000, 1_001, 200_000])
 @pytest.mark.parametrize("query", ["", "&keep"])
-async def test_answers_are_compressed_for_who_takes_gzip(client: aiohttp.ClientSession, size: int, query: str) -> None:
-    """The plain bytes come out again, however often and by whichever road."""
+async def test_answers_are_compressed_for_clients_that_accept_gzip(client: aiohttp.ClientSession, size: int, query: str) -> None:
+    """The decompressed bytes are the plain ones, inline and in a thread, cached and not."""
     for _ in range(2):
         async with client.get(f"/v1/read?size={size}{query}", headers={"Accept-Encoding": "gzip, x-gzip, deflate"}) as response:
             assert "gzip" == response.headers["Content-Encoding"]
@@ -257,7 +268,7 @@ async def test_other_answers_are_not_compressed(client: aiohttp.ClientSession, s
 
 
 async def test_a_body_over_the_limit_is_refused_by_its_length_and_by_its_bytes(client: aiohttp.ClientSession) -> None:
-    """Whether the client says how long it is or not."""
+    """With and without Content-Length."""
 
     async def pieces() -> AsyncIterator[bytes]:
         for _ in range(5):
@@ -270,14 +281,14 @@ async def test_a_body_over_the_limit_is_refused_by_its_length_and_by_its_bytes(c
 
 
 async def test_a_compressed_body_is_refused_unread(client: aiohttp.ClientSession) -> None:
-    """A bomb stays packed."""
+    """A small body could expand to gigabytes."""
     bomb = gzip.compress(b" " * 3_000_000)
     async with client.post("/v1/echo", data=bomb, headers={"Content-Type": "application/json", "Content-Encoding": "gzip"}) as response:
         assert (415, "UnsupportedMediaTypeException") == (await error_of(response))[:2]
 
 
 async def test_a_read_that_takes_too_long_is_503_and_a_mutation_is_not_cut(client: aiohttp.ClientSession) -> None:
-    """A commit stopped half way would be a commit in doubt. Nor is a read that waits for events: it has times of its own."""
+    """The outcome of an interrupted commit would be unknown. A read that waits for events has its own timeouts."""
     for method, path in (("GET", "/v1/slow"), ("POST", "/v1/slow-read")):
         async with client.request(method, path) as response:
             assert (503, "ServiceUnavailableException") == (await error_of(response))[:2]
@@ -287,7 +298,7 @@ async def test_a_read_that_takes_too_long_is_503_and_a_mutation_is_not_cut(clien
 
 
 async def exchange(port: int, request: bytes) -> bytes:
-    """What the server answers to raw bytes, until it closes."""
+    """The server's answer to raw bytes, until it closes the connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(request)
     try:
@@ -330,7 +341,7 @@ async def test_broken_http_is_refused_in_the_same_form(port: int, request_bytes:
 
 
 async def test_head_is_answered_like_get_where_the_operation_says_so(client: aiohttp.ClientSession) -> None:
-    """Load balancers look at /health by it; elsewhere HEAD is an operation of its own, or none."""
+    """Load balancers use it for /health. Other operations have their own HEAD or none."""
     async with client.get("/health") as response:
         length = len(await response.read())
     async with client.head("/health") as response:
@@ -352,14 +363,14 @@ async def test_the_absolute_form_of_a_request_line_is_understood(port: int) -> N
 
 
 async def test_every_error_is_a_catalog_error_with_its_own_form() -> None:
-    """The domain's refusals all have a status in 400..599 and an exception name of Iceberg's sort."""
+    """The domain's errors all have a status in 400..599 and an Iceberg-style type."""
     for refusal in CatalogError.__subclasses__():
         assert 400 <= refusal.status < 600
         assert refusal.type.endswith(("Exception", "InternalServerError"))
 
 
 async def test_heads_that_come_in_parts_are_bounded_each_by_itself(port: int) -> None:
-    """A connection that is kept may bring any number of requests, each of them in parts."""
+    """A connection may send any number of requests in parts."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     first = b"GET /v1/read HTTP/1.1\r\nHost: localhost\r\nX-Filler: " + b"x" * 8_000 + b"\r\n"
     for _ in range(2 * HEAD_BYTES_MAX // len(first)):

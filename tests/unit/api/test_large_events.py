@@ -1,4 +1,4 @@
-"""Room for the large events that streams write: nobody waits for ever."""
+"""Memory for the large events of streams: every stream gets its turn."""
 
 import asyncio
 
@@ -7,18 +7,18 @@ import pytest
 from icecore.api.byte_budget import BudgetUsedUp
 from icecore.api.history.event_stream import _Batches
 from icecore.api.history.large_events import LargeEvents
-from icecore.publishers.pull import PulledEvent, PulledEvents
+from icecore.publishers.pull import EventBatch, RenderedEvent
 
 
-async def test_who_waits_for_room_comes_before_others() -> None:
-    """In the order they asked; each is woken when it is its turn, and who comes meanwhile stands behind."""
+async def test_waiting_streams_get_memory_first() -> None:
+    """In the order of their requests. Each is woken at its turn, and later requests wait behind."""
     room = LargeEvents(100)
-    held = room.hold(b"x" * 100)
+    reserved_bytes = room.reserve_content(b"x" * 100)
     for who in ("first", "second"):
         room.enter(who)
     turns = {who: asyncio.create_task(room.turn(who, 30.0)) for who in ("first", "second")}
     await asyncio.sleep(0)
-    held.release()
+    reserved_bytes.release()
     async with asyncio.timeout(5):
         await turns["first"]
     assert not turns["second"].done()
@@ -34,18 +34,18 @@ async def test_who_waits_for_room_comes_before_others() -> None:
     room.check_turn("newcomer")
 
 
-async def test_who_was_woken_and_found_too_little_room_waits_again() -> None:
-    """And asks for none until more is given back."""
+async def test_a_woken_stream_without_enough_memory_waits_again() -> None:
+    """It makes no further request until more memory is released."""
     room = LargeEvents(100)
-    held = room.hold_all([b"x" * 60, b"y" * 40])
+    reserved_bytes = room.reserve_contents([b"x" * 60, b"y" * 40])
     room.enter("only")
-    held[0].release()
+    reserved_bytes[0].release()
     await room.turn("only", 30.0)
     room.enter("only")
     turn = asyncio.create_task(room.turn("only", 30.0))
     await asyncio.sleep(0.05)
     assert not turn.done()
-    held[1].release()
+    reserved_bytes[1].release()
     async with asyncio.timeout(5):
         await turn
 
@@ -58,14 +58,14 @@ async def test_a_turn_that_does_not_come_is_not_waited_for_longer_than_said() ->
 
 
 class _Log:
-    """Large events without end, each an object of its own."""
+    """An unlimited number of large events, each a separate object."""
 
-    async def batch(self, after: int, *, to: int | None = None) -> PulledEvents:
-        return PulledEvents([PulledEvent(after + 1, "large", bytes(100_000))], after + 1, False, None)
+    async def batch(self, after: int, *, to: int | None = None) -> EventBatch:
+        return EventBatch([RenderedEvent(after + 1, "large", bytes(100_000))], after + 1, False, None)
 
 
-async def test_who_goes_away_stands_in_nobodys_way() -> None:
-    """Who has room and who waits for it keep others waiting; one that ends gives back both, and the next is woken at once."""
+async def test_a_closed_stream_delays_no_other() -> None:
+    """Streams that hold memory or wait for it delay others. One that ends releases both, and the next is woken at once."""
     room = LargeEvents(150_000)
     first, second, third = (_Batches(_Log(), room) for _ in range(3))  # type: ignore[arg-type]
     assert await first.read(0, None) is not None
@@ -83,4 +83,4 @@ async def test_who_goes_away_stands_in_nobodys_way() -> None:
     assert await third.read(0, None) is not None
     assert not third.keep_others_waiting
     third.close()
-    assert (0, False) == (room.held, room.is_waited_for)
+    assert (0, False) == (room.reserved_bytes, room.is_waited_for)

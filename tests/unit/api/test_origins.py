@@ -1,4 +1,4 @@
-"""Hosts and web origins that requests may name, HTTP that is not understood, and CORS; over real connections."""
+"""Permitted hosts and web origins, invalid HTTP, and CORS, over real connections."""
 
 import asyncio
 import json
@@ -81,7 +81,7 @@ def refused(answered: tuple[int, dict[str, str], bytes]) -> tuple[int, str]:
     "host", ["localhost", "LOCALHOST:1", "127.0.0.1", "127.9.8.7:80", "[::1]:8181", "catalog.example.org", "Catalog.Example.org.:443"]
 )
 async def test_hosts_of_the_server_pass(exchange: Exchange, host: str) -> None:
-    """Loopback, and what the settings name, whatever the port and the case."""
+    """Loopback and the configured hosts, with any port and case."""
     assert 200 == (await exchange(request("GET", host=host)))[0]
     assert 200 == (await exchange(request("DELETE", host=host)))[0]
 
@@ -92,7 +92,7 @@ async def test_hosts_of_the_server_pass(exchange: Exchange, host: str) -> None:
      "", "[::1", "[::2]", "catalog.example.org.evil.example", "user@localhost", "localhost:x", "localhost/x"],
 )  # fmt: skip
 async def test_a_foreign_host_is_refused_for_reads_too(exchange: Exchange, host: str) -> None:
-    """DNS rebinding makes a page's own name resolve to this server; the name stays in Host."""
+    """With DNS rebinding a page's own host name resolves to this server, and the Host header contains that name."""
     for method in ("GET", "DELETE"):
         answered = await exchange(request(method, host=host))
         assert (403, "ForbiddenException") == refused(answered)
@@ -106,7 +106,7 @@ async def test_a_foreign_host_is_refused_for_reads_too(exchange: Exchange, host:
     "authority", ["evil.example", "evil.example:8181", "user@localhost", "localhost:x", "127.0.0.1.evil.example", "", "[::2]"]
 )
 async def test_the_host_of_an_absolute_target_takes_the_place_of_host(exchange: Exchange, authority: str) -> None:
-    """RFC 9112, 3.2.2: a server looks at it and ignores Host, as a proxy before it does."""
+    """RFC 9112, 3.2.2: the server uses it and ignores Host, as a proxy does."""
     for method, path in (("GET", "/health"), ("GET", "/v1/thing"), ("DELETE", "/v1/thing"), ("GET", "?a"), ("GET", "")):
         foreign = f"{method} http://{authority}{path} HTTP/1.1\r\nHost: localhost\r\n\r\n"
         assert (await exchange(foreign.encode()))[0] in (400, 403)
@@ -115,7 +115,7 @@ async def test_the_host_of_an_absolute_target_takes_the_place_of_host(exchange: 
 
 
 async def test_the_origin_of_a_change_is_compared_with_the_host_of_an_absolute_target(exchange: Exchange) -> None:
-    """The page is of the server that the request is for, which its Host need not name."""
+    """The page belongs to the server of the target, which may differ from Host."""
     change = "DELETE http://localhost/v1/thing HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: http://{}\r\n\r\n"
     assert 200 == (await exchange(change.format("localhost").encode()))[0]
     assert 403 == (await exchange(change.format("127.0.0.1").encode()))[0]
@@ -128,7 +128,7 @@ async def test_http_1_0_may_omit_host(exchange: Exchange) -> None:
 
 
 def asked(address: str, host: str) -> SimpleNamespace:
-    """A request to that address of the server; tests reach it at loopback addresses only."""
+    """A request to that address of the server; only loopback addresses are reachable in tests."""
     headers, protocol = CIMultiDict({"Host": host}), SimpleNamespace(sockname=(address, 8181))
     return SimpleNamespace(version=HttpVersion11, headers=headers, method="GET", raw_path="/", body_exists=False, protocol=protocol)
 
@@ -138,7 +138,7 @@ def asked(address: str, host: str) -> SimpleNamespace:
     [("10.0.0.5", "10.0.0.5"), ("10.0.0.5", "10.0.0.5:8181"), ("fe80::1%eth0", "[fe80::1]:8181"), ("2001:db8::1", "[2001:DB8:0::1]")],
 )
 def test_the_address_of_the_connection_is_a_host_of_the_server(address: str, host: str) -> None:
-    """A server that is bound to every address is called by each of them, and by none of another machine."""
+    """A server bound to all addresses is reached by each of them, but not under another machine's address."""
     rules: Any = OriginRules()
     rules.check(asked(address, host))
     for other in ("10.0.0.6", "2001:db8::2"):
@@ -147,7 +147,7 @@ def test_the_address_of_the_connection_is_a_host_of_the_server(address: str, hos
 
 
 def test_hosts_that_were_seen_are_not_all_remembered() -> None:
-    """A client that names a new one each time does not fill the memory."""
+    """A client that sends a new host each time must not exhaust the memory."""
     rules: Any = OriginRules()
     for number in range(300):
         with pytest.raises(Forbidden):
@@ -201,18 +201,18 @@ async def test_a_page_of_another_origin_changes_nothing(exchange: Exchange, head
     ],
 )
 async def test_the_server_s_own_pages_and_permitted_origins_may_change(exchange: Exchange, headers: list[str]) -> None:
-    """And clients that are no browsers, which send neither header."""
+    """Also clients other than browsers, which send neither header."""
     assert 200 == (await exchange(request("DELETE", *headers)))[0]
     assert 200 == (await exchange(request("POST", *headers, "Content-Type: application/json", body=b"{}")))[0]
 
 
 async def test_a_page_of_another_origin_without_a_host_changes_nothing(exchange: Exchange) -> None:
-    """HTTP/1.0 may omit Host: then no origin is the server's own."""
+    """HTTP/1.0 may omit Host. Then no origin is the server's own."""
     assert (403, "ForbiddenException") == refused(await exchange(b"DELETE /v1/thing HTTP/1.0\r\nOrigin: http://localhost\r\n\r\n"))
 
 
 async def test_a_page_of_another_origin_may_ask(exchange: Exchange) -> None:
-    """Its browser does not show it the answer: links to the server work, and its own pages may be embedded."""
+    """The browser does not show the response to the page. Links to the server work."""
     for headers in (["Origin: https://evil.example"], ["Sec-Fetch-Site: cross-site"]):
         status, answered, _ = await exchange(request("GET", *headers))
         assert 200 == status
@@ -221,7 +221,7 @@ async def test_a_page_of_another_origin_may_ask(exchange: Exchange) -> None:
 
 
 async def test_only_preflight_requests_are_answered_as_such(exchange: Exchange) -> None:
-    """Not other uses of OPTIONS, and nothing that is no header's name is repeated."""
+    """Other uses of OPTIONS are not, and invalid header names are not repeated."""
     origin, method = "Origin: https://app.example.org", "Access-Control-Request-Method: POST"
     assert 405 == (await exchange(request("OPTIONS", origin)))[0]
     assert 405 == (await exchange(request("OPTIONS", method)))[0]
@@ -233,7 +233,7 @@ async def test_only_preflight_requests_are_answered_as_such(exchange: Exchange) 
 
 
 async def test_a_permitted_origin_gets_cors_answers(exchange: Exchange) -> None:
-    """The preflight request, answers and refusals; without a permitted origin there is no such header."""
+    """For preflight requests, answers and refusals. Without a permitted origin there are no CORS headers."""
     origin = "Origin: https://app.example.org"
     asked = ["Access-Control-Request-Method: POST", "Access-Control-Request-Headers: content-type, idempotency-key"]
     status, headers, _ = await exchange(request("OPTIONS", origin, *asked))
@@ -250,7 +250,7 @@ async def test_a_permitted_origin_gets_cors_answers(exchange: Exchange) -> None:
         _, headers, _ = await exchange(request(method, "Origin: https://evil.example", *asked))
         assert not [name for name in headers if name.startswith("access-control")]
         assert "Origin" in headers["vary"]
-    # A cache that keeps an answer to nobody's page must not give it to one.
+    # A cache must not return a response without CORS headers to a page.
     assert "Origin" in (await exchange(request("GET")))[1].get("vary", "")
 
 
@@ -259,7 +259,7 @@ async def test_a_permitted_origin_gets_cors_answers(exchange: Exchange) -> None:
 )
 @pytest.mark.parametrize("method", ["POST", "DELETE", "GET"])
 async def test_a_body_must_be_json(exchange: Exchange, method: str, kind: str) -> None:
-    """A page may send these types without asking first; also where the operation reads no body."""
+    """A page may send these types without a preflight request. Also checked for operations without a body."""
     assert (400, "BadRequestException") == refused(await exchange(request(method, *([kind] if kind else []), body=b"{}")))
     chunked = [*([kind] if kind else []), "Transfer-Encoding: chunked"]
     assert (400, "BadRequestException") == refused(await exchange(request(method, *chunked) + b"2\r\n{}\r\n0\r\n\r\n"))
@@ -319,5 +319,5 @@ CHUNKS = b"2\r\n{}\r\n0\r\n\r\n"
     ],
 )  # fmt: skip
 async def test_http_that_two_servers_may_read_differently_is_refused(exchange: Exchange, sent: bytes) -> None:
-    """Versions and transfer codings that are not understood, two lengths of one body, folded lines, bare line feeds."""
+    """Unknown versions and transfer codings, two lengths of one body, folded lines, bare line feeds."""
     assert (400, "BadRequestException") == refused(await exchange(sent))

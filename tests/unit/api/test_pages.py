@@ -1,4 +1,4 @@
-"""Pages: tokens lead on in their own listing, and nowhere else."""
+"""Page tokens are valid only for their own listing."""
 
 import base64
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from icecore.api.limits import ApiLimits
 from icecore.api.paging import listing_digest, page_token, parse_page
 from icecore.domain.errors import BadRequest
-from icecore.queries.answers import PageRequest
+from icecore.queries.results import PageRequest
 
 LIMITS = ApiLimits(page_size_default=10, page_size_max=20)
 LISTING = listing_digest("listTables", "warehouse", "a", "b")
@@ -18,7 +18,7 @@ LISTING = listing_digest("listTables", "warehouse", "a", "b")
 
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=300))
 def test_a_token_gives_back_its_name_key(after: str) -> None:
-    """Whatever the key, the token is text that needs no encoding in an address."""
+    """For any key, the token needs no encoding in a URL."""
     token = page_token(LISTING, after)
     assert token.replace("-", "").replace("_", "").isalnum()
     assert PageRequest(after=after, size=10) == parse_page({"pageToken": token}, LISTING, LIMITS)
@@ -35,7 +35,7 @@ def test_a_token_gives_back_its_name_key(after: str) -> None:
     ],
 )
 def test_a_token_of_another_listing_is_refused(other: str) -> None:
-    """Another kind, another moment, another parent."""
+    """Of another kind, position or parent."""
     with pytest.raises(BadRequest, match="Invalid parameter 'pageToken': issued for another listing"):
         parse_page({"pageToken": page_token(LISTING, "x")}, other, LIMITS)
 
@@ -65,7 +65,7 @@ def encoded(document: object) -> str:
     ],
 )
 def test_garbage_is_no_token(token: str) -> None:
-    """A 400, and nothing of it reaches a query."""
+    """400, before any query."""
     with pytest.raises(BadRequest, match="Invalid parameter 'pageToken': not a token of this catalog"):
         parse_page({"pageToken": token}, LISTING, LIMITS)
 
@@ -82,13 +82,13 @@ def test_garbage_is_no_token(token: str) -> None:
         ({"pageToken": "", "pageSize": "9999999999999999999"}, PageRequest(after=None, size=20)),
     ],
 )
-def test_who_pages_and_how_far(query: dict[str, str], page: PageRequest) -> None:
-    """Neither parameter: everything. A size over the limit is the limit."""
+def test_page_parameters(query: dict[str, str], page: PageRequest) -> None:
+    """Without parameters, everything. A size over the limit is the limit."""
     assert page == parse_page(query, LISTING, LIMITS)
 
 
 @pytest.mark.parametrize("size", ["0", "-1", "-9999", "x", "1.5", "٣", "--3", "1" * 5_000, " 1", "1e3", "null"])
 def test_sizes_that_are_no_sizes_are_refused(size: str) -> None:
-    """Zero, negative, not a number, or a number nobody means."""
+    """Zero, negative, not a number, or too large."""
     with pytest.raises(BadRequest, match="Invalid parameter 'pageSize': must be a positive whole number"):
         parse_page({"pageToken": "", "pageSize": size}, LISTING, LIMITS)

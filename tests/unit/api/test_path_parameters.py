@@ -1,4 +1,4 @@
-"""Addresses: whatever a client library makes of a name, the edge reads the name back."""
+"""Names in paths: the server decodes what every client library encodes."""
 
 from urllib.parse import quote, quote_plus
 
@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from icecore.api.path_parameters import (
     LEVEL_SEPARATOR,
     decode_segment,
+    normalize_separator,
     parse_boolean,
     parse_existing_namespace,
     parse_existing_tabular,
     parse_new_namespace,
     parse_parent,
     parse_query,
-    respell_levels,
     warehouse_reference,
 )
 from icecore.domain.errors import BadRequest, NoSuchNamespace, NoSuchTable, NoSuchView
@@ -58,7 +58,7 @@ def test_a_namespace_in_a_path_survives_every_clients_encoding(namespace: list[s
 
 @given(levels)
 def test_the_plain_reading_of_a_parent_comes_first(namespace: list[str]) -> None:
-    """Java's form, encoded once, is never mistaken."""
+    """Java's form, encoded once, is always the first reading."""
     query = parse_query("parent=" + java_encoded(LEVEL_SEPARATOR.join(namespace)))
     assert tuple(namespace) == parse_parent(query["parent"])[0].levels
 
@@ -73,7 +73,7 @@ def test_a_parent_encoded_twice_is_among_the_readings(namespace: list[str]) -> N
 
 
 def test_different_spellings_stay_different_names() -> None:
-    """A level separator, a dot, an encoded dot and an encoded slash are four things, of which two are one."""
+    """A level separator, a dot, an encoded dot and an encoded slash: only the two dots are the same."""
     assert ("a", "b") == parse_existing_namespace("a%1Fb").levels
     assert ("a.b",) == parse_existing_namespace("a.b").levels
     assert ("a.b",) == parse_existing_namespace("a%2Eb").levels
@@ -106,7 +106,7 @@ def test_a_broken_escape_is_refused(segment: str, message: str) -> None:
     "segment", ["%00", "a%0Ab", "a%0D%0Ab", "%7F", "%C2%85", "a%1F%1Fb", "%1F", "a%1F", "x" * (NAME_CODE_POINTS_MAX + 1)]
 )
 def test_nothing_has_a_malformed_name(segment: str) -> None:
-    """NUL and other controls, levels without a name, and one that is too long; the message holds no control character."""
+    """NUL and other control characters, empty levels, and a name that is too long. The message contains no control character."""
     for refused, seek in (
         (NoSuchNamespace, lambda: parse_existing_namespace(segment)),
         (NoSuchTable, lambda: parse_existing_tabular(segment, "t", "table")),
@@ -122,13 +122,13 @@ def test_nothing_has_a_malformed_name(segment: str) -> None:
     ["x" * NAME_CODE_POINTS_MAX, "e\u0301", "a\u202eb", "a\u200bb", "\ue000", "*", "..", "s1\u200d", "branch_b1"],
 )
 def test_odd_names_may_be_asked_for(name: str) -> None:
-    """They go to the question, whose answer is that no such thing exists."""
+    """The query answers that no such object exists."""
     assert name == parse_existing_tabular("s1%1Ft", quote(name, safe=""), "table").name
 
 
 @pytest.mark.parametrize("name", ["x" * (NAME_CODE_POINTS_MAX + 1), "e\u0301", "a\u202eb", "a\u200bb", "\ue000"])
 def test_odd_names_may_not_be_commanded(name: str) -> None:
-    """What a command names may come to exist."""
+    """A command could create an object with that name."""
     with pytest.raises(BadRequest):
         parse_new_namespace(quote(name, safe=""))
 
@@ -155,7 +155,7 @@ def test_a_namespace_of_a_command_is_bounded_in_depth() -> None:
     ],
 )
 def test_the_plus_of_a_time_zone_is_put_back(text: str, reference: str) -> None:
-    """Form decoding made it a space; the space between date and time stays."""
+    """Form decoding turns it into a space. The space between date and time stays."""
     assert reference == warehouse_reference(text)
 
 
@@ -180,12 +180,12 @@ def test_booleans_in_any_case(text: str, expected: bool) -> None:
 
 @pytest.mark.parametrize("text", ["", "1", "yes", "ja"])
 def test_other_booleans_are_refused(text: str) -> None:
-    """What decides over files is never guessed."""
+    """A parameter that decides about deleting files is not guessed."""
     with pytest.raises(BadRequest, match="Invalid parameter 'purgeRequested': must be true or false"):
         parse_boolean(text, "purgeRequested")
 
 
 @pytest.mark.parametrize("segment", ["a.b", "a%2Eb", "a%2eb", "a%1Fb"])
 def test_levels_are_split_at_the_advertised_separator_too(segment: str) -> None:
-    """As clients write it, encoded or not, and as the specification has it."""
-    assert ("a", "b") == parse_new_namespace(respell_levels(segment, ".")).levels
+    """As clients write it, encoded or not; the specification's separator stays valid."""
+    assert ("a", "b") == parse_new_namespace(normalize_separator(segment, ".")).levels

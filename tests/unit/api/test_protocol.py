@@ -1,4 +1,4 @@
-"""What the server does with one connection among several, over real sockets."""
+"""The handling of one connection among several, over real sockets."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -17,7 +17,7 @@ from tests.fixtures.empty_catalog import empty_catalog
 CONNECTIONS_MAX = 2
 ENDED_SECONDS_MAX = 5.0
 LINGERING_SECONDS = 30.0
-"""How long aiohttp reads on after an answer to a body that it has yet to read: longer than a test waits."""
+"""How long aiohttp continues to read after answering an incomplete body: longer than a test waits."""
 
 REQUEST = b"GET /v1/read HTTP/1.1\r\nHost: localhost\r\n\r\n"
 UNREAD = b"POST /v1/read HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -70,7 +70,7 @@ async def is_ended(reader: asyncio.StreamReader) -> bool:
 
 
 async def test_the_connection_that_was_answered_longest_ago_makes_room(connect: Connect) -> None:
-    """However long ago it was opened."""
+    """Regardless of when it was opened."""
     first, second = await connect(), await connect()
     await ask(*second)
     await ask(*first)
@@ -81,7 +81,7 @@ async def test_the_connection_that_was_answered_longest_ago_makes_room(connect: 
 
 
 async def test_small_chunks_behind_an_answer_end_the_connection(connect: Connect) -> None:
-    """The request was answered before its body came; nobody will read what each chunk costs."""
+    """The request was answered before its body. Chunks that will not be read must not accumulate."""
     reader, writer = await connect()
     writer.write(UNREAD)
     assert b"HTTP/1.1 200 OK\r\n" == await reader.readline()

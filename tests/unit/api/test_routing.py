@@ -1,4 +1,4 @@
-"""The table of operations: addresses of both bases, with a prefix and without, and what it refuses."""
+"""The table of operations: both base paths, with and without a prefix, and refusals."""
 
 import time
 
@@ -35,7 +35,7 @@ def test_every_operation_is_found_by_its_own_address() -> None:
 
 
 def test_the_operations_of_other_areas_have_one_address_each() -> None:
-    """Nor are they advertised as the catalog's."""
+    """They are not advertised by getConfig."""
     for path in ("/catalog/health", "/catalog/management/v1/proposals", "/catalog/history/v1/events", "/v1/proposals"):
         with pytest.raises(NotFound):
             ROUTES.find("GET", path)
@@ -44,7 +44,7 @@ def test_the_operations_of_other_areas_have_one_address_each() -> None:
 
 
 def test_which_operations_wait_commit_and_read_by_post() -> None:
-    """What waits is not cut in time; a commit that fails unforeseen is in doubt, whoever asks for it."""
+    """Waiting operations have no time limit. An unexpected failure of a commit is reported as CommitStateUnknown."""
     assert {"listEvents", "wait"} == {each.name for each in OPERATIONS if each.waits}
     assert {"queryEvents"} == {each.name for each in OPERATIONS if each.reads}
     commits = {"updateTable", "commitTransaction", "replaceView", "approveProposal", "rejectProposal"}
@@ -64,7 +64,7 @@ def test_a_wrong_method_names_the_right_ones() -> None:
 
 
 def test_two_operations_of_one_address_are_refused() -> None:
-    """Whoever came later would take the address from the other."""
+    """Otherwise the later one would replace the other."""
     taken = Operation("first", "GET", "/catalog/v1/{prefix}/thing", answer, head=True)
     for other in (
         Operation("second", "GET", "/catalog/v1/{prefix}/thing", answer),
@@ -72,13 +72,13 @@ def test_two_operations_of_one_address_are_refused() -> None:
         Operation("second", "HEAD", "/catalog/v1/thing", answer),
         Operation("second", "POST", "/catalog/v1/{warehouse}/thing", answer),
     ):
-        with pytest.raises(ValueError, match=r"Two operations|One segment"):
+        with pytest.raises(ValueError, match=r"Two operations|two names"):
             Routes((taken, other))
     Routes((taken, Operation("second", "POST", "/catalog/v1/{prefix}/thing", answer)))
 
 
 def test_a_segment_of_the_longest_address_ends_at_its_slash() -> None:
-    """What stands behind it is no part of what the placeholder stands for."""
+    """What follows is not part of the placeholder's value."""
     routes = Routes((Operation("longest", "GET", "/things/{thing}", answer),))
     assert {"thing": "a"} == routes.find("GET", "/things/a")[1]
     for path in ("/things/a/", "/things/a/b", "/things/a/b/c"):
@@ -88,7 +88,7 @@ def test_a_segment_of_the_longest_address_ends_at_its_slash() -> None:
 
 @pytest.mark.parametrize("path", ["/v1" + "/namespaces" * 6_000, "/history/v1" + "/" * 60_000, "/" * 65_000, "/" + "a" * 65_000])
 def test_a_long_address_costs_no_more_than_its_length(path: str) -> None:
-    """64 KiB of a request line, in less than a millisecond each."""
+    """A request line of 64 KiB takes less than a millisecond."""
     began = time.perf_counter()
     for _ in range(100):
         with pytest.raises(NotFound):

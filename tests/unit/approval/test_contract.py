@@ -1,4 +1,4 @@
-"""What hooks are told of a change: its names, and the namespaces it touches."""
+"""What hooks see of a change: its names and namespaces."""
 
 from uuid import UUID
 
@@ -25,6 +25,6 @@ Names = tuple[str, ...] | None
 def test_a_change_is_of_its_names_and_the_namespaces_around_them(
     names: list[tuple[str, ...]], namespaces: list[tuple[str, ...]], kind: ObjectKind, before: Names, after: Names
 ) -> None:
-    """Each once, what was before what is."""
+    """Each once, the ones before first."""
     change = ObjectChange(kind, UUID(int=1), None, before, after, None, None, ())
     assert (names, namespaces) == (change.names, change.namespaces)

@@ -1,4 +1,4 @@
-"""Which changes an approval hook is asked about: operations with wildcards, warehouses by name or id, namespaces with all below them."""
+"""The changes that an approval hook reviews: operations with wildcards, warehouses by name or id, namespaces with nested ones."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -18,7 +18,7 @@ async def nothing_declared(_: tuple[str, ...]) -> Sequence[dict[str, str]]:
 def matches(
     chosen: HookFilter, *, before: tuple[str, ...] | None = ("a", "b", "t"), after: tuple[str, ...] | None = ("a", "b", "t")
 ) -> bool:
-    """Whether the hook is asked about a commit on `demo`'s table `a.b.t`."""
+    """Whether the hook reviews a commit to `demo`'s table `a.b.t`."""
     changed = ObjectChange("table", UUID(int=1), None, before, after, None, None, ("table.committed.v1",))
     change = ProposedChange("updateTable", "anonymous", "r", WAREHOUSE_ID, "Demo", (changed,), None, nothing_declared)
     return chosen.matches(change)
@@ -50,7 +50,7 @@ def test_namespaces(namespaces: list[str], asked: bool) -> None:
 
 
 def test_a_namespace_that_begins_alike_is_another() -> None:
-    """A level is meant as a whole."""
+    """Only whole levels match."""
     chosen = HookFilter.parse([], [], ["a.b"])
     assert matches(chosen, before=("a", "b", "c", "t"), after=None)
     assert not matches(chosen, before=("a", "bc", "t"), after=("a", "bc", "d", "t"))

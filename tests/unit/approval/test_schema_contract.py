@@ -1,4 +1,4 @@
-"""The schema contract: what readers can go on with passes, what breaks them is named, as the innermost namespace has it."""
+"""The schema contract: compatible changes pass, breaking changes are named, and the innermost namespace's properties count."""
 
 import copy
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ def schema(*fields: dict[str, Any], identifiers: Sequence[int] = ()) -> dict[str
 
 @st.composite
 def schemas(draw: st.DrawFn) -> dict[str, Any]:
-    """Columns of every kind, nested up to three deep; ids count up."""
+    """Columns of every kind, up to three levels deep, with ascending ids."""
     count = iter(range(1, 1_000))
 
     def type_of(depth: int) -> Any:
@@ -53,7 +53,7 @@ def schemas(draw: st.DrawFn) -> dict[str, Any]:
 
 
 def structs(node: Any) -> list[list[dict[str, Any]]]:
-    """The field lists of every struct in a schema, so that they may be changed in place."""
+    """The field lists of every struct in a schema, to be modified in place."""
     found = []
     if isinstance(node, dict):
         if node.get("type") == "struct":
@@ -71,7 +71,7 @@ def fields(node: dict[str, Any]) -> list[dict[str, Any]]:
 
 @st.composite
 def compatible(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A schema, and what some changes that break nobody make of it."""
+    """A schema, and the result of some compatible changes."""
     before = draw(schemas())
     after = copy.deepcopy(before)
     for number in range(draw(st.integers(0, 6))):
@@ -94,7 +94,7 @@ def compatible(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any]]:
 
 @st.composite
 def breaking(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any], str]:
-    """A compatible change with one that is not, and the word that must be said of it."""
+    """A compatible change plus one breaking change, and the expected word in the message."""
     before, after = draw(compatible())
     old = set(SchemaIndex(before).fields)
     places = [(each, field) for each in structs(after) for field in each if field["id"] in old]
@@ -121,19 +121,19 @@ def breaking(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any], str]:
 
 @given(compatible())
 def test_what_breaks_nobody_passes(change: tuple[dict[str, Any], dict[str, Any]]) -> None:
-    """Columns added, widened, made optional, put in another order, explained: at every depth."""
+    """Columns added, widened, made optional, reordered or documented, at every depth."""
     assert [] == breaches(*change, renames=False)
 
 
 @given(breaking())
 def test_what_breaks_readers_is_named(change: tuple[dict[str, Any], dict[str, Any], str]) -> None:
-    """Among changes that do not, wherever it is."""
+    """Among compatible changes, at every depth."""
     before, after, kind = change
     assert any(kind in breach for breach in breaches(before, after, renames=False))
 
 
 def test_a_check_of_top_level_names_would_miss_what_this_one_finds() -> None:
-    """Negative control: the property above must be able to fail."""
+    """Negative control: the property above can fail."""
     nested = {"type": "struct", "fields": [column(2), column(3)]}
     before, after = schema(column(1, nested)), schema(column(1, {**nested, "fields": [column(2)]}))
     assert {field["name"] for field in before["fields"]} == {field["name"] for field in after["fields"]}
@@ -155,12 +155,12 @@ def test_a_check_of_top_level_names_would_miss_what_this_one_finds() -> None:
         (schema(column(1, "unknown")), schema(column(1, "string")), []),
         (schema(column(1)), schema(column(1, required=True)), ["column c1 is made required"]),
         (schema(column(1)), schema(column(1, name="d")), ["column c1 is renamed to d"]),
-        # The same name under another id is another column: its files hold nothing of the old one.
+        # The same name with another id is another column, whose files do not contain the old one.
         (schema(column(1, name="a")), schema(column(2, name="a")), ["column a is dropped"]),
         (
             schema(column(1, required=True), column(2, required=True), identifiers=[1, 2]),
             schema(column(1, required=True), column(2, required=True), identifiers=[1]),
-            ["column c2 is not an identifier field any more"],
+            ["column c2 is no longer an identifier field"],
         ),
         (
             schema(column(1, {"type": "list", "element-id": 2, "element-required": False, "element": "long"})),
@@ -180,17 +180,17 @@ def test_a_check_of_top_level_names_would_miss_what_this_one_finds() -> None:
     ],
 )  # fmt: skip
 def test_each_rule_in_words(before: dict[str, Any], after: dict[str, Any], told: list[str]) -> None:
-    """What a client is told."""
+    """The messages for clients."""
     assert told == breaches(before, after, renames=False)
 
 
 def test_renames_may_be_allowed() -> None:
-    """The id says that it is the same column."""
+    """The id shows that it is the same column."""
     assert [] == breaches(schema(column(1, name="a")), schema(column(1, name="b")), renames=True)
 
 
 def test_another_tables_ids_mean_nothing() -> None:
-    """A registered file of another table: names count, and neither a swap nor equal ids deceive."""
+    """For a registered file of another table, columns are compared by name, even if ids are swapped or equal."""
     before = schema(column(1, "long", name="a"), column(2, "string", name="b"))
     swapped = schema(column(1, "string", name="b"), column(2, "long", name="a"))
     assert [] == breaches(before, swapped, renames=False, by_name=True)
@@ -220,7 +220,7 @@ NONE: Mapping[str, str] = {}
     ],
 )  # fmt: skip
 def test_the_innermost_word_counts(declared: list[Mapping[str, str]], contract: Contract) -> None:
-    """Each property by itself is inherited."""
+    """Each property is inherited separately."""
     assert contract == Contract.of(declared)
 
 
@@ -253,7 +253,7 @@ async def test_setting_the_current_schema_back_drops_what_came_since() -> None:
 
 
 async def test_a_namespace_may_ask_for_approval() -> None:
-    """And the hook's option says for how long."""
+    """The hook's option sets the time limit."""
     declared = {**BINDING, "icecore.schema-contract-on-breach": "hold"}
     verdict = await reviewed(table(document(0, NEW), document(0, OLD)), declared, {"hold_seconds": 60})
     assert Hold("sales.t: column c2 is dropped", 60.0) == verdict
@@ -269,12 +269,12 @@ async def test_a_namespace_may_ask_for_approval() -> None:
     ],
 )
 async def test_what_no_contract_is_about(changed: ObjectChange, declared: Mapping[str, str]) -> None:
-    """No promise, no table before, none after, nothing broken."""
+    """No contract, no table before, no table after, or no breaking change."""
     assert ALLOW == await reviewed(changed, declared)
 
 
-async def test_a_word_nobody_knows_is_refused_where_it_is_declared_and_where_it_is_met() -> None:
-    """A misspelt promise is no licence."""
+async def test_an_unknown_value_is_refused_when_set_and_when_used() -> None:
+    """A misspelt contract must not permit everything."""
     misspelt = {"icecore.schema-contract": "no-breaking-change"}
     verdict = await reviewed(table(document(0, NEW), document(0, OLD)), misspelt)
     assert isinstance(verdict, Refuse)
@@ -283,15 +283,15 @@ async def test_a_word_nobody_knows_is_refused_where_it_is_declared_and_where_it_
     refused = await reviewed(declared, {})
     assert isinstance(refused, Refuse)
     assert (False, True) == (verdict.invalid, refused.invalid)
-    # Whoever changes something else there is not asked to mend it.
+    # Other changes to the namespace are permitted.
     kept = {"properties": misspelt}
     other = ObjectChange("namespace", ID, None, ("sales",), ("sales",), kept, {"properties": {**misspelt, "a": "1"}}, ())
     assert ALLOW == await reviewed(other, {})
 
 
 def test_options_are_read() -> None:
-    """One nobody knows is refused at the start."""
-    with pytest.raises(ValueError, match="no option hold_second"):
+    """An unknown option is refused at the start."""
+    with pytest.raises(ValueError, match="unknown option hold_second"):
         SchemaContract({"hold_second": 1})
     with pytest.raises(ValueError, match="more than 0"):
         SchemaContract({"hold_seconds": 0})

@@ -1,4 +1,4 @@
-"""Settings of approval hooks: from the file and the environment, secrets kept, and what cannot be meant refused by name."""
+"""Settings of approval hooks from the file and the environment; invalid ones are refused by name, without secrets."""
 
 from pathlib import Path
 
@@ -22,7 +22,9 @@ operations = ["dropTable", "rename*"]
 
 
 def test_hooks_are_read_from_the_file_and_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The environment goes before the file, lists have commas, objects are JSON, numbers are text; and all of it survives the pipe."""
+    """The environment takes precedence over the file. Lists have commas, objects are JSON, numbers are text. All values survive the
+    pipe.
+    """
     path = tmp_path / "icecore.toml"
     path.write_text(FILE)
     monkeypatch.setenv("ICECORE_HOOKS__OWNERS__SECRET", "from the environment")
@@ -70,7 +72,7 @@ def test_hooks_are_read_from_the_file_and_the_environment(tmp_path: Path, monkey
     ],
 )
 def test_what_cannot_be_meant_is_refused_by_name(hook: dict[str, str], told: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And no value is shown."""
+    """The message contains no value."""
     for name, value in hook.items():
         monkeypatch.setenv(f"ICECORE_HOOKS__X__{name}", value)
     with pytest.raises(SettingsError) as refused:

@@ -1,4 +1,4 @@
-"""Arrivals at a fixed rate, whatever becomes of the answers."""
+"""Arrivals at a fixed rate, independent of the answers."""
 
 import asyncio
 from itertools import pairwise
@@ -16,7 +16,7 @@ def test_arrivals_are_even() -> None:
 
 
 def test_a_stall_leaves_no_arrival_out() -> None:
-    """What was due during a stall is due still, at the times it was due: the stall counts against every one of them."""
+    """Arrivals that were due during a stall keep their times, so that the stall counts for each of them."""
     arrivals = Arrivals(rate=10, seconds=1, started=0.0)
     assert [0.0] == list(arrivals.due(0.05))
     assert pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5]) == list(arrivals.due(0.55))
@@ -25,7 +25,7 @@ def test_a_stall_leaves_no_arrival_out() -> None:
 
 
 async def test_the_ticker_is_finer_than_the_event_loop() -> None:
-    """Twenty ticks of half a millisecond take ten, not the twenty of a timer rounded up to whole ones."""
+    """Twenty ticks of half a millisecond take ten milliseconds, not twenty as with a timer rounded up to milliseconds."""
     ticks: list[float] = []
     done = asyncio.Event()
 
@@ -39,6 +39,6 @@ async def test_the_ticker_is_finer_than_the_event_loop() -> None:
     async with asyncio.timeout(4):
         await done.wait()
     ticker.close()
-    # Ticks that come due while the machine is busy elsewhere are one: the bound below is what no coarser timer meets.
+    # Ticks that are due while the machine is busy are merged. No coarser timer meets the limit below.
     assert ticks[-1] - started >= 0.0095
     assert min(later - earlier for earlier, later in pairwise(ticks)) < 0.00095

@@ -1,4 +1,4 @@
-"""The load generator's HTTP: answers in pieces, chunked, without a body, and connections that go away."""
+"""The load generator's HTTP client: answers in pieces, chunked, without a body, and closed connections."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -11,7 +11,7 @@ from benchmarks.connection import Connection, ConnectionLostError, get, post
 
 @asynccontextmanager
 async def answering(*pieces: bytes) -> AsyncIterator[Connection]:
-    """A connection to a server that answers every request with these pieces, each written by itself."""
+    """A connection to a server that answers every request with these pieces, each in a separate write."""
 
     ended = asyncio.Event()
 
@@ -48,7 +48,7 @@ async def answering(*pieces: bytes) -> AsyncIterator[Connection]:
     ],
 )
 async def test_an_answer_is_whole_however_it_comes(pieces: tuple[bytes, ...], body: bytes) -> None:
-    """Twice, so that nothing of the first is left in the way of the second."""
+    """Twice, so that remains of the first answer would be noticed."""
     async with answering(*pieces) as connection:
         for _ in range(2):
             received = await connection.exchange(get("/", "host", {}))
@@ -56,7 +56,7 @@ async def test_an_answer_is_whole_however_it_comes(pieces: tuple[bytes, ...], bo
 
 
 async def test_connections_that_read_in_turns_keep_their_own_bodies() -> None:
-    """They share what the loop reads into."""
+    """They share one receive buffer."""
 
     def pieces(letter: bytes) -> list[bytes]:
         return [b"HTTP/1.1 200 OK\r\nConten", b"t-Length: 400000\r\n\r\n" + letter * 100_000, letter * 200_000, letter * 100_000]
@@ -73,8 +73,8 @@ async def test_answers_without_a_body_need_no_length(status: int) -> None:
         assert status == (await connection.exchange(get("/", "host", {}))).status
 
 
-async def test_a_connection_that_goes_away_is_no_answer() -> None:
-    """The request fails; it is not counted as answered."""
+async def test_a_closed_connection_is_not_an_answer() -> None:
+    """The request fails and is not counted as answered."""
     async with answering() as connection:
         with pytest.raises(ConnectionLostError):
             await connection.exchange(get("/", "host", {}))
@@ -82,7 +82,7 @@ async def test_a_connection_that_goes_away_is_no_answer() -> None:
 
 @pytest.mark.parametrize("make", [lambda: get("/a?b=c", "h:1", {"Accept": "x"}), lambda: post("/a?b=c", "h:1", {"Accept": "x"}, b"{}")])
 def test_requests_are_http(make: Callable[[], bytes]) -> None:
-    """A request line, headers, an empty line, and for a body its length."""
+    """A request line, headers, an empty line, and the length of a body."""
     head, _, body = make().partition(b"\r\n\r\n")
     method, *headers = head.split(b"\r\n")
     assert method in (b"GET /a?b=c HTTP/1.1", b"POST /a?b=c HTTP/1.1")

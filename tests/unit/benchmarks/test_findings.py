@@ -22,12 +22,12 @@ from benchmarks.findings import Finding, Goal, at_least, at_most, within
     ],
 )
 def test_verdicts(goal: Goal | None, figure: float, verdict: str) -> None:
-    """A figure on the goal has met it; one that is no number has not."""
+    """A figure equal to the goal meets it; NaN does not."""
     assert verdict == Finding("x", figure, goal=goal).verdict
 
 
 def test_a_void_figure_never_passes() -> None:
-    """Where the reference was slow, a good ratio says nothing."""
+    """If the reference was slow, a good ratio means nothing."""
     assert "void" == Finding("x", 9.0, goal=at_least(1), void="the reference was slow").verdict
 
 

@@ -1,4 +1,4 @@
-"""The table of servers side by side: what did not work is in it."""
+"""The table of servers includes failures."""
 
 import contextlib
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ def never() -> Iterator[Started]:
 
 
 def test_what_was_refused_and_what_failed_is_counted() -> None:
-    """Also where a connection ended without an answer; of a server that is not measured nothing is said but why."""
+    """Also connections that ended without an answer. A server that is not measured has only a reason."""
     work = next(iter(WORKS))
     blocks = [
         {"rate": 100.0, "p50_ms": 1.0, "p99_ms": 2.0, "statuses": {"200": 90, "204": 5, "409": 4, "500": 3}, "lost": 2},

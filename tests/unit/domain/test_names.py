@@ -1,4 +1,4 @@
-"""Names of tables and views, given-when-then: who may take one, and in which words it is refused."""
+"""Names of tables and views: who may take one, and the error messages."""
 
 from typing import Literal
 from uuid import UUID
@@ -17,8 +17,8 @@ Kind = Literal["table", "view"]
 
 @pytest.mark.parametrize("staged", [False, True])
 @pytest.mark.parametrize("kind", ["table", "view"])
-def test_a_name_that_stands_for_nothing_is_free(kind: Kind, staged: bool) -> None:
-    """In the namespace that was found, as it is spelled, with the key it is matched by."""
+def test_an_unused_name_is_free(kind: Kind, staged: bool) -> None:
+    """In the namespace that was found, as spelled, with its name key."""
     assert FreeName(NAMESPACE, "Orders", "orders") == decide_new_name(
         ResolvedName(NAMESPACE, None, None), ORDERS, "orders", kind, staged=staged
     )
@@ -38,7 +38,7 @@ def test_a_name_that_stands_for_nothing_is_free(kind: Kind, staged: bool) -> Non
     ],
 )
 def test_a_name_that_is_taken_is_refused(holder: str | None, kind: Kind, staged: bool, error: type[CatalogError], message: str) -> None:
-    """Tables and views share their names; the end of a staged create breaks its requirement instead."""
+    """Tables and views share one name space. Completing a staged create violates its requirement instead."""
     found = None if holder is None else ResolvedName(NAMESPACE, TABLE, holder)
     with pytest.raises(CatalogError) as refusal:
         decide_new_name(found, ORDERS, "orders", kind, staged=staged)
@@ -47,7 +47,7 @@ def test_a_name_that_is_taken_is_refused(holder: str | None, kind: Kind, staged:
 
 @pytest.mark.parametrize("holder", [None, TABLE])
 def test_a_destination_is_free_or_its_own(holder: UUID | None) -> None:
-    """What a spelling stands for may be the table itself."""
+    """The name may refer to the table itself."""
     found = ResolvedName(NAMESPACE, holder, None if holder is None else "table")
     assert FreeName(NAMESPACE, "Bills", "bills") == decide_destination(found, TABLE, ORDERS, BILLS, "bills")
 
@@ -61,7 +61,7 @@ def test_a_destination_is_free_or_its_own(holder: UUID | None) -> None:
     ],
 )
 def test_a_destination_that_is_taken_is_refused(found: ResolvedName | None, error: type[CatalogError], message: str) -> None:
-    """By a table or by a view; and it needs its namespace."""
+    """By a table or a view. The namespace must exist."""
     with pytest.raises(CatalogError) as refusal:
         decide_destination(found, TABLE, ORDERS, BILLS, "bills")
     assert (error, message) == (type(refusal.value), refusal.value.message)

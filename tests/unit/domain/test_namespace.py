@@ -27,7 +27,7 @@ def folded(*events: Event) -> NamespaceState:
 
 
 def test_a_created_namespace_lives_with_its_properties() -> None:
-    """Given nothing, when it is created, then it is what the event says."""
+    """Given nothing, when it is created, then its state is that of the event."""
     expected = NamespaceState(STREAM, 1, UUID(int=101), WAREHOUSE, PARENT, "Sales", "sales", "live", {"keep": "1", "change": "1"})
     assert expected == folded(CREATED)
 
@@ -39,7 +39,7 @@ def test_changed_properties_are_folded() -> None:
 
 
 def test_the_fold_leaves_the_state_before_as_it_was() -> None:
-    """Given a state, when an event is folded on it, then the old state still says what it said."""
+    """Given a state, when an event is folded on it, then the old state is unchanged."""
     before = folded(CREATED)
     evolve(before, STREAM, 2, UUID(int=102), WAREHOUSE, NamespacePropertiesChanged({"keep": "9"}, ["change"]))
     assert {"keep": "1", "change": "1"} == before.properties
@@ -58,7 +58,7 @@ def test_a_living_namespace_claims_its_name_in_its_parent() -> None:
 
 
 def test_an_event_of_something_else_is_no_event_of_a_namespace() -> None:
-    """It is a fault of the program, never ignored."""
+    """A bug, which must not be ignored."""
     with pytest.raises(AssertionError, match="TableUnregistered"):
         folded(CREATED, TableUnregistered())
 
@@ -74,22 +74,22 @@ def test_a_namespace_is_created_in_its_parent() -> None:
 
 
 def test_a_name_that_is_taken_is_not_created_again() -> None:
-    """It is named as the client spelled it; the parent is not looked at."""
+    """The message has the client's spelling. The parent is not checked."""
     with pytest.raises(AlreadyExists, match=r"^Namespace already exists: Shop\.Sales$"):
         decide_create(NESTED, "sales", {}, taken=True, parent_id=None)
 
 
 def test_a_namespace_needs_its_parent() -> None:
-    """The one above is named."""
+    """The message names the parent."""
     with pytest.raises(NoSuchNamespace, match=r"^Namespace does not exist: Shop$"):
         decide_create(NESTED, "sales", {}, taken=False, parent_id=None)
 
 
 @pytest.mark.parametrize("kind", ["table", "view", "namespace"])
 def test_only_an_empty_namespace_is_dropped(kind: str) -> None:
-    """What it still holds is named by its kind."""
+    """The message names the kind of what it contains."""
     assert NamespaceDropped() == decide_drop(NESTED, None)
-    with pytest.raises(NamespaceNotEmpty, match=rf"^Namespace Shop\.Sales is not empty\. It holds at least one {kind}$"):
+    with pytest.raises(NamespaceNotEmpty, match=rf"^Namespace Shop\.Sales is not empty: it contains a {kind}$"):
         decide_drop(NESTED, kind)
 
 
@@ -99,7 +99,7 @@ PROPERTIES = st.dictionaries(KEYS, st.sampled_from(["1", "2"]))
 
 @given(before=PROPERTIES, removals=st.lists(KEYS), updates=PROPERTIES)
 def test_an_update_leaves_what_was_asked_for(before: dict[str, str], removals: list[str], updates: dict[str, str]) -> None:
-    """Decided, then folded: what was removed is gone, what was set is set, the rest stays; and asked again it changes nothing."""
+    """The removed property is gone, the set one is set, the rest stays. The same update again changes nothing."""
     updates = {key: value for key, value in updates.items() if key not in removals}
     state = folded(replace(CREATED, properties=before))
     changes = decide_update(state, removals, updates)
@@ -119,7 +119,7 @@ def test_an_update_says_what_it_updated_removed_and_missed() -> None:
 
 
 def test_the_event_names_only_what_changes() -> None:
-    """What is set to the value it has is updated for the client, and no news for the log."""
+    """A property set to its current value is updated for the client, but is not in the event."""
     changes = decide_update(folded(CREATED), [], {"keep": "1", "change": "2"})
     assert ["keep", "change"] == changes.updated
     assert NamespacePropertiesChanged({"change": "2"}, []) == changes.event
@@ -127,12 +127,12 @@ def test_the_event_names_only_what_changes() -> None:
 
 @pytest.mark.parametrize(("removals", "updates"), [([], {}), (["absent"], {}), ([], {"keep": "1"}), (["absent", "absent"], {"keep": "1"})])
 def test_nothing_changed_is_no_event(removals: list[str], updates: dict[str, str]) -> None:
-    """The log grows by changes only."""
+    """The log contains only changes."""
     assert decide_update(folded(CREATED), removals, updates).event is None
 
 
 def test_a_key_named_twice_is_answered_once() -> None:
-    """Removals are a set, whatever the client's list says."""
+    """Removals are a set."""
     changes = decide_update(folded(CREATED), ["keep", "keep", "absent", "absent"], {})
     assert (["keep"], ["absent"]) == (changes.removed, changes.missing)
     assert NamespacePropertiesChanged({}, ["keep"]) == changes.event
@@ -140,6 +140,6 @@ def test_a_key_named_twice_is_answered_once() -> None:
 
 @pytest.mark.parametrize("key", ["keep", "absent"])
 def test_a_key_both_set_and_removed_is_refused(key: str) -> None:
-    """422 in Java's words, whether the key is there or not."""
+    """422 with Java's message, whether or not the key exists."""
     with pytest.raises(UnprocessableEntity, match=rf"cannot simultaneously set and remove keys: \[{key}\]"):
         decide_update(folded(CREATED), [key], {key: "2"})

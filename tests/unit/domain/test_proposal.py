@@ -50,7 +50,7 @@ def test_times_are_told_in_utc_with_milliseconds(text: str, milliseconds: int) -
 
 
 def decisions(state: ProposalState, now_ms: int) -> list[Callable[[], Event]]:
-    """Everything that somebody may decide on an open one."""
+    """All decisions on an open proposal."""
     return [
         lambda: decide_approve(state, [TABLE, NEW], "me", now_ms),
         lambda: decide_reject(state, "me", "no", now_ms),
@@ -82,7 +82,7 @@ def reopened(objects: list[dict[str, Any]], now_ms: int) -> ProposalOpened:
 
 
 def test_a_held_change_opens_a_proposal() -> None:
-    """Given none for the same change, when a hook holds it, then one is open for as long as the hook says."""
+    """Given none for the same change, when a hook holds it, then one is open for the time that the hook set."""
     assert OpenDecision(None, reopened([TABLE, NEW], 7)) == decide_open(None, held([TABLE, NEW]), 7)
 
 
@@ -99,7 +99,9 @@ def test_one_that_is_stale_gives_way_to_a_new_one() -> None:
 
 
 def test_one_whose_time_is_up_gives_way_to_a_new_one() -> None:
-    """Given one that nobody has closed, when the same change is held after its end, then it expired, whatever its objects are by now."""
+    """Given an expired one that is still open, when the same change is held, then it is closed as expired, in whatever state its objects
+    are.
+    """
     changed = [{**TABLE, "event-id": "later"}, NEW]
     for objects in ([TABLE, NEW], changed):
         expected = OpenDecision(ProposalExpired(), reopened(objects, EXPIRES_AT_MS))
@@ -116,7 +118,7 @@ def test_one_whose_time_is_up_gives_way_to_a_new_one() -> None:
     ],
 )
 def test_what_ends_it_leaves_the_rest(status: Any, event: Event, decided_by: str | None, reason: str | None) -> None:
-    """It is closed, for whatever time it had, and lets its change be asked for again."""
+    """It is closed, whatever time it had left, and its change may be requested again."""
     state = an_open_one()
     assert {NameClaim("proposal", WAREHOUSE, "key", ID)} == claims(state)
     ended = evolve(state, ID, 2, SECOND, WAREHOUSE, event)
@@ -129,8 +131,8 @@ def test_what_ends_it_leaves_the_rest(status: Any, event: Event, decided_by: str
 
 
 def test_events_of_others_are_refused() -> None:
-    """It is a fault of the program."""
-    with pytest.raises(AssertionError, match="NamespaceDropped is no event of a proposal"):
+    """A bug, which must not be ignored."""
+    with pytest.raises(AssertionError, match="NamespaceDropped is not an event of a proposal"):
         evolve(an_open_one(), ID, 2, SECOND, WAREHOUSE, NamespaceDropped())
 
 
@@ -146,8 +148,8 @@ def test_events_of_others_are_refused() -> None:
         *((False, lambda member=member: [TABLE, {**NEW, member: "other"}]) for member in ("kind", "event-id", "parent-id")),
     ],
 )
-def test_it_is_approved_for_the_same_things_in_the_same_places(same: bool, change: Callable[[], list[dict[str, Any]]]) -> None:
-    """Names may change, and what is to be created has another id each time."""
+def test_it_is_approved_for_the_same_objects_and_parents(same: bool, change: Callable[[], list[dict[str, Any]]]) -> None:
+    """Names may change, and an object to be created has another id each time."""
     if same:
         assert ProposalApproved("me") == decide_approve(an_open_one(), change(), "me", OPENED_AT_MS)
         return
@@ -156,7 +158,7 @@ def test_it_is_approved_for_the_same_things_in_the_same_places(same: bool, chang
 
 
 def test_one_of_a_log_that_named_no_events_is_held_for_nothing() -> None:
-    """Older logs have none: nobody can say that the objects are the same."""
+    """Older logs have no event ids, so the objects cannot be compared."""
     old = {name: value for name, value in TABLE.items() if name != "event-id"}
     with pytest.raises(ProposalClosed, match="is stale"):
         decide_approve(replace(an_open_one(), objects=[old]), [TABLE], "me", OPENED_AT_MS)

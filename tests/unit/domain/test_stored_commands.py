@@ -1,4 +1,4 @@
-"""Stored commands: what is written is read again as the command it was, and nothing else is read."""
+"""Stored commands decode to the command that was encoded, and nothing else is decoded."""
 
 import dataclasses
 from typing import Any
@@ -24,7 +24,7 @@ OBJECTS = st.lists(OBJECT, max_size=3)
 NAMESPACE = st.builds(NamespaceIdentifier, st.lists(TEXT, min_size=1, max_size=3).map(tuple))
 TABULAR = st.builds(TabularIdentifier, NAMESPACE, TEXT)
 COMMIT = st.builds(CommitTable, TABULAR, OBJECTS, OBJECTS)
-# By the names of fields, which mean the same in every command.
+# By field name; equal names have the same meaning in every command.
 FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "namespace": NAMESPACE,
     "name": TEXT,
@@ -58,7 +58,7 @@ WAITING = st.one_of(*map(waiting, sorted(WAITING_COMMANDS, key=lambda each: each
 
 
 def as_stored(command: Any) -> tuple[str, Any]:
-    """Through JSON, as the log holds it."""
+    """Through JSON, as in the log."""
     stored = encode(command)
     assert stored is not None
     assert len(orjson.dumps(stored.fields)) == stored.bytes_count
@@ -79,19 +79,19 @@ def test_every_command_that_can_wait_is_read_again_as_it_was(command: type[Any])
 
 @pytest.mark.parametrize("command", sorted(WAITING_COMMANDS, key=lambda each: each.__name__), ids=lambda each: each.__name__)
 def test_every_field_is_stored_under_its_name(command: type[Any]) -> None:
-    """A field that is added is stored, or this fails."""
+    """Fails if a new field is not stored."""
     assert [each.name.replace("_", "-") for each in dataclasses.fields(command)] == [*_FORMS[command][1]]
 
 
 def test_all_commands_but_registrations_can_wait() -> None:
-    """A command that is added gets a form, or stands here: registrations bring files, which engines delete on a refusal."""
+    """A new command needs a stored form or an exception here. Registrations refer to files, which engines delete on a refusal."""
     every = {each for each in vars(commands).values() if dataclasses.is_dataclass(each) and each.__module__ == commands.__name__}
     assert {RegisterTable, RegisterView} == every - WAITING_COMMANDS
     assert encode(RegisterTable(ORDERS.namespace, "t", "s3://b/m.json", False)) is None
 
 
 def test_the_stored_form_is_the_commands_own_fields() -> None:
-    """Names by their levels; nothing of a path, a query or a body."""
+    """Names by levels, without paths, queries or bodies."""
     commit = {"table": {"namespace": ["a", "b.c"], "name": "t"}, "requirements": [{"type": "assert-create"}], "updates": []}
     assert ("updateTable", commit) == as_stored(CommitTable(ORDERS, [{"type": "assert-create"}], []))
     assert ("commitTransaction", {"changes": [commit]}) == as_stored(
@@ -102,7 +102,7 @@ def test_the_stored_form_is_the_commands_own_fields() -> None:
 
 @given(WAITING, WAITING)
 def test_two_commands_share_a_key_where_they_are_the_same(one: Any, other: Any) -> None:
-    """The key is of what is asked for, by which operation."""
+    """The key is a hash of the operation and the fields."""
     stored = [encode(each) for each in (one, other)]
     assert stored[0] is not None
     assert stored[1] is not None
@@ -111,7 +111,7 @@ def test_two_commands_share_a_key_where_they_are_the_same(one: Any, other: Any) 
 
 
 def test_the_order_of_members_makes_no_other_change() -> None:
-    """JSON objects have none: who sends the same again finds the proposal that waits."""
+    """The same change with members in another order has the same proposal."""
     properties = [{"a": "1", "b": "2"}, {"b": "2", "a": "1"}]
     keys = {stored.key for each in properties if (stored := encode(commands.CreateNamespace(ORDERS.namespace, each))) is not None}
     assert 1 == len(keys)
@@ -150,6 +150,6 @@ TABLE = {"namespace": ["a"], "name": "t"}
     ],
 )
 def test_nothing_but_what_is_written_is_read(operation: str, stored: Any, told: str) -> None:
-    """A form of another program is refused, never guessed at."""
+    """A form of another program is refused."""
     with pytest.raises(UnreadableCommandError, match=told):
         decode(operation, stored)

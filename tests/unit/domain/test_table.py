@@ -1,4 +1,4 @@
-"""Table, given-when-then: what a commit decides, what each event makes of a table, what it claims when."""
+"""Table, given-when-then: decisions of commits, effects of events, and claims."""
 
 from dataclasses import replace
 from typing import Any
@@ -92,7 +92,7 @@ SET = {"action": "set-properties", "updates": {"k": "2"}}
 
 @pytest.mark.parametrize("registered", [False, True])
 def test_a_table_begins_with_its_first_document(registered: bool) -> None:
-    """Given nothing, when it is created or registered, then it lives, at its place, with its document."""
+    """Given nothing, when it is created or registered, then it exists with its location and document."""
     event: Event = CREATED
     if registered:
         event = TableRegistered(NAMESPACE, "Orders", "orders", CREATED.location_key, CREATED.metadata_location, CREATED.metadata)
@@ -132,7 +132,7 @@ def test_a_fold_leaves_the_state_before_as_it_was() -> None:
 
 
 def test_an_event_decodes_to_the_same_fold() -> None:
-    """What is folded is the encoded event: by way of its bytes the state is the same."""
+    """Folding the decoded event results in the same state."""
     from icecore.domain.events import decode
 
     before = folded(CREATED)
@@ -142,8 +142,8 @@ def test_an_event_decodes_to_the_same_fold() -> None:
     assert folded(CREATED, event).location_keys == folded(*again).location_keys
 
 
-def test_a_move_adds_a_place_and_moving_back_adds_none() -> None:
-    """Given a table, when it moves and moves back, then it holds both places, each once."""
+def test_a_move_adds_a_location_and_moving_back_adds_none() -> None:
+    """Given a table, when it moves and moves back, then it claims both locations, each once."""
     first = folded(CREATED)
     there = committed(first, {"action": "set-location", "location": "file:///w/u"}, key="local|file:///w/u/")
     second = folded(CREATED, there)
@@ -153,7 +153,7 @@ def test_a_move_adds_a_place_and_moving_back_adds_none() -> None:
 
 
 def test_an_overwrite_replaces_the_document_and_never_reuses_an_ordinal() -> None:
-    """Given a table, when another file takes it over, then every part is new and the name stays."""
+    """Given a table, when it is overwritten from another file, then every part is new and the name stays."""
     before = folded(CREATED)
     other = metadata("file:///w/other", k="9")
     after = folded(CREATED, TableOverwritten("local|file:///w/other/", "file:///w/other/metadata/v1.metadata.json", other))
@@ -206,11 +206,11 @@ PLACE = LocationClaim("local|file:///w/t/", STREAM)
     ids=["live", "renamed", "dropped", "unregistered", "purging", "purged"],
 )
 def test_claims_follow_the_life_of_a_table(events: list[Event], held: set[object]) -> None:
-    """The name is free at any drop; the place only when no file of it will be deleted any more."""
+    """The name is free after any drop, the location once no more files will be deleted."""
     assert held == claims(folded(CREATED, *events))
 
 
-def test_a_moved_table_claims_both_places() -> None:
+def test_a_moved_table_claims_both_locations() -> None:
     """Until its drop is final."""
     move = committed(folded(CREATED), {"action": "set-location", "location": "file:///w/u"}, key="local|file:///w/u/")
     both = {PLACE, LocationClaim("local|file:///w/u/", STREAM)}
@@ -219,20 +219,20 @@ def test_a_moved_table_claims_both_places() -> None:
 
 
 def test_an_event_of_something_else_is_no_event_of_a_table() -> None:
-    """It is a fault of the program, never ignored."""
+    """A bug, which must not be ignored."""
     with pytest.raises(AssertionError, match="NamespaceDropped"):
         folded(CREATED, NamespaceDropped())
 
 
 def test_a_commit_without_effect_decides_nothing() -> None:
-    """So that nothing is written or recorded for it."""
+    """Nothing is written or recorded."""
     state = folded(CREATED)
     unchanging: list[dict[str, Any]] = [{"action": "set-location", "location": LOCATION}, {"action": "set-current-schema", "schema-id": 0}]
     assert decide_commit(state, TableCommit.parse([], unchanging), NOW + 1) is None
 
 
 def test_a_requirement_is_checked_before_any_update() -> None:
-    """Even where the update breaks a rule by itself; but what cannot be read at all is refused first, as Java does."""
+    """Even if the update itself is invalid. Requirements and updates that cannot be parsed are refused first, as in Java."""
     wrong_uuid = [{"type": "assert-table-uuid", "uuid": "no"}]
     commit = TableCommit.parse(wrong_uuid, [{"action": "set-current-schema", "schema-id": 7}])
     with pytest.raises(CommitFailed, match="UUID does not match"):
@@ -250,7 +250,7 @@ def test_time_never_goes_back() -> None:
 
 
 def test_a_commit_logs_the_file_it_follows() -> None:
-    """The metadata log names the file the commit was decided on."""
+    """The metadata log names the file of the state that the commit was decided on."""
     change = decide_commit(folded(CREATED), TableCommit.parse([], [SET]), NOW + 5)
     assert change is not None
     assert [{"metadata-file": CREATED.metadata_location, "timestamp-ms": NOW}] == change.metadata["metadata-log"]
@@ -258,7 +258,7 @@ def test_a_commit_logs_the_file_it_follows() -> None:
 
 
 def test_places_of_path_properties_are_held_with_the_location() -> None:
-    """Given a table that names places outside its location, when it names others, then it holds all until the drop is final."""
+    """Given a table with locations outside its own, when it names others, then it claims all until the drop is final."""
     created = replace(CREATED, path_keys=["local|file:///w/data/"])
     before = folded(created)
     event = replace(committed(before, SET), path_keys=["local|file:///w/more/", "local|file:///w/data/"])
@@ -269,14 +269,14 @@ def test_places_of_path_properties_are_held_with_the_location() -> None:
 
 
 def test_a_drop_that_keeps_the_files_is_final() -> None:
-    """Given gc.enabled=false, when the table is dropped with its files, then nothing waits for a purge and its place is free."""
+    """Given gc.enabled=false, when the table is dropped with its files, then no purge is pending and its location is free."""
     after = folded(CREATED, TableDropped(True, gc_enabled=False))
     assert ("dropped", set()) == (after.status, claims(after))
 
 
 @pytest.mark.parametrize(("value", "keeps"), [(None, False), ("true", False), ("TRUE", False), ("false", True), ("no", True), ("", True)])
 def test_gc_enabled_is_read_as_java_reads_it(value: str | None, keeps: bool) -> None:
-    """Anything but `true`, in any case of letters, keeps the files; without the property they may go."""
+    """Any value but `true`, in any case, keeps the files. Without the property they may be deleted."""
     properties = {} if value is None else {"gc.enabled": value}
     table = folded(replace(CREATED, metadata=metadata(**properties)))
     assert keeps == keeps_its_files(table)
@@ -285,7 +285,7 @@ def test_gc_enabled_is_read_as_java_reads_it(value: str | None, keeps: bool) -> 
 
 
 def test_a_rename_to_the_name_it_has_decides_nothing() -> None:
-    """Another spelling is another name, and free to it."""
+    """Another spelling is another name, and free to the table."""
     table, own = folded(CREATED), ResolvedName(NAMESPACE, STREAM, "table")
     assert decide_rename(table, own, SALES_ORDERS, SALES_ORDERS, "orders") is None
     upper = TabularIdentifier(SALES_ORDERS.namespace, "ORDERS")
@@ -293,14 +293,14 @@ def test_a_rename_to_the_name_it_has_decides_nothing() -> None:
 
 
 def test_a_rename_takes_a_free_name_in_another_namespace() -> None:
-    """The same name there is another one; folded, it is the table's, and what it was called is free."""
+    """The name is free in the other namespace. After the fold, the old name is free."""
     event = decide_rename(folded(CREATED), ResolvedName(OTHER, None, None), SALES_ORDERS, SALES_ORDERS, "orders")
     assert TableRenamed(OTHER, "Orders", "orders") == event
     assert {NameClaim("tabular", OTHER, "orders", STREAM), PLACE} == claims(folded(CREATED, event))
 
 
 def test_a_rename_over_something_else_is_refused() -> None:
-    """By the rule that tables and views share."""
+    """As for all tables and views."""
     with pytest.raises(AlreadyExists, match="Cannot rename"):
         decide_rename(folded(CREATED), ResolvedName(NAMESPACE, OTHER, "view"), SALES_ORDERS, SALES_ORDERS, "orders")
 
@@ -311,7 +311,7 @@ PATHS = [[], None, ["local|file:///w/data/"]]
 @pytest.mark.parametrize("paths", PATHS)
 @pytest.mark.parametrize("staged", [False, True])
 def test_a_created_table_is_what_was_decided(paths: list[str] | None, staged: bool) -> None:
-    """Given a free name and a first document, it lives under that name, and claims its places; no places elsewhere are left out."""
+    """The table has that name and claims its locations. Without other locations, path_keys is omitted."""
     event = decide_create(FREE, CREATED.metadata, CREATED.metadata_location, CREATED.location_key, paths, staged=staged)
     assert replace(CREATED, staged=staged, path_keys=paths or None) == event
     assert {NAME, PLACE, *(LocationClaim(path, STREAM) for path in paths or [])} == claims(folded(event))
@@ -319,7 +319,7 @@ def test_a_created_table_is_what_was_decided(paths: list[str] | None, staged: bo
 
 @pytest.mark.parametrize("paths", PATHS)
 def test_a_registered_table_is_what_was_decided(paths: list[str] | None) -> None:
-    """As one that was created, from the file where it is."""
+    """As for a created table, from the location of the file."""
     event = decide_register(FREE, CREATED.metadata, CREATED.metadata_location, CREATED.location_key, paths)
     expected = TableRegistered(
         NAMESPACE, "Orders", "orders", CREATED.location_key, CREATED.metadata_location, CREATED.metadata, paths or None
@@ -330,7 +330,7 @@ def test_a_registered_table_is_what_was_decided(paths: list[str] | None) -> None
 
 @pytest.mark.parametrize("paths", PATHS)
 def test_a_registration_over_a_table_takes_no_name(paths: list[str] | None) -> None:
-    """Without one it is the table's that was there, which holds its places and the new ones."""
+    """Without a name, the existing table is overwritten. It keeps its claims and gets the new ones."""
     other, file = metadata("file:///w/other"), "file:///w/other/metadata/v1.metadata.json"
     event = decide_register(None, other, file, "local|file:///w/other/", paths)
     assert TableOverwritten("local|file:///w/other/", file, other, paths or None) == event
@@ -349,19 +349,19 @@ def test_a_registration_over_a_table_takes_no_name(paths: list[str] | None) -> N
     ids=["nothing since", "a commit since", "not its own", "in a place it names"],
 )
 def test_a_file_of_its_own_may_be_lost_to_a_commit(file_key: str, event_id: int, lost: bool) -> None:
-    """What was read before the table's newest event is read again, where the table deletes what leaves its log."""
+    """A file that was read before the table's newest event is read again if the table deletes removed metadata files."""
     table = folded(replace(CREATED, path_keys=["local|file:///w/data/"]))
     assert lost == may_have_lost_file(table, file_key, UUID(int=event_id))
 
 
 def test_only_a_live_table_ends() -> None:
-    """What is gone has no name by which a command could come to it: anything else is a fault of the program."""
+    """A dropped table has no name by which a command could find it, so this is a bug."""
     assert TableUnregistered() == decide_unregister(folded(CREATED))
     for end in (TableDropped(False), TableDropped(True), TableUnregistered()):
         gone = folded(CREATED, end)
-        with pytest.raises(AssertionError, match="gone"):
+        with pytest.raises(AssertionError, match="a dropped table has no name"):
             decide_unregister(gone)
-        with pytest.raises(AssertionError, match="gone"):
+        with pytest.raises(AssertionError, match="a dropped table has no name"):
             decide_drop(gone, purge_requested=False)
 
 
@@ -370,7 +370,7 @@ def test_only_a_live_table_ends() -> None:
     [([], 0, TablePurged(3)), (["a"], 1, TablePurged(3, ["a"], 1)), (["a", "b"], 7, TablePurged(3, ["a", "b"], 7))],
 )
 def test_a_purge_ends_with_what_became_of_the_files(left: list[str], count: int, expected: TablePurged) -> None:
-    """Files that stay are named and counted, where there are any; folded, the places are free."""
+    """Remaining files are named and counted, if there are any. After the fold, the locations are free."""
     event = decide_purge(folded(CREATED, TableDropped(True)), 3, left, count)
     assert expected == event
     assert ("purged", frozenset()) == ((state := folded(CREATED, TableDropped(True), event)).status, claims(state))
@@ -380,12 +380,12 @@ def test_a_purge_ends_with_what_became_of_the_files(left: list[str], count: int,
     "end", [[], [TableDropped(False)], [TableDropped(True, gc_enabled=False)], [TableUnregistered()], [TableDropped(True), TablePurged(1)]]
 )
 def test_only_a_purge_that_goes_on_ends(end: list[Event]) -> None:
-    """What lives, keeps its files or is purged already is not purged."""
+    """Not a live table, one that keeps its files, or one that is purged already."""
     assert decide_purge(folded(CREATED, *end), 3, [], 0) is None
 
 
-def test_a_commit_is_recorded_with_its_places() -> None:
-    """Its delta, the updates' actions, and where the document went."""
+def test_a_commit_is_recorded_with_its_locations() -> None:
+    """The delta, the updates' actions, and the locations."""
     change = decide_commit(folded(CREATED), TableCommit.parse([], [SET]), NOW + 5)
     assert change is not None
     file = f"{LOCATION}/metadata/00001-b.metadata.json"

@@ -1,4 +1,4 @@
-"""View, given-when-then: what commands decide, what each event makes of a view, what it claims when."""
+"""View, given-when-then: decisions of commands, effects of events, and claims."""
 
 from dataclasses import replace
 from typing import Any
@@ -62,7 +62,7 @@ PATHS = [[], None, ["local|file:///w/data/"]]
 @pytest.mark.parametrize("paths", PATHS)
 @pytest.mark.parametrize("registered", [False, True])
 def test_a_view_begins_as_it_was_decided(registered: bool, paths: list[str] | None) -> None:
-    """Given a free name and a first document, it lives under that name and claims its places."""
+    """Given a free name and a first document, it exists with that name and claims its locations."""
     decide, of = (decide_register, ViewRegistered) if registered else (decide_create, ViewCreated)
     event = decide(FREE, METADATA, FILE, KEY, paths)
     assert of(NAMESPACE, "Orders", "orders", KEY, FILE, METADATA, paths or None) == event
@@ -89,8 +89,8 @@ def test_a_commit_is_folded_from_its_delta() -> None:
     )
 
 
-def test_a_moved_view_claims_both_places_until_it_is_dropped() -> None:
-    """Given a view, when it moves, then who wrote by the old place is not surprised by another."""
+def test_a_moved_view_claims_both_locations_until_it_is_dropped() -> None:
+    """Given a view, when it moves, then writers at the old location are safe from other objects."""
     move = committed(folded(CREATED), MOVE, key="local|file:///w/u/")
     both = {PLACE, LocationClaim("local|file:///w/u/", STREAM)}
     assert {NAME, *both} == claims(folded(CREATED, move))
@@ -98,12 +98,12 @@ def test_a_moved_view_claims_both_places_until_it_is_dropped() -> None:
 
 
 def test_a_commit_without_effect_decides_nothing() -> None:
-    """So that nothing is written or recorded for it."""
+    """Nothing is written or recorded."""
     assert decide_commit(folded(CREATED), [], [{"action": "set-location", "location": LOCATION}], NOW + 1) is None
 
 
 def test_a_requirement_is_checked_before_any_update() -> None:
-    """Even where the update breaks a rule by itself."""
+    """Even if the update itself is invalid."""
     wrong = [{"type": "assert-view-uuid", "uuid": "00000000-0000-0000-0000-000000000008"}]
     with pytest.raises(CommitFailed, match="UUID does not match"):
         decide_commit(folded(CREATED), wrong, [{"action": "set-current-view-version", "view-version-id": 7}], NOW)
@@ -129,22 +129,22 @@ def test_a_rename_to_the_name_it_has_decides_nothing() -> None:
 
 
 def test_a_rename_over_something_else_is_refused() -> None:
-    """By the rule that tables and views share."""
+    """As for all tables and views."""
     with pytest.raises(AlreadyExists, match="Cannot rename"):
         decide_rename(folded(CREATED), ResolvedName(NAMESPACE, OTHER, "table"), SALES_ORDERS, SALES_ORDERS, "orders")
 
 
 def test_a_dropped_view_is_forgotten_once() -> None:
-    """Its name and places are free; what is gone has no name by which a command could come to it."""
+    """Its name and locations are free. A dropped view has no name by which a command could find it."""
     view = folded(CREATED)
     gone = folded(CREATED, decide_drop(view))
     assert replace(view, version=2, event_id=UUID(int=102), status="dropped") == gone
     assert set() == claims(gone)
-    with pytest.raises(AssertionError, match="gone"):
+    with pytest.raises(AssertionError, match="a dropped view has no name"):
         decide_drop(gone)
 
 
 def test_an_event_of_something_else_is_no_event_of_a_view() -> None:
-    """It is a fault of the program, never ignored."""
+    """A bug, which must not be ignored."""
     with pytest.raises(AssertionError, match="NamespaceDropped"):
         folded(CREATED, NamespaceDropped())

@@ -1,4 +1,4 @@
-"""Tables to start from in the unit tests of table metadata."""
+"""Initial tables for the unit tests of table metadata."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Schemas, partition specs and sort orders of a table: ids given, reused, chosen and taken away by commits."""
+"""Schemas, partition specs and sort orders: ids assigned, reused, selected and removed by commits."""
 
 from typing import Any
 
@@ -62,7 +62,7 @@ def test_an_added_schema_gets_the_next_id_whatever_the_client_says() -> None:
 
 
 def test_an_equal_schema_is_not_added_again() -> None:
-    """Given an equal schema, when it is added, then nothing changes; and it was not added, so -1 does not mean it."""
+    """Given an equal schema, when it is added, then nothing changes, and -1 does not refer to it."""
     table = new_table()
     same = wider(table)
     assert table is after(table, add_schema(same))
@@ -71,7 +71,7 @@ def test_an_equal_schema_is_not_added_again() -> None:
 
 
 def test_a_schema_added_twice_in_one_request_stays_the_last_added() -> None:
-    """The second time finds the first, and -1 still means it."""
+    """The second one is equal to the first, and -1 still refers to it."""
     table = new_table()
     new = add_schema(wider(table, column(4, "new")))
     assert 1 == after(table, new, new, set_schema())["current-schema-id"]
@@ -102,7 +102,7 @@ def test_a_day_of_a_timestamp_is_no_day_of_a_date() -> None:
 
 
 def test_partition_ids_count_from_999_whatever_the_client_sends() -> None:
-    """A client's lower field id is kept and does not lower the counter."""
+    """A lower field id from the client is kept and does not lower the counter."""
     low = add_spec({**DAY, "field-id": 7})
     updates = [
         {"action": "add-schema", "schema": SCHEMA},
@@ -123,7 +123,7 @@ def test_historical_specs_must_stay_readable() -> None:
 
 
 def test_schemas_are_removed_but_never_the_current_one() -> None:
-    """Absent ids are ignored; what stays is shared."""
+    """Absent ids are ignored. The remaining schemas are shared."""
     table = new_table()
     table = after(table, add_schema(wider(table, column(4, "new"))), set_schema())
     assert [1] == ids(after(table, {"action": "remove-schemas", "schema-ids": [0, 8]})["schemas"], "schema-id")
@@ -131,7 +131,7 @@ def test_schemas_are_removed_but_never_the_current_one() -> None:
 
 
 def test_what_a_request_removes_it_cannot_use() -> None:
-    """Java's builder lets this pass and its parser refuses the file; here the commit is refused."""
+    """Java's builder accepts this, and its parser refuses the file. Here the commit is refused."""
     table = new_table()
     table = after(table, add_schema(wider(table, column(4, "new"))), set_schema())
     refusal = refused(table, {"action": "remove-schemas", "schema-ids": [0]}, set_schema(0))
@@ -139,14 +139,14 @@ def test_what_a_request_removes_it_cannot_use() -> None:
 
 
 def test_an_unknown_schema_cannot_be_current() -> None:
-    """The words are the reference's."""
+    """The message is the reference's."""
     refusal = refused(new_table(), set_schema(5))
     assert "Cannot set current schema to unknown schema: 5" == refusal.message
     assert isinstance(refusal, IllegalArgument)
 
 
 def test_specs_are_reused_by_what_they_do() -> None:
-    """Equal sources, transforms and names make the same spec; ids of fields do not matter."""
+    """Specs with the same sources, transforms and names are equal. Field ids do not matter."""
     table = after(new_table(), add_spec(DAY), set_spec())
     assert (1, 1000) == (table["default-spec-id"], table["last-partition-id"])
     assert table is after(table, add_spec({**DAY, "field-id": 1044}))
@@ -173,7 +173,7 @@ def test_specs_are_reused_by_what_they_do() -> None:
     ],
 )
 def test_a_spec_must_fit_the_schema(message: str, field: Json) -> None:
-    """Each rule has its words."""
+    """Each rule has its message."""
     fields = [*SCHEMA["fields"], column(3, "flag", "boolean")]
     of_int = {"type": "list", "element-id": 5, "element": "int", "element-required": True}
     table = new_table(schema={**SCHEMA, "fields": [*fields, column(4, "ints", of_int)]})
@@ -181,20 +181,20 @@ def test_a_spec_must_fit_the_schema(message: str, field: Json) -> None:
 
 
 def test_a_transform_from_elsewhere_is_kept() -> None:
-    """The spec asks readers to keep transforms they do not know; void needs no column."""
+    """The spec requires readers to keep unknown transforms. Void needs no column."""
     odd = {"name": "z", "transform": "zorder[x]", "source-id": 3}
     table = after(new_table(), add_spec(odd, {"name": "gone", "transform": "VOID", "source-id": 99}), set_spec())
     assert ["zorder[x]", "void"] == [field["transform"] for field in table["partition-specs"][1]["fields"]]
 
 
 def test_version_1_numbers_partition_fields_by_position() -> None:
-    """Other ids are refused, with the spec shown."""
+    """Other ids are refused. The message contains the spec."""
     refusal = refused(new_table(format_version=1), add_spec({**DAY, "field-id": 1001}))
     assert "Spec does not use sequential IDs that are required in v1: [\n  1001: day: day(2)\n]" == refusal.message
 
 
 def test_the_default_spec_stays() -> None:
-    """It cannot be removed, nor be one that is not there."""
+    """It cannot be removed, and must exist."""
     table = after(new_table(), add_spec(DAY), set_spec())
     assert "Cannot remove the default partition spec" == refused(table, {"action": "remove-partition-specs", "spec-ids": [1]}).message
     assert "Cannot set default partition spec to unknown spec: 6" == refused(table, set_spec(6)).message
@@ -202,7 +202,7 @@ def test_the_default_spec_stays() -> None:
 
 
 def test_sort_orders_are_reused_and_numbered_from_1() -> None:
-    """Id 0 is for no order; equal orders are one."""
+    """Id 0 is the order without fields. Equal orders are one."""
     table = after(new_table(), add_order(BY_ID), set_order())
     assert ([0, 1], 1) == (ids(table["sort-orders"], "order-id"), table["default-sort-order-id"])
     assert table is after(table, add_order(BY_ID))
@@ -212,13 +212,13 @@ def test_sort_orders_are_reused_and_numbered_from_1() -> None:
 
 
 def test_a_sort_order_must_fit_the_schema() -> None:
-    """The words are the reference's."""
+    """The message is the reference's."""
     refusal = refused(new_table(), add_order({**BY_ID, "source-id": 8, "direction": "desc", "null-order": "nulls-last"}))
     assert "Cannot find source column for sort field: identity(8) DESC NULLS LAST" == refusal.message
 
 
 def test_names_of_partitions_are_guarded_until_the_last_spec_that_has_them_goes() -> None:
-    """Of two specs with a partition `p` one goes: a column `p` still may not come, nor pass by within a request."""
+    """If one of two specs with a partition `p` is removed, a column `p` is still refused, even temporarily within a request."""
 
     def spec(buckets: int) -> Json:
         return {"action": "add-spec", "spec": {"fields": [{"name": "p", "transform": f"bucket[{buckets}]", "source-id": 1}]}}

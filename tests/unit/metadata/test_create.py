@@ -1,4 +1,4 @@
-"""New tables: fresh ids, what is added to the properties and what is left out."""
+"""New tables: fresh ids, added and omitted properties."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ def test_a_plain_table_has_every_key_and_no_history() -> None:
 
 
 def test_reserved_properties_are_obeyed_and_not_kept() -> None:
-    """`format-version` chooses the version; a compression is chosen unless the client does."""
+    """`format-version` chooses the version. A compression is set unless the client sets one."""
     table = new_table(properties={"format-version": "1", "uuid": "x", "owner": "ann"})
     assert table["format-version"] == 1
     assert {"owner": "ann", "write.parquet.compression-codec": "zstd"} == table["properties"]
@@ -67,7 +67,7 @@ def test_reserved_properties_are_obeyed_and_not_kept() -> None:
     ],
 )
 def test_what_a_new_table_cannot_have_is_refused(refusal: type[CatalogError], message: str, given: dict[str, Any]) -> None:
-    """The words are the reference's."""
+    """The message is the reference's."""
     with pytest.raises(refusal) as refused:
         new_table(**given)
     assert message == refused.value.message

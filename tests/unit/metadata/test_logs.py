@@ -1,4 +1,4 @@
-"""The logs of a table: their order, their ends, and what is dropped from them."""
+"""The logs of a table: order, ends, and removed entries."""
 
 from collections.abc import Callable, Sequence
 
@@ -37,7 +37,7 @@ def log(*times_ms: int) -> list[Json]:
 
 @CHECKS
 def test_a_log_may_end_a_minute_after_the_last_update_and_no_more(check: Check, unsorted: str, late: str) -> None:
-    """Clocks differ; the bound itself is borne. An empty log has no end."""
+    """Clocks differ. The limit itself is permitted. An empty log has no end."""
     check([], NOW_MS)
     check(log(CLOCK_SKEW_MS_MAX), NOW_MS)
     check(log(-10 * CLOCK_SKEW_MS_MAX), NOW_MS)
@@ -51,7 +51,7 @@ def test_a_log_may_end_a_minute_after_the_last_update_and_no_more(check: Check, 
 def test_entries_may_lie_a_minute_before_their_predecessor_and_no_more(
     check: Check, unsorted: str, late: str, times: Sequence[int]
 ) -> None:
-    """Wherever the step back is, the first entries and the last ones included."""
+    """At any place in the log, including the first and the last entries."""
     highest = max(times)
     check(log(*(time_ms * CLOCK_SKEW_MS_MAX // highest for time_ms in times)), NOW_MS)
     with pytest.raises(IllegalArgument) as refusal:
@@ -61,7 +61,7 @@ def test_entries_may_lie_a_minute_before_their_predecessor_and_no_more(
 
 @CHECKS
 def test_entries_before_the_start_are_known_to_be_right(check: Check, unsorted: str, late: str) -> None:
-    """The step to the first new entry is looked at, those before it are not."""
+    """The step to the first new entry is checked, earlier ones are not."""
     entries, now_ms = log(5 * CLOCK_SKEW_MS_MAX, 0, 2 * CLOCK_SKEW_MS_MAX, 0), NOW_MS + CLOCK_SKEW_MS_MAX
     check(entries[:3], now_ms, start=2)
     for start in (0, 1, 3):
@@ -83,7 +83,7 @@ def test_entries_before_the_start_are_known_to_be_right(check: Check, unsorted: 
     ],
 )
 def test_the_oldest_metadata_files_leave_the_log(kept: list[str], properties: dict[str, str]) -> None:
-    """As many entries as the property says, the new one included, and one at least."""
+    """As many entries as the property says, including the new one, and at least one."""
     before = [{"timestamp-ms": n, "metadata-file": str(n)} for n in (1, 2, 3)]
     after = append_metadata_log(before, "new", 4, properties)
     assert kept == [entry["metadata-file"] for entry in after]
@@ -110,13 +110,13 @@ def test_a_hundred_metadata_files_are_kept_where_nothing_is_said() -> None:
     ids=["all there", "nothing of it removed", "current within the commit", "removed between", "removed before", "never known"],
 )
 def test_the_snapshot_log_has_no_gap(expected: list[int], there: set[int], intermediate: set[int], has_removed: bool) -> None:
-    """What came before a removed snapshot goes with it; what the table never had leaves no gap."""
+    """Entries before a removed snapshot are removed too. Unknown snapshots leave no gap."""
     entries = [{"snapshot-id": number} for number in (1, 2, 3)]
     assert expected == [entry["snapshot-id"] for entry in correct_snapshot_log(entries, there, 3, intermediate, has_removed)]
 
 
 def test_the_snapshot_log_ends_with_the_current_snapshot() -> None:
-    """Where there is one and the table has it."""
+    """If there is one and the table has it."""
     entries = [{"snapshot-id": 1}]
     for log_, current in ((entries, 2), (entries, 0), ([], 1)):
         with pytest.raises(ValidationFailed, match="latest entry is not the current snapshot"):
@@ -129,20 +129,20 @@ DELETES = "write.metadata.delete-after-commit.enabled"
 
 
 def document(*files: str, **properties: str) -> Json:
-    """What the rules about files look at."""
+    """The members that the rules about files use."""
     return {"properties": properties, "metadata-log": [{"timestamp-ms": NOW_MS, "metadata-file": file} for file in files]}
 
 
 @pytest.mark.parametrize(("value", "removed"), [(None, []), ("false", []), ("", []), ("yes", []), ("true", ["a"]), ("TRUE", ["a"])])
 def test_files_that_leave_the_log_are_deleted_where_the_table_asks_for_it(value: str | None, removed: list[str]) -> None:
-    """Read as Java reads it; what the table says after the commit counts."""
+    """Parsed as in Java. The properties after the commit count."""
     properties = {} if value is None else {DELETES: value}
     assert removed == removed_metadata_files(document("a", "b"), document("b", "c", **properties))
     assert [] == removed_metadata_files(document("a", "b", **{DELETES: "true"}), document("b", "c"))
 
 
 def test_a_file_that_stays_in_the_log_stays() -> None:
-    """Elsewhere in it too."""
+    """Also if it is at another place in the log."""
     after = document("c", "a", **{DELETES: "true"})
     assert [] == removed_metadata_files(document("a", "c"), after)
     assert ["b", "d"] == removed_metadata_files(document("a", "b", "d"), after)
@@ -150,7 +150,7 @@ def test_a_file_that_stays_in_the_log_stays() -> None:
 
 @given(max_entries=st.integers(-1, 5), commits=st.integers(1, 12))
 def test_every_file_is_in_the_log_or_was_removed_once(max_entries: int, commits: int) -> None:
-    """Commit after commit, whatever write.metadata.previous-versions-max says."""
+    """For every commit and every value of write.metadata.previous-versions-max."""
     properties = {DELETES: "true", "write.metadata.previous-versions-max": str(max_entries)}
     before, removed = document(**properties), []
     for number in range(commits):
@@ -167,7 +167,7 @@ def test_every_file_is_in_the_log_or_was_removed_once(max_entries: int, commits:
 @pytest.mark.parametrize("named", [False, True])
 @pytest.mark.parametrize("live", [False, True])
 def test_a_file_is_deleted_while_its_table_lives_and_does_not_name_it(live: bool, named: bool, current: bool) -> None:
-    """Once a store was asked to delete it, only the newest file is kept: nobody can rely on any other."""
+    """After a store was asked to delete it, only the newest file is kept, because others may disappear at any time."""
     named = named or current
     assert (live and not named) == may_delete_metadata_file(begun=False, current=current, named=named, live=live)
     assert (not current) == may_delete_metadata_file(begun=True, current=current, named=named, live=live)

@@ -1,4 +1,4 @@
-"""Requests of many updates: each costs what it holds, not what the updates before it have made of the table."""
+"""Requests with many updates: the cost of an update does not depend on the previous ones."""
 
 from collections import Counter
 from collections.abc import Callable, Hashable
@@ -61,7 +61,7 @@ def new_view() -> Json:
 
 @pytest.mark.parametrize("add", [add_schema, add_spec, add_order, add_key])
 def test_a_commit_adds_a_bounded_number_of_parts(add: Callable[[int], Json]) -> None:
-    """One more is refused by the name of its action, whatever its case."""
+    """One more is refused. The message names the action, in any case."""
     updates = [add(number) for number in range(PARTS_ADDED_MAX + 1)]
     after(new_table(), *updates[:-1])
     updates[-1]["action"] = updates[-1]["action"].upper()
@@ -85,7 +85,7 @@ def test_a_view_commit_adds_a_bounded_number_of_parts() -> None:
     [(columns, "schema_key", add_schema), (columns, "spec_key", add_spec), (columns, "sort_order_key", add_order)],
 )
 def test_an_added_part_is_compared_once(monkeypatch: pytest.MonkeyPatch, module: Any, key: str, add: Callable[[int], Json]) -> None:
-    """Each part's key is made when it is sought and when it is added, not again for each that follows."""
+    """The key of a part is computed when it is searched and when it is added, not again for each later one."""
     calls: Counter[str] = Counter()
     real: Callable[[Json], Hashable] = getattr(module, key)
 
@@ -100,7 +100,7 @@ def test_an_added_part_is_compared_once(monkeypatch: pytest.MonkeyPatch, module:
 
 
 def test_equal_versions_of_a_view_are_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As the parts of a table are."""
+    """As for the parts of a table."""
     calls: Counter[str] = Counter()
     real = builder._version_key
 
@@ -115,7 +115,7 @@ def test_equal_versions_of_a_view_are_compared_once(monkeypatch: pytest.MonkeyPa
 
 
 def test_partition_names_are_looked_at_by_what_is_shared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Given many specs, when the current schema changes again and again, then no spec is gone through that no column meets."""
+    """When the current schema changes repeatedly, specs whose partition names are no columns are not checked."""
     table = after(new_table(), *(add_spec(number) for number in range(100)))
     looked_at: Counter[str] = Counter()
     real = columns.check_names
@@ -138,7 +138,7 @@ def test_partition_names_are_looked_at_by_what_is_shared(monkeypatch: pytest.Mon
 
 
 def test_a_removed_part_is_not_found_again() -> None:
-    """An equal one gets a new id, above those that are left."""
+    """An equal part gets a new id, greater than the remaining ones."""
     table = after(new_table(), *(add_schema(number) for number in range(3)))
     assert [0, 1, 2, 3] == ids(table["schemas"], "schema-id")
     again = after(table, {"action": "remove-schemas", "schema-ids": [1]}, add_schema(0), add_schema(1))
@@ -147,7 +147,7 @@ def test_a_removed_part_is_not_found_again() -> None:
 
 
 def test_parts_keep_their_order_and_their_first_equal() -> None:
-    """Two equal ones of a file: the first is found, and after it went the second."""
+    """Of two equal ones in a file, the first is found, and the second after the first is removed."""
     parts = Parts([{"id": 5, "k": "a"}, {"id": 3, "k": "b"}, {"id": 4, "k": "a"}], "id", lambda part: part["k"])
     assert (5, 3, None) == tuple(parts.equal_to({"k": key}) for key in "abc")
     assert (6, 9) == (parts.next_id(0), parts.next_id(9))
@@ -160,7 +160,7 @@ def test_parts_keep_their_order_and_their_first_equal() -> None:
 
 
 def test_indexes_are_let_go_beyond_their_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Column names of many schemas are not all kept, and what is asked for again is right."""
+    """The column names of only some schemas are cached, and later lookups are still correct."""
     monkeypatch.setattr(columns, "INDEX_CHARACTERS_MAX", 20)
     kept: list[int] = []
     real = ColumnsBuilder._remember_index
@@ -176,7 +176,7 @@ def test_indexes_are_let_go_beyond_their_bound(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_full_names_of_columns_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each repeats the names around it: a small request could name gigabytes."""
+    """Each repeats the names of its parents, so that a small request could require gigabytes."""
     monkeypatch.setattr(schemas, "FULL_NAMES_CHARACTERS_MAX", 1_000)
     leaves = [{"id": number, "name": f"c{number}", "required": False, "type": "int"} for number in range(2, 12)]
     outer = {"id": 1, "name": "x" * 100, "required": False, "type": {"type": "struct", "fields": leaves}}

@@ -1,4 +1,4 @@
-"""Metadata files: each format version read into the same inner form, and files that are wrong refused."""
+"""Metadata files: each format version is parsed to the same inner form, and invalid files are refused."""
 
 import copy
 from collections.abc import Callable
@@ -26,7 +26,7 @@ BARE_V1: Json = {
 
 
 def test_a_bare_file_of_version_1_gets_its_lists() -> None:
-    """The single schema and spec become lists, ids get their defaults, and the old keys go."""
+    """The single schema and spec become lists, ids get their defaults, and the old members are dropped."""
     table = parse_table_metadata(BARE_V1)
     assert [{"type": "struct", "schema-id": 0, "fields": BARE_V1["schema"]["fields"]}] == table["schemas"]
     assert [{"spec-id": 0, "fields": [{**BARE_V1["partition-spec"][0], "field-id": 1000}]}] == table["partition-specs"]
@@ -37,21 +37,21 @@ def test_a_bare_file_of_version_1_gets_its_lists() -> None:
 
 @pytest.mark.parametrize("format_version", [1, 2, 3])
 def test_the_inner_form_reads_as_itself(format_version: int) -> None:
-    """Reading is idempotent."""
+    """Parsing is idempotent."""
     table = table_with_snapshots(3, format_version) if format_version > 1 else new_table(1)
     assert table == parse_table_metadata(table)
     assert table == parse_table_metadata({**table, "current-snapshot-id": table["current-snapshot-id"] or -1})
 
 
 def test_unknown_top_level_keys_are_kept() -> None:
-    """What another writer put there goes on with the table through its commits; in parts it is dropped."""
+    """They stay in the table through commits. In parts they are dropped."""
     table = parse_table_metadata({**table_with_snapshots(1), "x-other": {"a": [1]}})
     assert {"a": [1]} == table["x-other"]
     assert {"a": [1]} == after(table, {"action": "set-properties", "updates": {"a": "b"}})["x-other"]
 
 
 def test_only_the_default_order_must_be_of_columns_that_are_there() -> None:
-    """Others may be of columns that were dropped since."""
+    """Others may refer to dropped columns."""
     table = new_table()
     gone = {"transform": "identity", "source-id": 99, "direction": "asc", "null-order": "nulls-first"}
     orders = [*table["sort-orders"], {"order-id": 1, "fields": [{**gone, "source-id": 1}]}, {"order-id": 2, "fields": [gone]}]
@@ -63,7 +63,7 @@ def test_only_the_default_order_must_be_of_columns_that_are_there() -> None:
 
 
 def test_a_current_snapshot_below_zero_that_is_not_there_is_none() -> None:
-    """As Java reads it; another one that is not there is refused."""
+    """As in Java. Another missing snapshot is refused."""
     table = {**table_with_snapshots(2), "refs": {}}
     assert parse_table_metadata({**table, "current-snapshot-id": -5})["current-snapshot-id"] is None
     with pytest.raises(CatalogError):
@@ -72,7 +72,7 @@ def test_a_current_snapshot_below_zero_that_is_not_there_is_none() -> None:
 
 @pytest.mark.parametrize(("next_row_id", "format_version", "is_read"), [(7, 3, True), (6, 3, False), (0, 2, True)])
 def test_the_next_row_id_lies_behind_all_rows(next_row_id: int, format_version: int, is_read: bool) -> None:
-    """The next snapshot would give ids a second time."""
+    """Otherwise the next snapshot would reuse ids."""
     table = after(new_table(3), snapshot(1, **{"first-row-id": 0, "added-rows": 3}), snapshot(2, **{"first-row-id": 3, "added-rows": 4}))
     file = {**table, "format-version": format_version, "next-row-id": next_row_id}
     if is_read:
@@ -89,7 +89,7 @@ def test_main_is_made_from_the_current_snapshot() -> None:
 
 
 def test_a_snapshot_is_read_into_its_canonical_form() -> None:
-    """An operation is put where it lacks, zeros and nulls are left out, row ids go with embedded manifests."""
+    """A missing operation is added, zeros and nulls are omitted, and row ids are dropped with embedded manifests."""
     sent = {"snapshot-id": 1, "sequence-number": 0, "timestamp-ms": 5, "summary": {"a": "b"}, "manifests": ["m"], "first-row-id": 3}
     table = parse_table_metadata({**new_table(), "snapshots": [{**sent, "parent-snapshot-id": None, "schema-id": None}]})
     expected = {"snapshot-id": 1, "timestamp-ms": 5, "summary": {"operation": "overwrite", "a": "b"}, "manifests": ["m"]}
@@ -131,14 +131,14 @@ def test_a_snapshot_is_read_into_its_canonical_form() -> None:
     ],
 )
 def test_a_wrong_file_is_refused(refusal: type[CatalogError], message: str, changes: Json) -> None:
-    """The kind and the words are the reference's, and name what is wrong."""
+    """The error and the message are the reference's."""
     with pytest.raises(refusal) as refused:
         parse_table_metadata({**table_with_snapshots(2), **changes})
     assert message == refused.value.message
 
 
 def test_later_versions_need_what_version_1_can_do_without() -> None:
-    """The lists are not optional from version 2 on."""
+    """The lists are required from version 2 on."""
     for key in ("schemas", "partition-specs", "sort-orders", "last-partition-id"):
         table = {name: value for name, value in new_table().items() if name != key}
         with pytest.raises(BadRequest, match=f"{key} must exist in format v2"):
@@ -164,7 +164,7 @@ def places(value: Any, way: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 @settings(max_examples=300, deadline=None)
 @given(place=st.sampled_from(places(TABLE)), junk=JSON)
 def test_no_junk_breaks_the_parser_or_what_follows(place: tuple[Any, ...], junk: Any) -> None:
-    """Whatever stands in one place of a file, the answer is a table that can be committed to, or a 400 or 409."""
+    """For any value in one place of a file, the result is a table that accepts a commit, or a 400 or 409."""
     document = copy.deepcopy(TABLE)
     *way, last = place
     inner: Any = document
@@ -175,7 +175,7 @@ def test_no_junk_breaks_the_parser_or_what_follows(place: tuple[Any, ...], junk:
 
 
 def test_without_junk_the_table_is_committed_to() -> None:
-    """The control: what the property asks of broken files is possible on the whole one."""
+    """Control: the unmodified file accepts the commit."""
     assert 200 == status_of(lambda: commit_on(copy.deepcopy(TABLE)))
 
 

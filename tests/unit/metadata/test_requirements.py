@@ -1,4 +1,4 @@
-"""Requirements of a commit: what holds, what does not, and in which words."""
+"""Requirements of a commit: which pass, which fail, and the messages."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def ref_is(name: str, snapshot_id: int | None) -> Json:
     ],
 )
 def test_what_holds_passes(requirement: Json) -> None:
-    """Given a table in the state the client saw, then the commit may go on."""
+    """Given a table in the state that the client saw."""
     check_requirements(table_with_snapshots(2), [requirement])
 
 
@@ -58,7 +58,7 @@ def test_what_holds_passes(requirement: Json) -> None:
     ],
 )
 def test_what_does_not_hold_is_a_conflict(message: str, requirement: Json) -> None:
-    """The client may refresh and try again; the words are the reference's."""
+    """The client may refresh and retry. The messages are the reference's."""
     table = after(table_with_snapshots(2), ref(1, "t", "tag"))
     with pytest.raises(CommitFailed) as refusal:
         check_requirements(table, [requirement])
@@ -66,7 +66,7 @@ def test_what_does_not_hold_is_a_conflict(message: str, requirement: Json) -> No
 
 
 def test_a_table_that_is_not_there() -> None:
-    """`assert-create` wants it so; ids last assigned do not mind; the others conflict."""
+    """`assert-create` passes, as do assertions on last assigned ids. The others fail."""
     check_requirements(None, [{"type": "assert-create"}])
     check_requirements(None, [id_is("last-assigned-field-id", 3), id_is("last-assigned-partition-id", 3)])
     with pytest.raises(CommitFailed, match="table does not exist"):
@@ -96,18 +96,18 @@ def test_the_first_that_fails_is_told() -> None:
     ],
 )
 def test_requirements_that_cannot_be_meant_are_refused(refusal: type[CatalogError], message: str, requirements: Any) -> None:
-    """Unknown kinds, missing fields, and a creation that presumes a table are 400."""
+    """Unknown kinds, missing fields, and `assert-create` with other requirements are 400."""
     with pytest.raises(refusal) as refused:
         check_requirements(new_table(), requirements)
     assert (message, 400) == (refused.value.message, refused.value.status)
 
 
 def test_parsed_requirements_are_checked_again_without_reading() -> None:
-    """A transaction that is decided again reads them once."""
+    """A transaction that is decided again parses them once."""
     check_requirements(new_table(), parse_requirements([id_is("current-schema-id", 0)]))
 
 
 def test_a_commit_that_asserts_its_creation_is_one() -> None:
-    """In any case of letters; what cannot be read is left to who reads the requirements."""
+    """Case-insensitively. Invalid requirements are ignored here and refused when they are parsed."""
     assert is_creation([id_is("current-schema-id", 0), {"type": "ASSERT-CREATE"}])
     assert not is_creation([id_is("current-schema-id", 0), {}, {"type": None}])

@@ -1,4 +1,4 @@
-"""Schemas: what is read, what is refused, how columns are found and numbered."""
+"""Schemas: parsing, refusals, finding and numbering columns."""
 
 from itertools import count
 from typing import Any
@@ -49,18 +49,18 @@ NESTED = struct(
     ],
 )
 def test_type_names_become_canonical(canonical: str, sent: str) -> None:
-    """Case, spaces and defaults do not make another type."""
+    """Case, spaces and default parameters do not matter."""
     assert canonical == parse_type_name(sent)
 
 
 def test_a_long_type_name_is_refused_at_once() -> None:
-    """A name made to keep a pattern busy costs no more than its length."""
+    """The pattern takes linear time."""
     with pytest.raises(IllegalArgument):
         parse_type_name("geography(" + " " * 1_000_000 + "!")
 
 
 def test_a_schema_is_read_into_its_canonical_form() -> None:
-    """Given a schema with unknown members and nulls, then what remains is what the spec knows, in its order."""
+    """Given a schema with unknown members and nulls, then only the spec's members remain, in its order."""
     sent = {**struct(column(1, "a", "DECIMAL(9,2)", required=True, doc=None, extra=1)), "identifier-field-ids": [1, 1]}
     field = {"id": 1, "name": "a", "required": True, "type": "decimal(9, 2)"}
     expected = {"type": "struct", "schema-id": 0, "identifier-field-ids": [1], "fields": [field]}
@@ -103,14 +103,14 @@ def test_a_schema_is_read_into_its_canonical_form() -> None:
     ],
 )
 def test_a_wrong_schema_is_refused_in_java_words(refusal: type[CatalogError], message: str, schema: Any) -> None:
-    """The kind of refusal and the words are the reference's."""
+    """The error and the message are the reference's."""
     with pytest.raises(refusal) as refused:
         parse_schema(schema)
     assert message == refused.value.message
 
 
 def test_a_schema_nested_without_end_is_refused() -> None:
-    """Given lists in lists beyond the limit, then a refusal and no exhausted stack."""
+    """Without exhausting the stack."""
     type_: Any = "int"
     for level in range(2_000):
         type_ = list_of(level + 2, type_)
@@ -119,7 +119,7 @@ def test_a_schema_nested_without_end_is_refused() -> None:
 
 
 def test_columns_are_found_by_full_and_by_short_name() -> None:
-    """Structs in lists and map values may be stepped over in names."""
+    """Short names may omit structs in lists and map values."""
     index = SchemaIndex(parse_schema(NESTED))
     assert {"points.element.x": 4, "points.x": 4, "props.value.z": 9, "props.z": 9, "props.key": 7}.items() <= index.ids.items()
     assert index.names[5] == "points.element.y"
@@ -128,7 +128,7 @@ def test_columns_are_found_by_full_and_by_short_name() -> None:
 
 
 def test_fresh_ids_go_level_by_level() -> None:
-    """Top-level columns come first, then what they hold; identifier fields follow their names."""
+    """Top-level columns first, then nested ones. Identifier fields are matched by name."""
     fresh = assign_fresh_ids(parse_schema({**NESTED, "identifier-field-ids": [1]}), 0, count(1).__next__)
     expected = {"id": 1, "points": 2, "props": 3, "points.element": 4, "points.element.x": 5, "points.element.y": 6}
     names = {name: field_id for field_id, name in SchemaIndex(fresh).names.items()}
@@ -137,7 +137,7 @@ def test_fresh_ids_go_level_by_level() -> None:
 
 
 def test_equal_schemas_are_the_same_whatever_their_ids() -> None:
-    """The schema id does not count; docs, defaults and identifier fields do."""
+    """The schema id does not matter; docs, defaults and identifier fields do."""
     plain = parse_schema(struct(column(1, "a", required=True)))
     assert same_schema(plain, {**plain, "schema-id": 7})
     assert not same_schema(plain, {**plain, "identifier-field-ids": [1]})
@@ -166,7 +166,7 @@ def test_equal_schemas_are_the_same_whatever_their_ids() -> None:
     ],
 )
 def test_defaults_become_canonical(canonical: Any, type_: str, sent: Any) -> None:
-    """A default is kept in the single-value form, as the reference writes it."""
+    """Defaults are stored in the single-value form, as the reference writes them."""
     parsed = parse_schema(struct(column(1, "a", type_, **{"initial-default": sent})))
     assert canonical == parsed["fields"][0]["initial-default"]
 
@@ -197,14 +197,13 @@ def test_defaults_become_canonical(canonical: Any, type_: str, sent: Any) -> Non
     ],
 )
 def test_defaults_of_another_type_are_refused(type_: Any, sent: Any) -> None:
-    """A default that the type has no value for is a 400."""
+    """400 if the default is not a value of the type."""
     with pytest.raises((BadRequest, IllegalArgument)):
         parse_schema(struct(column(1, "a", type_, **{"write-default": sent})))
 
 
 @pytest.mark.parametrize("type_", ["timestamp_ns", "timestamptz_ns", "variant", "unknown", "geometry", "geography"])
 def test_types_of_version_3_are_refused_before_it(type_: str) -> None:
-    """Each by its name."""
     index = SchemaIndex(parse_schema(struct(column(1, "n", type_))))
     for version in (1, 2):
         with pytest.raises(IllegalArgument, match=f"Invalid type for n: {type_}.* is not supported until v3"):
@@ -213,7 +212,7 @@ def test_types_of_version_3_are_refused_before_it(type_: str) -> None:
 
 
 def test_types_and_defaults_of_later_versions_are_refused() -> None:
-    """Given a table of version 2, then nanoseconds and initial defaults wait for version 3; write defaults need not."""
+    """In version 2, nanoseconds and initial defaults are refused. Write defaults are permitted."""
     schema = struct(column(1, "n", "timestamp_ns"), column(2, "d", "int", **{"initial-default": 3}), column(3, "w", **{"write-default": 3}))
     index = SchemaIndex(parse_schema(schema))
     with pytest.raises(IllegalArgument) as refused:

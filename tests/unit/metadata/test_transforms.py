@@ -1,4 +1,4 @@
-"""Transforms of partition and sort fields: which types each takes, as the spec's table says."""
+"""Transforms of partition and sort fields: the types that each accepts, according to the spec."""
 
 import pytest
 
@@ -28,7 +28,7 @@ TAKES = {
 @pytest.mark.parametrize("transform", TAKES)
 @pytest.mark.parametrize("type_", sorted(TYPES))
 def test_a_transform_takes_the_types_of_the_spec(transform: str, type_: str) -> None:
-    """Those it does not know are kept and checked by whoever knows them."""
+    """Unknown transforms are kept without a check."""
     takes = type_ in TAKES[transform]
     assert takes == can_transform(transform, type_, None)
     if takes:
@@ -40,7 +40,7 @@ def test_a_transform_takes_the_types_of_the_spec(transform: str, type_: str) -> 
 
 @pytest.mark.parametrize("transform", ["year", "month", "day", "hour"])
 def test_a_time_of_a_timestamp_is_none_of_a_date(transform: str) -> None:
-    """A transform stays the function it was when it was read."""
+    """A transform keeps the meaning it had when it was parsed."""
     for bound, type_ in ((bound, type_) for bound in sorted(TIMESTAMPS) for type_ in sorted(TYPES)):
         assert (type_ in TIMESTAMPS) == can_transform(transform, type_, bound)
     for type_ in TYPES:
@@ -59,12 +59,12 @@ def test_a_time_of_a_timestamp_is_none_of_a_date(transform: str) -> None:
     ],
 )
 def test_names_become_canonical_where_they_are_known(canonical: str, sent: str) -> None:
-    """Others are kept as they were sent."""
+    """Others are kept as sent."""
     assert canonical == parse_transform(sent)
 
 
 def test_a_width_is_above_zero() -> None:
-    """In the words of the reference."""
+    """With the reference's message."""
     for text, message in (
         ("bucket[0]", r"Invalid number of buckets: 0 \(must be > 0\)"),
         ("truncate[0]", r"Invalid truncate width: 0 \(must be > 0\)"),

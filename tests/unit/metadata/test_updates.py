@@ -1,4 +1,4 @@
-"""Commits on a table: snapshots, refs, logs, properties and the rest; and how a request is read."""
+"""Commits on a table: snapshots, refs, logs, properties and other updates, and parsing of requests."""
 
 import copy
 from typing import Any
@@ -23,7 +23,7 @@ def remove_snapshots(*snapshot_ids: int) -> Json:
 
 
 def test_a_commit_appends_and_shares_the_rest() -> None:
-    """Given a table with snapshots, when one is added, then all that was there is the same objects, and the base is untouched."""
+    """Existing elements are the same objects, and the base is not modified."""
     table = table_with_snapshots(3)
     before = copy.deepcopy(table)
     grown = after(table, snapshot(4, at_ms=NOW_MS + 4_000, parent=3), ref(4), now_ms=NOW_MS + 4_000, file=FILE)
@@ -61,7 +61,7 @@ def test_a_commit_appends_and_shares_the_rest() -> None:
     ids=lambda update: str(update["action"]),
 )
 def test_what_changes_nothing_answers_the_base_itself(update: Json) -> None:
-    """Nothing is written for a commit that says what is so already."""
+    """Nothing is written for such a commit."""
     table = table_with_snapshots(2)
     assert table is after(table, update, file=FILE)
 
@@ -74,7 +74,7 @@ def test_the_last_update_never_goes_back() -> None:
 
 
 def test_a_snapshot_too_far_in_the_future_is_refused() -> None:
-    """A minute of skew is borne, more is Java's 400."""
+    """A minute is tolerated; more is 400, as in Java."""
     table = new_table()
     near = after(table, snapshot(1, at_ms=NOW_MS + 60_000), ref(1))
     assert NOW_MS + 60_000 == near["snapshot-log"][0]["timestamp-ms"]
@@ -94,13 +94,13 @@ def test_stale_sequence_numbers_may_be_tried_again() -> None:
 
 
 def test_a_sequence_that_goes_back_must_not_leave_later_snapshots_behind() -> None:
-    """The parentless snapshot lowers the table's number; older ones above it make that wrong."""
+    """The snapshot without a parent lowers the table's number, and older snapshots above it are then invalid."""
     refusal = refused(table_with_snapshots(2), snapshot(3, **{"sequence-number": 1}))
     assert "Invalid snapshot with sequence number 2 greater than last sequence number 1" == refusal.message
 
 
 def test_version_1_has_no_sequence_numbers() -> None:
-    """A snapshot that brings one is refused."""
+    """A snapshot with one is refused."""
     assert "Sequence number must be 0 in v1: 1" == refused(new_table(format_version=1), snapshot(1)).message
 
 
@@ -112,13 +112,13 @@ def test_snapshots_of_version_1_follow_one_another() -> None:
 
 @pytest.mark.parametrize("format_version", [1, 2])
 def test_a_snapshot_without_a_sequence_number_has_the_first(format_version: int) -> None:
-    """As files of version 1 have it."""
+    """As in files of version 1."""
     table = after(new_table(format_version), snapshot(1, **{"sequence-number": None}))
     assert 0 == table["last-sequence-number"]
 
 
 def test_version_3_counts_rows() -> None:
-    """Each snapshot takes its row ids from the table's counter, which no snapshot may undercut."""
+    """Each snapshot's row ids begin at or above the table's counter."""
     table = table_with_snapshots(2, format_version=3)
     assert 20 == table["next-row-id"]
     assert "Cannot add a snapshot: first-row-id is null" == refused(table, snapshot(3, parent=2)).message
@@ -130,7 +130,7 @@ def test_version_3_counts_rows() -> None:
 
 
 def test_a_range_of_row_ids_above_the_next_one_moves_it_behind_the_range() -> None:
-    """Row ids are never given twice: the next range begins behind the highest, not as many rows later as were added."""
+    """Row ids are never reused: the next range begins after the highest id, not at the old counter plus the added rows."""
     grown = after(table_with_snapshots(2, format_version=3), snapshot(3, parent=2, **{"first-row-id": 100, "added-rows": 5}))
     assert 105 == grown["next-row-id"]
     overlapping = refused(grown, snapshot(4, parent=3, **{"first-row-id": 104, "added-rows": 1}))
@@ -139,9 +139,9 @@ def test_a_range_of_row_ids_above_the_next_one_moves_it_behind_the_range() -> No
 
 
 def test_a_corrected_snapshot_log_is_checked_from_its_beginning() -> None:
-    """Given a log that a removed snapshot shortens, when an intermediate snapshot goes from it, then what is left is out of order.
+    """Given a log that a removed snapshot shortens, when an intermediate snapshot is removed from it, then the rest is out of order.
 
-    Each step of the request goes back by less than the skew that is borne; both together do not.
+    Each step of the request is within the tolerated skew, but both together are not.
     """
     table = table_with_snapshots(4)
     last_ms = NOW_MS + 4_000
@@ -153,7 +153,7 @@ def test_a_corrected_snapshot_log_is_checked_from_its_beginning() -> None:
 
 
 def test_an_upgrade_goes_up_only() -> None:
-    """To version 3 the old snapshots stay as they are, and rows count from 0."""
+    """In version 3 the old snapshots are unchanged, and row ids begin at 0."""
     upgraded = after(table_with_snapshots(1), {"action": "upgrade-format-version", "format-version": 3})
     assert (3, 0) == (upgraded["format-version"], upgraded["next-row-id"])
     assert "Cannot downgrade v3 table to v2" == refused(upgraded, {"action": "upgrade-format-version", "format-version": 2}).message
@@ -162,7 +162,7 @@ def test_an_upgrade_goes_up_only() -> None:
 
 
 def test_main_moves_the_current_snapshot_and_its_log() -> None:
-    """A rollback is logged at the time of the commit."""
+    """A rollback is logged with the time of the commit."""
     table = table_with_snapshots(3)
     rolled_back = after(table, ref(1), now_ms=NOW_MS + 9_000)
     assert 1 == rolled_back["current-snapshot-id"]
@@ -173,27 +173,27 @@ def test_main_moves_the_current_snapshot_and_its_log() -> None:
 
 
 def test_a_ref_that_comes_back_is_the_one_it_was() -> None:
-    """What a commit has changed is found by identity, so that a detour leaves no trace."""
+    """Changes are detected by identity, so a ref that moves and returns is unchanged."""
     table = table_with_snapshots(2)
     assert after(table, ref(1), ref(2))["refs"]["main"] is table["refs"]["main"]
 
 
 def test_intermediate_snapshots_are_not_logged() -> None:
-    """Given two snapshots in one request, each made main in turn, then only the last was ever current."""
+    """Given two snapshots in one request, each made main in turn, then only the last was current."""
     at_ms = NOW_MS + 2_000
     grown = after(table_with_snapshots(1), snapshot(2, at_ms=at_ms), ref(2), snapshot(3, at_ms=at_ms), ref(3), now_ms=at_ms)
     assert [1, 3] == ids(grown["snapshot-log"], "snapshot-id")
 
 
 def test_history_before_a_removed_snapshot_is_cleared() -> None:
-    """A gap in the log would make time travel lie."""
+    """With a gap in the log, time travel would be wrong."""
     trimmed = after(table_with_snapshots(4), remove_snapshots(2))
     assert [1, 3, 4] == ids(trimmed["snapshots"], "snapshot-id")
     assert [3, 4] == ids(trimmed["snapshot-log"], "snapshot-id")
 
 
 def test_removed_snapshots_take_refs_and_statistics_along() -> None:
-    """Tags on them dangle, and their statistics describe nothing."""
+    """Tags on them and their statistics would refer to nothing."""
     file = {"snapshot-id": 1, "statistics-path": "s3://b/s", "file-size-in-bytes": 1}
     statistics = {**file, "file-footer-size-in-bytes": 1, "blob-metadata": []}
     table = after(
@@ -208,7 +208,7 @@ def test_removed_snapshots_take_refs_and_statistics_along() -> None:
 
 
 def test_statistics_are_replaced_per_snapshot() -> None:
-    """One file per snapshot; the others are shared."""
+    """One file per snapshot. The others are shared."""
     files = [
         {"snapshot-id": snapshot_id, "statistics-path": path, "file-size-in-bytes": 1}
         for snapshot_id, path in ((1, "a"), (2, "b"), (1, "c"))
@@ -234,17 +234,17 @@ def test_statistics_are_replaced_per_snapshot() -> None:
         ("Invalid first-row-id (cannot be negative): -1", snapshot(3, **{"first-row-id": -1, "added-rows": 1})),
         ("Invalid added-rows (cannot be negative): -1", snapshot(3, **{"first-row-id": 0, "added-rows": -1})),
         ("Snapshot already exists for id: 1", snapshot(1)),
-        ("Invalid snapshot-id: -1 stands for no snapshot", snapshot(-1)),
+        ("Invalid snapshot-id: -1 is reserved for no snapshot", snapshot(-1)),
         ("path must not be null or empty", {"action": "set-location", "location": ""}),
     ],
 )
 def test_refs_and_snapshots_that_cannot_be_are_refused(message: str, update: Json) -> None:
-    """The words are the reference's."""
+    """The messages are the reference's."""
     assert message == refused(table_with_snapshots(2), update).message
 
 
 def test_the_smallest_retention_is_one() -> None:
-    """Of each kind."""
+    """For each kind."""
     smallest = {"min-snapshots-to-keep": 1, "max-snapshot-age-ms": 1, "max-ref-age-ms": 1}
     assert smallest.items() <= after(table_with_snapshots(2), ref(1, "b", **smallest))["refs"]["b"].items()
 
@@ -261,7 +261,7 @@ def test_a_table_needs_columns_before_its_first_snapshot() -> None:
 
 
 def test_properties_are_set_and_removed_under_old_names_too() -> None:
-    """`updated` and `removed` are what early clients write; the newer spelling wins."""
+    """Early clients write `updated` and `removed`. The newer names take precedence."""
     table = after(new_table(), {"action": "set-properties", "updated": {"a": "1", "b": "2"}})
     assert {"a": "1", "b": "2"}.items() <= table["properties"].items()
     table = after(table, {"action": "remove-properties", "removed": ["b"], "removals": ["a", "absent"]})
@@ -269,7 +269,7 @@ def test_properties_are_set_and_removed_under_old_names_too() -> None:
 
 
 def test_the_metadata_log_keeps_as_many_files_as_the_request_says() -> None:
-    """The property is read after the updates, at least one entry stays, and no file means no entry."""
+    """The property is read after the updates. At least one entry stays. Without a previous file there is no entry."""
     table = new_table()
     for number in range(5):
         table = after(table, {"action": "set-properties", "updates": {"n": str(number)}}, file=f"file-{number}")
@@ -286,14 +286,14 @@ def test_the_metadata_log_keeps_as_many_files_as_the_request_says() -> None:
 
 @pytest.mark.parametrize("given", ["aGVsb", "aGVsbG8==", "aGVsbG8!", "a"])
 def test_the_metadata_of_an_encryption_key_is_base64(given: str) -> None:
-    """Its padding may be missing, and not be wrong; of one character too many no bytes can be made."""
+    """Its padding may be missing but not wrong. A length of 4n+1 characters cannot be decoded."""
     update = {"action": "add-encryption-key", "encryption-key": {"key-id": "k", "encrypted-key-metadata": given}}
     with pytest.raises(BadRequest, match="not base64"):
         after(new_table(), update)
 
 
 def test_encryption_keys_come_and_go() -> None:
-    """A key id is added once; its metadata is base64, padded."""
+    """A key id is added once. Its metadata is padded base64."""
     key = {"key-id": "k", "encrypted-key-metadata": "aGVsbG8"}
     table = after(new_table(), {"action": "add-encryption-key", "encryption-key": key})
     assert [{"key-id": "k", "encrypted-key-metadata": "aGVsbG8="}] == table["encryption-keys"]
@@ -302,7 +302,7 @@ def test_encryption_keys_come_and_go() -> None:
 
 
 def test_a_staged_create_builds_from_nothing() -> None:
-    """The first updates of the reference client make the table; the version is the one they ask for."""
+    """The first updates of the reference client create the table in the version that they request."""
     uuid = "9c12d441-03fe-4693-9a96-a0705ddf69c1"
     updates = [
         {"action": "assign-uuid", "uuid": uuid},
@@ -348,20 +348,20 @@ def test_a_staged_create_builds_from_nothing() -> None:
     ],
 )
 def test_updates_that_cannot_be_read_are_refused_by_name(message: str, update: Any) -> None:
-    """Unknown actions and wrong fields are 400, and the message names the field."""
+    """Unknown actions and invalid fields are 400. The message names the field."""
     with pytest.raises(BadRequest) as refusal:
         after(new_table(), update)
     assert message == refusal.value.message
 
 
 def test_a_request_is_read_whole_before_any_of_it_is_applied() -> None:
-    """A broken update at the end is reported rather than the wrong one before it."""
+    """A malformed update at the end is reported before an invalid one earlier."""
     refusal = refused(new_table(), {"action": "set-current-schema", "schema-id": 5}, {"action": "assign-uuid"})
     assert "Cannot parse missing string: uuid" == refusal.message
 
 
 def test_parsed_updates_apply_to_any_state() -> None:
-    """A queue decides again on another state without reading the request again."""
+    """A queue decides again on another state without parsing the request again."""
     parsed = parse_updates([{"action": "set-properties", "updates": {"a": "b"}}, ref(1, "b1")])
     for number in (1, 2):
         table = apply_updates(table_with_snapshots(number), parsed, now_ms=NOW_MS, previous_metadata_location=None)
@@ -369,7 +369,7 @@ def test_parsed_updates_apply_to_any_state() -> None:
 
 
 def test_a_commit_does_not_touch_ten_thousand_snapshots() -> None:
-    """Given a long history, then a commit looks into no snapshot but its own: the others need nothing but their id."""
+    """Given a long history, a commit reads no snapshot but its own; of the others only the id."""
     table = new_table()
     history = [{"snapshot-id": snapshot_id} for snapshot_id in range(1, 10_001)]
     log = [{"timestamp-ms": NOW_MS, "snapshot-id": snapshot_id} for snapshot_id in range(1, 10_001)]

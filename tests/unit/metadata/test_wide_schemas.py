@@ -1,4 +1,4 @@
-"""Schemas as wide as a request may make them: the thread that works on one leaves the others their turns."""
+"""Schemas as wide as a request may have them: a thread that works on one does not block others."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""CloudEvents: legal names, stable bytes, both content modes, replays, references, Lakekeeper's dialect."""
+"""CloudEvents: valid names, stable bytes, both content modes, replays, references, Lakekeeper's dialect."""
 
 import re
 from datetime import UTC, datetime, timedelta, timezone
@@ -12,7 +12,7 @@ from cloudevents.core.v1.event import CloudEvent
 from icecore.domain.recorded import RecordedEvent
 from icecore.publishers.cloud_events import OrjsonFormat, Replay, encode_http, encode_json, encode_kafka, outgoing
 from icecore.publishers.enriched_event import EnrichedEvent
-from icecore.publishers.event_data import NamespaceEvent, NamespaceName, TableEnded, TabularName, WarehouseName
+from icecore.publishers.event_data import NamespaceEvent, NamespaceName, TableRemovedEvent, TabularName, WarehouseName
 
 WAREHOUSE = UUID("01900000-0000-7000-8000-000000000001")
 TABLE = UUID("01900000-0000-7000-8000-000000000002")
@@ -24,7 +24,7 @@ TIME = datetime(2026, 3, 1, 12, 30, 15, 123456, tzinfo=UTC)
 
 
 def recorded(topic: str, *, at: datetime = TIME, traceparent: str | None = None) -> RecordedEvent:
-    """A row of the log as Postgres gives it."""
+    """A row of the log as Postgres returns it."""
     return RecordedEvent(
         TABLE,
         7,
@@ -50,12 +50,12 @@ def dropped(**envelope: object) -> EnrichedEvent:
     """The table `a.b.é` was dropped."""
     namespace = NamespaceName(id=NAMESPACE, name=["a", "b"])
     table = TabularName(id=TABLE, uuid=TABLE, name="é", namespace=namespace, warehouse=WarehouseName(id=WAREHOUSE, name="demo"))
-    told = TableEnded(table=table, metadata_location="s3://b/m.json", purge_requested=False)
+    told = TableRemovedEvent(table=table, metadata_location="s3://b/m.json", purge_requested=False)
     return EnrichedEvent(recorded("table.dropped.v1", **envelope), ("demo", "a", "b", "é"), told)  # type: ignore[arg-type]
 
 
 def test_the_attributes_say_what_who_where_and_when() -> None:
-    """Every attribute, in full: consumers count on each."""
+    """Every attribute, because consumers depend on each."""
     event = outgoing(dropped(traceparent="00-" + "a" * 32 + "-" + "b" * 16 + "-01"), "icecore")
     assert {
         "specversion": "1.0",
@@ -86,7 +86,7 @@ def test_attribute_names_are_legal(dialect: str) -> None:
 
 
 def test_structured_mode_is_read_back_by_the_package() -> None:
-    """What is written is a CloudEvent to others, data included."""
+    """The result is a valid CloudEvent for other libraries, including data."""
     message = encode_http(outgoing(dropped(), "icecore"), "structured")
     assert "application/cloudevents+json" == message.headers["content-type"]
     read = http.from_structured(http.HTTPMessage(message.headers, message.body), OrjsonFormat(), CloudEvent)
@@ -98,7 +98,7 @@ def test_structured_mode_is_read_back_by_the_package() -> None:
 
 
 def test_binary_mode_keeps_the_data_apart() -> None:
-    """NATS and webhooks share the HTTP binding's headers; Kafka has its own."""
+    """NATS and webhooks use the headers of the HTTP binding; Kafka has its own."""
     event = outgoing(dropped(), "icecore")
     over_http, over_kafka = encode_http(event, "binary"), encode_kafka(event, "binary")
     assert over_http.body == over_kafka.body
@@ -112,13 +112,13 @@ def test_binary_mode_keeps_the_data_apart() -> None:
 
 
 def test_bytes_do_not_depend_on_the_time_zone_of_the_session() -> None:
-    """A retry elsewhere reads the same moment with another offset."""
+    """A retry by another session reads the same time with another offset."""
     elsewhere = TIME.astimezone(timezone(timedelta(hours=5, minutes=30)))
     assert encode_json(outgoing(dropped(), "icecore")) == encode_json(outgoing(dropped(at=elsewhere), "icecore"))
 
 
 def test_a_replay_has_ids_of_its_own_and_says_so() -> None:
-    """A consumer can tell it from the first telling, and which event it repeats."""
+    """A consumer can distinguish it from the first publication, and knows which event it repeats."""
     event = outgoing(dropped(), "icecore", Replay(REPLAY))
     attributes = event.cloud_event.get_attributes()
     assert f"{EVENT}:{REPLAY}" == event.id == attributes["id"]
@@ -126,7 +126,7 @@ def test_a_replay_has_ids_of_its_own_and_says_so() -> None:
 
 
 def test_an_event_too_large_goes_out_with_its_address() -> None:
-    """`dataref` instead of data; everything else stays."""
+    """`dataref` instead of data; the rest is unchanged."""
     whole = outgoing(dropped(), "icecore")
     short = whole.with_reference("https://catalog.example")
     assert f"https://catalog.example/history/v1/events/{EVENT}" == short.cloud_event.get_attributes()["dataref"]
@@ -137,7 +137,7 @@ def test_an_event_too_large_goes_out_with_its_address() -> None:
 
 
 def test_lakekeepers_consumers_find_its_types() -> None:
-    """The same event under Lakekeeper's name, its attributes without hyphens."""
+    """The same event with Lakekeeper's name and attributes without hyphens."""
     attributes = outgoing(dropped(), "lakekeeper").cloud_event.get_attributes()
     assert ("dropTable", "table", str(TABLE), str(WAREHOUSE), "a.b", "é") == tuple(
         attributes[name] for name in ("type", "tabulartype", "tabularid", "warehouseid", "namespace", "name")
@@ -146,7 +146,7 @@ def test_lakekeepers_consumers_find_its_types() -> None:
 
 
 def test_what_lakekeeper_does_not_tell_keeps_its_name() -> None:
-    """Its consumers pass over types they do not know."""
+    """Its consumers ignore unknown types."""
     told = NamespaceEvent(namespace=NamespaceName(id=NAMESPACE, name=["a"]), warehouse=WarehouseName(id=WAREHOUSE, name="demo"))
-    description = EnrichedEvent(recorded("namespace.created.v1"), ("demo", "a"), told)
-    assert "io.icecore.namespace.created.v1" == outgoing(description, "lakekeeper").cloud_event.get_type()
+    enriched = EnrichedEvent(recorded("namespace.created.v1"), ("demo", "a"), told)
+    assert "io.icecore.namespace.created.v1" == outgoing(enriched, "lakekeeper").cloud_event.get_type()

@@ -1,4 +1,4 @@
-"""Filters: types with wildcards, warehouses by name or id, namespaces with all below them."""
+"""Filters: types with wildcards, warehouses by name or id, namespaces with nested ones."""
 
 import pytest
 
@@ -8,14 +8,13 @@ from tests.unit.publishers.test_cloud_events import WAREHOUSE, dropped, recorded
 
 
 def passes(chosen: EventFilter, *namespace: str) -> bool:
-    """Whether the drop of `demo`'s table `é` goes through, which lies in `namespace` (`a.b`)."""
-    description = dropped()
-    description.path = ("demo", *(namespace or ("a", "b")), "é")
-    return chosen.may_match(description.event) and chosen.matches(description)
+    """Whether the filter matches the drop of `demo`'s table `é` in `namespace` (`a.b`)."""
+    enriched = dropped()
+    enriched.path = ("demo", *(namespace or ("a", "b")), "é")
+    return chosen.may_match(enriched.event) and chosen.matches(enriched)
 
 
 def test_an_empty_filter_lets_everything_through() -> None:
-    """Nothing said, nothing held back."""
     assert passes(EventFilter.parse())
 
 
@@ -29,12 +28,12 @@ def test_types_that_match(pattern: str) -> None:
 
 @pytest.mark.parametrize("pattern", ["table.created", "view.*", "*.renamed"])
 def test_types_that_do_not_match(pattern: str) -> None:
-    """Known types, but not this one's."""
+    """Existing types, but not this one's."""
     assert not passes(EventFilter.parse(types=(pattern,)))
 
 
 def test_a_type_no_event_has_is_refused() -> None:
-    """A slip of the pen must not silence a sink."""
+    """A typo must not silence a sink."""
     with pytest.raises(FilterError, match=r"types: 'tabel\.\*' matches none of .*table\.dropped"):
         EventFilter.parse(types=("tabel.*",))
 
@@ -60,7 +59,7 @@ def test_stars_stand_for_any_text(pattern: str, expected: bool) -> None:
 
 @pytest.mark.parametrize(("warehouse", "expected"), [("demo", True), ("DEMO", True), (str(WAREHOUSE), True), ("other", False)])
 def test_warehouses_by_name_or_id(warehouse: str, expected: bool) -> None:
-    """Names match without case, as in requests."""
+    """Names are case-insensitive, as in requests."""
     assert expected == passes(EventFilter.parse(warehouses=(warehouse,)))
 
 
@@ -73,36 +72,35 @@ def test_warehouses_by_name_or_id(warehouse: str, expected: bool) -> None:
     ],
 )  # fmt: skip
 def test_a_namespace_stands_for_itself_and_all_below(wanted: str, namespace: str, expected: bool) -> None:
-    """Whole levels, not text: `a` is not `ab`."""
+    """Whole levels, not text: `a` does not include `ab`."""
     assert expected == passes(EventFilter.parse(namespaces=(wanted,)), *namespace.split("."))
 
 
 @pytest.mark.parametrize("what", ["namespaces", "warehouses"])
 @pytest.mark.parametrize("given", ["", " ", "sales.*", "*", "x" * 256, f"a.{'x' * 256}"])
 def test_a_name_that_nothing_can_have_is_refused(what: str, given: str) -> None:
-    """There are patterns for types alone: one for names would match nothing, and silence a sink. Nor is any name that long."""
+    """Only types may be patterns. A pattern or an overlong name would match nothing, and silence a sink."""
     with pytest.raises(FilterError, match=what) as refused:
         EventFilter.parse(**{what: ("a", given)})
     assert what == refused.value.member
 
 
 def test_all_parts_must_match() -> None:
-    """One part that does not holds the event back."""
     assert not passes(EventFilter.parse(types=("table.*",), warehouses=("demo",), namespaces=("x",)))
 
 
 def test_a_filter_survives_the_row_of_a_replay() -> None:
-    """Written as JSON and read again it is the same."""
+    """It is equal after a round trip through JSON."""
     chosen = EventFilter.parse(("table.*",), ("demo",), ("a.b",))
     assert chosen == EventFilter.from_json(chosen.to_json())
 
 
 def test_type_alone_is_decided_before_names_are_read() -> None:
-    """Events that cannot pass cost no query."""
+    """Events that cannot match need no query."""
     assert not EventFilter.parse(types=("table.*",)).may_match(recorded("view.created.v1"))
 
 
 def test_a_name_that_case_folding_lengthens_is_read_as_it_was_written() -> None:
-    """A replay that is refused when it is read back would hold up its sink for good."""
+    """A replay whose filter is refused when it is read would block its sink permanently."""
     chosen = EventFilter.parse(warehouses=("\u00df" * 200,), namespaces=("\ufb03" * 100,))
     assert chosen == EventFilter.from_json(chosen.to_json())

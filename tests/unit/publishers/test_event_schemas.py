@@ -1,4 +1,4 @@
-"""JSON Schemas: one per topic of the log, frozen as the files consumers read."""
+"""JSON Schemas: one per topic of the log, compared with the published files."""
 
 from pathlib import Path
 
@@ -13,12 +13,11 @@ FOLDER = Path(__file__).parents[3] / "docs" / "reference" / "event-schemas"
 
 
 def test_every_topic_of_the_log_has_a_schema() -> None:
-    """No kind of event goes out undescribed."""
     assert {f"io.icecore.{topic}" for topic in topics()} == set(event_schemas())
 
 
 def test_the_published_schemas_are_those_of_the_types(tmp_path: Path) -> None:
-    """Consumers see a change of the types. `python -m icecore.publishers.event_schemas docs/reference/event-schemas` writes the schemas."""
+    """Fails after a change of the types. `python -m icecore.publishers.event_schemas docs/reference/event-schemas` writes the schemas."""
     written = tmp_path / "schemas"
     written.mkdir()
     (written / "of-a-type-that-is-gone.json").touch()
@@ -34,6 +33,13 @@ def test_a_schema_is_valid_and_named_as_events_name_it(name: str) -> None:
     assert f"urn:icecore:schema:{name}" == schema["$id"]
 
 
+def test_a_schema_has_the_name_of_its_event_as_title() -> None:
+    """Four events have one type of data."""
+    titles = {name: schema["title"] for name, schema in event_schemas().items()}
+    assert "TableCommitted" == titles["io.icecore.table.committed.v1"]
+    assert "NamespacePropertiesChanged" == titles["io.icecore.namespace.properties-changed.v1"]
+
+
 def test_members_may_be_added_without_breaking_a_consumer() -> None:
-    """A schema in use accepts an event of a later version of the same type."""
+    """A schema accepts an event of a later version of the same type."""
     assert [] == [name for name, schema in event_schemas().items() if b'"additionalProperties":false' in orjson.dumps(schema)]

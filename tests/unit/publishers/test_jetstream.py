@@ -1,4 +1,4 @@
-"""A batch to JetStream is done when every message of it was answered."""
+"""A batch for JetStream is done when every message is acknowledged."""
 
 from typing import cast
 
@@ -10,11 +10,11 @@ from icecore.publishers.sink_settings import NatsSink
 
 
 async def test_a_batch_waits_for_its_last_answer() -> None:
-    """In whatever order they come, and one answer may come twice."""
+    """In any order, even if an acknowledgement arrives twice."""
     sink = JetStream("s", NatsSink(type="nats", url="nats://a:1"), "")  # type: ignore[arg-type]
-    sink._answers_wanted = 3
+    sink._responses_expected = 3
     done = []
     for sequence in (7, 9, 7, 8):
-        await sink._answered(Msg(_client=cast("Client", None), subject=f"inbox.{sequence}"))
-        done.append(sink._all_answered.is_set())
+        await sink._on_response(Msg(_client=cast("Client", None), subject=f"inbox.{sequence}"))
+        done.append(sink._all_responded.is_set())
     assert [False, False, False, True] == done

@@ -1,4 +1,4 @@
-"""Kafka's properties: from the settings, over them a file as Kafka's clients read it, over that single properties."""
+"""Kafka's properties: from the settings, then a properties file, then single properties; later ones take precedence."""
 
 import asyncio
 from pathlib import Path
@@ -16,14 +16,14 @@ def configured(**settings: Any) -> dict[str, Any]:
 
 
 def test_plain_by_default() -> None:
-    """No security is named where none is set."""
+    """No security properties without settings."""
     properties = configured()
     assert ("a:1,b:2", "PLAINTEXT") == (properties["bootstrap.servers"], properties["security.protocol"])
     assert [] == [name for name in properties if name.startswith(("sasl", "ssl"))]
 
 
 def test_sasl_over_tls(tmp_path: Path) -> None:
-    """The password may stand in a file, with a line end."""
+    """The password may be in a file with a line end."""
     secret, authority = tmp_path / "password", tmp_path / "ca.pem"
     secret.write_text("p4ss\n")
     authority.touch()
@@ -35,7 +35,7 @@ def test_sasl_over_tls(tmp_path: Path) -> None:
 
 
 def test_a_file_of_properties_and_single_ones_over_it(tmp_path: Path) -> None:
-    """Comments and spaces as in client.properties; what is nearest to the operator wins."""
+    """Comments and spaces as in client.properties. Single properties take precedence."""
     file = tmp_path / "client.properties"
     file.write_text("# ours\nsecurity.protocol = SASL_SSL\nsasl.oauthbearer.config=scope=a b\n\n! old\nlinger.ms=7\n")
     properties = configured(config_file=file, config={"linger.ms": "9"})
@@ -45,7 +45,7 @@ def test_a_file_of_properties_and_single_ones_over_it(tmp_path: Path) -> None:
 
 
 def test_a_transaction_has_the_time_of_an_answer_and_room_for_the_largest_event() -> None:
-    """In milliseconds, a second at least; `message.max.bytes` counts what Kafka adds too."""
+    """In milliseconds, at least a second. `message.max.bytes` includes Kafka's overhead."""
     short, long = (
         _producer_properties("s", KafkaSink(type="kafka", url="a:1", timeout_seconds=seconds, event_bytes_max=5_000))  # type: ignore[arg-type]
         for seconds in (0.5, 12.5)
@@ -55,13 +55,13 @@ def test_a_transaction_has_the_time_of_an_answer_and_room_for_the_largest_event(
 
 
 async def test_a_sink_is_closed_in_time_while_the_client_waits_for_brokers(unused_tcp_port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """librdkafka cannot be interrupted: its thread is left behind, and the server stops meanwhile."""
+    """librdkafka cannot be interrupted, so its thread is abandoned."""
     monkeypatch.setattr("icecore.publishers.kafka._CLOSE_SECONDS_MAX", 0.1)
     sink = Kafka("s", KafkaSink(type="kafka", url=f"127.0.0.1:{unused_tcp_port}", timeout_seconds=3.0), "")  # type: ignore[arg-type]
     opening = asyncio.create_task(sink.open())
     await asyncio.sleep(0.1)
     await sink.close()
-    await asyncio.sleep(0.1)  # what the thread has ended is known a turn of the loop later
+    await asyncio.sleep(0.1)  # The end of the thread is known a turn of the loop later.
     assert not opening.done()
     with pytest.raises(SinkError, match="Kafka is unreachable"):
         await opening

@@ -1,4 +1,4 @@
-"""How often a sink's row is moved: behind every batch, unless the sink remembers by itself."""
+"""How often a sink's row is updated: after every batch, unless the sink stores its position itself."""
 
 from typing import Any, cast
 
@@ -9,7 +9,7 @@ from icecore.publishers.publisher import _Progress
 
 
 class Row:
-    """Stands for the leader's row."""
+    """A substitute for the leader's row."""
 
     def __init__(self) -> None:
         self.position = self.broker_sequence = 0
@@ -24,7 +24,7 @@ class Row:
 
 @pytest.mark.parametrize(("remembers", "moved"), [(True, [2]), (False, [1, 2])])
 async def test_a_row_moves_behind_every_batch_of_a_sink_that_does_not_remember(remembers: bool, moved: list[int]) -> None:
-    """Of one that does, a second later, or when there is nothing more to tell."""
+    """For a sink that does, a second later or at the end of the log."""
     row = Row()
     progress = _Progress(cast("Leadership", cast("Any", row)), remembers)
     await progress.up_to(1)

@@ -1,4 +1,4 @@
-"""Sinks in the settings: from the file and the environment, and what is said of wrong ones."""
+"""Sinks in the settings: from the file and the environment, and the errors for invalid ones."""
 
 from pathlib import Path
 
@@ -16,14 +16,14 @@ def _clean(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def in_environment(monkeypatch: pytest.MonkeyPatch, **variables: str) -> Settings:
-    """The settings with these variables, ICECORE_SINKS__ left out."""
+    """The settings with these variables, given without ICECORE_SINKS__."""
     for name, value in variables.items():
         monkeypatch.setenv(f"ICECORE_SINKS__{name}", value)
     return load_settings()
 
 
 def test_sinks_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Names are lower case, lists have commas, objects are JSON, and text stays text whatever it looks like."""
+    """Names are lower case, lists have commas, objects are JSON, and texts stay texts."""
     settings = in_environment(
         monkeypatch,
         LAKE__TYPE="nats", LAKE__URL="nats://a:1, nats://b:2", LAKE__STREAM="S", LAKE__TOKEN="12345", LAKE__TYPES="table.*,view.*",
@@ -39,7 +39,7 @@ def test_sinks_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_name_with_a_comma(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the environment a list may be a JSON array; in the file it is one anyway."""
+    """In the environment, a list may be a JSON array."""
     file = tmp_path / "icecore.toml"
     file.write_text('[sinks.a]\ntype = "stdout"\nnamespaces = ["north, south", "[x]"]\n[sinks.b]\ntype = "stdout"\n')
     monkeypatch.setenv("ICECORE_SINKS__B__NAMESPACES", '["north, south", "[x]"]')
@@ -50,7 +50,7 @@ def test_a_name_with_a_comma(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_sinks_from_the_file_and_over_it_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One sink may be named in both: the environment has its secret."""
+    """A sink may be in both, for example with its secret in the environment."""
     file = tmp_path / "icecore.toml"
     file.write_text('[sinks.hook]\ntype = "webhook"\nurl = "https://a.example/x"\nnamespaces = ["a.b"]\nheaders = {X-Team = "lake"}\n')
     monkeypatch.setenv("ICECORE_SINKS__HOOK__SECRET", "s3cret")
@@ -61,7 +61,7 @@ def test_sinks_from_the_file_and_over_it_the_environment(tmp_path: Path, monkeyp
 
 
 def test_settings_travel_to_the_publishing_process_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Through a pipe, secrets in the clear; nowhere else."""
+    """Through a pipe, with secrets in clear text."""
     settings = in_environment(
         monkeypatch, H__TYPE="webhook", H__URL="http://x", H__SECRET="s3cret", H__HEADERS='{"Authorization": "Bearer t"}'
     )
@@ -86,7 +86,7 @@ def test_settings_travel_to_the_publishing_process_whole(monkeypatch: pytest.Mon
     ],
 )
 def test_what_is_said_of_a_wrong_sink(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], said: str) -> None:
-    """The variable is named, and what it may be."""
+    """The message names the variable and the permitted values."""
     with pytest.raises(SettingsError, match=said):
         in_environment(monkeypatch, **variables)
 
@@ -112,7 +112,7 @@ STDOUT, NATS, KAFKA = {"TYPE": "stdout"}, {"TYPE": "nats", "URL": "nats://a:1"},
 def test_numbers_and_lengths_have_bounds(
     monkeypatch: pytest.MonkeyPatch, sink: dict[str, str], name: str, accepted: list[str], refused: list[str]
 ) -> None:
-    """Both ends of each, and what lies just beyond."""
+    """Both limits of each, and the values just beyond."""
     fixed = {f"X__{field}": value for field, value in sink.items()}
     for value in accepted:
         in_environment(monkeypatch, **fixed, **{f"X__{name}": value})
@@ -122,14 +122,14 @@ def test_numbers_and_lengths_have_bounds(
 
 
 def test_a_wrong_secret_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A refusal of settings may end in a log."""
+    """The message may be logged."""
     with pytest.raises(SettingsError) as refused:
         in_environment(monkeypatch, X__TYPE="webhook", X__URL="https://a", X__SECRET="hunter2", X__SECRET_FILE="/x")
     assert "hunter2" not in str(refused.value)
 
 
 def test_a_file_with_an_unknown_member_is_refused(tmp_path: Path) -> None:
-    """With the nearest that is known."""
+    """The message has the nearest known name."""
     file = tmp_path / "icecore.toml"
     file.write_text('[sinks.a]\ntype = "stdout"\nmodus = "binary"\n')
     with pytest.raises(SettingsError, match=r"Unknown setting sinks\.a\.modus in .*; did you mean mode"):
@@ -137,7 +137,7 @@ def test_a_file_with_an_unknown_member_is_refused(tmp_path: Path) -> None:
 
 
 def test_two_sinks_on_one_stream_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each would shut the other out for ever."""
+    """They would replace each other as leaders endlessly."""
     settings = in_environment(monkeypatch, A__TYPE="nats", A__URL="nats://x:1", B__TYPE="nats", B__URL="nats://x:1")
     with pytest.raises(SettingsError, match="a and b have the same destination"):
         publishers(settings.model_copy(update={"database_url": SecretStr("postgresql://x")}))

@@ -1,4 +1,4 @@
-"""Webhooks: signatures of Standard Webhooks, so that its libraries verify them; how long an endpoint asks to be left alone."""
+"""Webhooks: signatures that Standard Webhooks' libraries verify, and pauses that an endpoint requests."""
 
 import base64
 from datetime import UTC, datetime
@@ -22,7 +22,7 @@ def test_the_published_example_of_standard_webhooks() -> None:
 
 
 def test_any_other_secret_is_taken_as_it_stands() -> None:
-    """Also one that looks like base64."""
+    """Even if it looks like base64."""
     text = base64.b64encode(b"key").decode()
     settings = WebhookSink(type="webhook", url="https://x", secret=text)  # type: ignore[arg-type]
     assert text.encode() == signing_key(settings.secret, settings.secret_file)
@@ -50,5 +50,5 @@ def test_any_other_secret_is_taken_as_it_stands() -> None:
     ],
 )
 def test_how_long_an_endpoint_asks_to_be_left_alone(header: str | None, seconds: float) -> None:
-    """Seconds or a date, as RFC 9110 has it, never longer than a minute; rubbish says nothing."""
+    """Seconds or a date (RFC 9110), at most a minute. Invalid values are ignored."""
     assert seconds == retry_after_seconds(header, datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC))

@@ -1,4 +1,4 @@
-"""Properties that carry credentials, or lead a client elsewhere, do not enter the log."""
+"""Properties that contain credentials or redirect clients are not written to the log."""
 
 import time
 
@@ -7,8 +7,8 @@ import pytest
 from icecore.domain.errors import BadRequest
 from icecore.security.property_rules import (
     REGISTERED_PROPERTIES_MAX,
-    carries_credential,
     check_registered_properties,
+    is_credential_property,
     refuse_credential_properties,
 )
 
@@ -199,7 +199,7 @@ write.spark.accept-any-schema write.spark.advisory-partition-size-bytes write.sp
 write.spark.fanout.enabled write.summary.partition-limit write.target-file-size-bytes write.update.distribution-mode
 write.update.isolation-level write.update.mode write.upsert.enabled write.wap.enabled
 """.split()  # noqa: SIM905 -- a list of names is read easier as text
-"""Every constant of TableProperties and ViewProperties of Iceberg 1.11.0; those that end in a column's name, with the worst of names."""
+"""Every constant of TableProperties and ViewProperties of Iceberg 1.11.0. Prefixes of column names have the most suspicious name."""
 
 ENGINES_PROPERTIES = """
 EXTERNAL external.table.purge transient_lastDdlTime numFiles totalSize rawDataSize numRows COLUMN_STATS_ACCURATE bucketing_version
@@ -217,7 +217,7 @@ password_rotation_days credential-type-count authorization-required bearer-of-ri
 account-keyword key-prefix access-keyspace primary_keys foreign-key cluster-key distribution_key private-keyboard shared-keys-count
 connection-stringency
 """.split()  # noqa: SIM905 -- a list of names is read easier as text
-"""Of Hive, Spark, Flink, Trino, Kafka Connect and others; and words that hold the parts of a suspicious one in another order."""
+"""Properties of Hive, Spark, Flink, Trino, Kafka Connect and others, and words with the parts of a suspicious one in another order."""
 
 SPELLINGS = """
 apikey apiKey API_KEY x-api-key my.apikey myApiKey api-key-v2 apiKeyId accountkey accountKey storage.accountkey account.key privatekey
@@ -230,24 +230,24 @@ idtoken connectionstring connectionString adls.connectionstring.a sharedkey shar
 oauth2ServerUri oauth2.server.uri ioimpl io_impl catalog_impl gcs.serviceaccountkey gcs_service_account_key adls.accountkey passPhrase
 my_pass_phrase token. .token to_ken
 """.split()  # noqa: SIM905 -- a list of names is read easier as text
-"""Of credentials: the same words, whatever separates them."""
+"""The words for credentials with any separators."""
 
 
 @pytest.mark.parametrize("name", ICEBERG_PROPERTIES + ENGINES_PROPERTIES)
 def test_no_property_of_iceberg_or_an_engine_is_refused(name: str) -> None:
-    """Tables written by anybody are registered."""
+    """Tables of any writer can be registered."""
     refuse_credential_properties({name: "x"}, "properties")
 
 
 @pytest.mark.parametrize("name", SPELLINGS)
 def test_a_credential_is_refused_however_its_name_is_spelled(name: str) -> None:
-    """`.`, `_`, `-` and case make no difference."""
-    assert carries_credential(name)
+    """Separators and case do not matter."""
+    assert is_credential_property(name)
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_credential_is_refused_by_its_name(name: str) -> None:
-    """Among harmless ones as well; the refusal names the field and the key, never the value."""
+    """Also among other properties. The message names the field and the key, not the value."""
     with pytest.raises(BadRequest) as refusal:
         refuse_credential_properties({"owner": "me", name: "canary-77"}, "properties")
     assert refusal.value.message.startswith("Invalid properties: ")
@@ -257,35 +257,35 @@ def test_a_credential_is_refused_by_its_name(name: str) -> None:
 
 @pytest.mark.parametrize("name", KEPT)
 def test_what_only_looks_alike_is_kept(name: str) -> None:
-    """The negative control: words of tables, and words that merely contain a suspicious one."""
+    """Negative control: ordinary words, and words that merely contain a suspicious one."""
     refuse_credential_properties({name: "token"}, "properties")
 
 
 def test_a_long_name_costs_nothing() -> None:
-    """The patterns are linear: 64 KiB of the worst letters are judged in a few milliseconds."""
+    """The patterns take linear time: 64 KiB take a few milliseconds."""
     plain = ("a." * 32_768, "secret." * 9_000, "s3." + "x." * 32_000, "_-." * 20_000 + "x", "write." + ".column." * 8_000)
     for name in (*plain, "sas-token" * 7_000, "apiKey" * 10_000, "a_" * 30_000, "aB" * 30_000):
         started = time.perf_counter()
-        carries_credential(name)
+        is_credential_property(name)
         assert time.perf_counter() - started < 0.5
 
 
 def test_a_long_name_is_cut_in_the_message() -> None:
-    """A refusal does not repeat a body of megabytes."""
+    """The message does not repeat megabytes of the request."""
     with pytest.raises(BadRequest) as refusal:
         refuse_credential_properties(["x" * 10_000 + ".token"], "properties")
     assert len(refusal.value.message) < 500
 
 
 def test_a_registered_file_has_a_bounded_number_of_properties() -> None:
-    """A typed refusal that names the bound."""
+    """The message contains the limit."""
     check_registered_properties({f"k{number}": "v" for number in range(REGISTERED_PROPERTIES_MAX)})
     with pytest.raises(BadRequest, match=f"more than {REGISTERED_PROPERTIES_MAX} properties"):
         check_registered_properties({f"k{number}": "v" for number in range(REGISTERED_PROPERTIES_MAX + 1)})
 
 
 def test_words_of_credentials_end_where_words_end() -> None:
-    """In the middle of a name too; `x` behind one makes it another word."""
-    assert carries_credential("my.sasToken.account")
-    assert carries_credential("x" * 1_000 + "-ap-ikey_v2")
-    assert not carries_credential("sastokenx" * 100 + "y")
+    """Also in the middle of a name. With a letter after it, it is another word."""
+    assert is_credential_property("my.sasToken.account")
+    assert is_credential_property("x" * 1_000 + "-ap-ikey_v2")
+    assert not is_credential_property("sastokenx" * 100 + "y")

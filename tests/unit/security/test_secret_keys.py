@@ -1,4 +1,4 @@
-"""Keys of the secret store: where they come from and what they show."""
+"""Keys of the secret store: their sources, and what they reveal."""
 
 import base64
 import pickle
@@ -16,7 +16,7 @@ KEY = bytes(range(KEY_BYTES))
 
 
 def test_a_key_opens_what_it_closed() -> None:
-    """With the same binding only; and no two encryptions are alike."""
+    """Only with the same binding. No two ciphertexts are equal."""
     key = SecretKey(KEY)
     nonce, ciphertext = key.encrypt(b"secret", b"here")
     assert b"secret" == SecretKey(KEY).decrypt(nonce, ciphertext, b"here")
@@ -28,7 +28,7 @@ def test_a_key_opens_what_it_closed() -> None:
 
 @pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
 def test_both_alphabets_of_base64_are_read(encode: object) -> None:
-    """Operators make keys with what they have."""
+    """Standard and URL-safe."""
     key = bytes([0xFB, 0xFF]) * 16
     text = encode(key).decode()  # type: ignore[operator] - one of the two functions above
     assert SecretKey(key).id == SecretKey.from_base64(f" {text}\n").id
@@ -38,14 +38,14 @@ def test_both_alphabets_of_base64_are_read(encode: object) -> None:
     "text", ["", "x", "password", base64.b64encode(KEY[:-1]).decode(), base64.b64encode(KEY + b"x").decode(), "é" * 44]
 )
 def test_what_is_no_key_is_refused(text: str) -> None:
-    """A short or misread key is never stretched to fit, and never repeated."""
+    """A short or malformed key is refused, and not repeated in the message."""
     with pytest.raises(SecretKeyError) as refusal:
         SecretKey.from_base64(text)
     assert not text or text not in str(refusal.value)
 
 
 def test_a_key_shows_only_its_id() -> None:
-    """Not in print, not by pickling; the id says which key, not what."""
+    """Neither printing nor pickling shows the key."""
     key = SecretKey(KEY)
     assert f"SecretKey(id={key.id!r})" == repr(key)
     assert 16 == len(key.id)
@@ -56,7 +56,7 @@ def test_a_key_shows_only_its_id() -> None:
 
 @pytest.mark.parametrize("content", [b"", b"\xff" * 32, b"x" * 2_000, b"\0" * 44])
 def test_a_file_that_holds_no_key_is_refused(tmp_path: Path, content: bytes) -> None:
-    """Raw bytes, a long file, an empty one: said plainly."""
+    """Raw bytes, a long file and an empty one."""
     path = tmp_path / "key"
     path.write_bytes(content)
     with pytest.raises(SecretKeyError):
@@ -66,7 +66,7 @@ def test_a_file_that_holds_no_key_is_refused(tmp_path: Path, content: bytes) -> 
 @pytest.mark.parametrize("setting", ["secret_key", "secret_key_file", "secret_key_files_previous"])
 @pytest.mark.parametrize("given", ["not base64, canary", base64.b64encode(b"canary").decode(), "canary" * 100])
 def test_what_stands_in_the_place_of_a_key_is_not_shown(setting: str, given: str) -> None:
-    """A key where its file belongs, a password where a key belongs: the setting is named, and what stands there is not."""
+    """A key instead of its file, or a password instead of a key: the message names the setting without the value."""
     values: dict[str, Any] = {"secret_key": base64.b64encode(b"k" * 32).decode()} if setting == "secret_key_files_previous" else {}
     settings = Settings(**values, **{setting: (given,) if setting == "secret_key_files_previous" else given})
     with pytest.raises(SettingsError) as refused:
@@ -76,7 +76,7 @@ def test_what_stands_in_the_place_of_a_key_is_not_shown(setting: str, given: str
 
 
 def test_a_file_that_holds_no_key_is_not_named(tmp_path: Path) -> None:
-    """Its path is a setting's value."""
+    """The path is the value of a setting."""
     file = tmp_path / "canary"
     file.write_text("é")
     with pytest.raises(SettingsError) as refused:

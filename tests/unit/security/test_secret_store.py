@@ -1,4 +1,4 @@
-"""The secret store on a real Postgres: rows that were tampered with, moved or lost their key do not open."""
+"""The secret store on a real Postgres: rows that were altered, moved or lost their key cannot be decrypted."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -20,14 +20,14 @@ SECRET = b'{"aws-secret-access-key": "canary-5f1d"}'
 
 @pytest.fixture
 async def connection(database: str) -> AsyncIterator[Connection]:
-    """A connection to a migrated database of its own."""
+    """A connection to a new migrated database."""
     async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
         yield connection
 
 
 @pytest.fixture
 def store() -> SecretStore:
-    """The store under the key that is not lost."""
+    """The store with the current key."""
     return SecretStore(KEY)
 
 
@@ -40,14 +40,14 @@ async def _row(connection: Connection, secret_id: UUID) -> dict[str, Any]:
 
 
 async def test_a_secret_comes_back_as_it_went(connection: Connection, store: SecretStore) -> None:
-    """Any bytes, empty ones too."""
+    """Any bytes, including none."""
     for data in (SECRET, b"", bytes(range(256)) * 200):
         secret_id = await store.put(connection, PROJECT, data)
         assert data == await store.get(connection, PROJECT, secret_id)
 
 
 async def test_the_table_holds_nothing_readable(connection: Connection, store: SecretStore) -> None:
-    """No column has the secret, equal secrets do not look alike, and the row names its key."""
+    """No column contains the secret, equal secrets have different ciphertexts, and the row has the key's id."""
     first, second = [await _row(connection, await store.put(connection, PROJECT, SECRET)) for _ in range(2)]
     assert b"canary" not in repr(first).encode()
     assert len(SECRET) + 16 == len(first["ciphertext"])
@@ -58,7 +58,7 @@ async def test_the_table_holds_nothing_readable(connection: Connection, store: S
 
 
 async def test_another_project_does_not_find_it(connection: Connection, store: SecretStore) -> None:
-    """Neither to read nor to destroy; and it answers as for an id that never was."""
+    """Neither for reading nor for destroying. The error is that for an unknown id."""
     secret_id = await store.put(connection, PROJECT, SECRET)
     unknown = uuid4()
     with pytest.raises(SecretUnreadable) as foreign:
@@ -90,8 +90,8 @@ async def _set(connection: Connection, secret_id: UUID, column: str, value: obje
     await connection.execute(update, [value, secret_id])
 
 
-async def test_a_row_in_the_place_of_another_is_noticed(connection: Connection, store: SecretStore) -> None:
-    """Whoever can write the table cannot give one warehouse the credential of another."""
+async def test_a_row_copied_over_another_is_noticed(connection: Connection, store: SecretStore) -> None:
+    """Somebody who can write the table cannot give one warehouse another's credential."""
     mine = await store.put(connection, PROJECT, SECRET)
     victims = await store.put(connection, PROJECT, b"victim")
     row = await _row(connection, victims)
@@ -104,7 +104,7 @@ async def test_a_row_in_the_place_of_another_is_noticed(connection: Connection, 
 
 @pytest.mark.parametrize(("column", "value"), [("project_id", OTHER_PROJECT), ("version", 2)])
 async def test_a_row_with_other_marks_is_noticed(connection: Connection, store: SecretStore, column: str, value: object) -> None:
-    """A row moved to another project, or of another version, does not open."""
+    """A row of another project or version cannot be decrypted."""
     secret_id = await store.put(connection, PROJECT, SECRET)
     await _set(connection, secret_id, column, value)
     with pytest.raises(SecretUnreadable, match="not match what was written"):
@@ -112,16 +112,16 @@ async def test_a_row_with_other_marks_is_noticed(connection: Connection, store: 
 
 
 async def test_the_wrong_key_is_said_to_be_the_wrong_key(connection: Connection, store: SecretStore) -> None:
-    """The operator learns which key is missing; the client hears 503, since nothing was done."""
+    """The log names the missing key. The client gets 503, because nothing was done."""
     secret_id = await store.put(connection, PROJECT, SECRET)
-    with pytest.raises(SecretUnreadable, match=f"written with key {KEY.id}") as refusal:
+    with pytest.raises(SecretUnreadable, match=f"encrypted with key {KEY.id}") as refusal:
         await SecretStore(OTHER_KEY).get(connection, PROJECT, secret_id)
     assert isinstance(refusal.value, ServiceUnavailable)
     assert 503 == refusal.value.status
 
 
 async def test_a_key_that_only_claims_to_be_the_one_does_not_open(connection: Connection, store: SecretStore) -> None:
-    """The negative control of the check above: the id is a hint, the cipher decides."""
+    """Negative control: the id is only a hint; the cipher detects a wrong key."""
     secret_id = await store.put(connection, PROJECT, SECRET)
     await _set(connection, secret_id, "key_id", OTHER_KEY.id)
     with pytest.raises(SecretUnreadable, match="not match what was written"):
@@ -129,7 +129,7 @@ async def test_a_key_that_only_claims_to_be_the_one_does_not_open(connection: Co
 
 
 async def test_destroyed_is_gone(connection: Connection, store: SecretStore) -> None:
-    """The row stays as a mark, its content does not; a second time there is nothing to do."""
+    """The row stays without its content. Destroying it again does nothing."""
     secret_id = await store.put(connection, PROJECT, SECRET)
     assert await store.destroy(connection, PROJECT, secret_id)
     assert not await store.destroy(connection, PROJECT, secret_id)
@@ -141,7 +141,7 @@ async def test_destroyed_is_gone(connection: Connection, store: SecretStore) -> 
 
 
 async def test_put_lives_and_dies_with_the_callers_transaction(connection: Connection, store: SecretStore) -> None:
-    """A warehouse that is not created leaves no secret behind."""
+    """A warehouse that is not created leaves no secret."""
     async with connection.transaction(force_rollback=True):
         secret_id = await store.put(connection, PROJECT, SECRET)
         assert SECRET == await store.get(connection, PROJECT, secret_id)
@@ -150,11 +150,11 @@ async def test_put_lives_and_dies_with_the_callers_transaction(connection: Conne
 
 
 async def test_rows_of_an_older_key_are_read(connection: Connection, store: SecretStore) -> None:
-    """While both keys are there everything is read; what is written takes the new one."""
+    """With both keys everything can be decrypted. New secrets use the new key."""
     old = await store.put(connection, PROJECT, SECRET)
     both = SecretStore(OTHER_KEY, [KEY])
     new = await both.put(connection, PROJECT, b"new")
     assert SECRET == await both.get(connection, PROJECT, old)
     assert b"new" == await SecretStore(OTHER_KEY).get(connection, PROJECT, new)
-    with pytest.raises(SecretUnreadable, match="written with key"):
+    with pytest.raises(SecretUnreadable, match="encrypted with key"):
         await store.get(connection, PROJECT, new)

@@ -1,4 +1,4 @@
-"""Storage credentials: Lakekeeper's JSON in, nothing out but the encrypted form."""
+"""Storage credentials: Lakekeeper's JSON is parsed, and only the encrypted form is stored."""
 
 import traceback
 from typing import Any
@@ -25,12 +25,16 @@ CREDENTIALS: list[dict[str, Any]] = [
     },
     {"type": "az", "credential-type": "shared-access-key", "key": CANARY},
     {"type": "az", "credential-type": "client-credentials", "client-id": "c", "tenant-id": "t", "client-secret": CANARY},
+    {"type": "s3", "credential-type": "aws-system-identity", "external-id": CANARY},
+    {"type": "s3", "credential-type": "aws-system-identity"},
+    {"type": "gcs", "credential-type": "gcp-system-identity"},
+    {"type": "az", "credential-type": "azure-system-identity"},
 ]
 
 
 @pytest.mark.parametrize("json", CREDENTIALS)
 def test_a_credential_survives_the_secret_store(json: dict[str, Any]) -> None:
-    """What was given is what is opened with, after a round through bytes."""
+    """It is unchanged after a round trip through bytes."""
     credential = parse_storage_credential(json)
     again = StorageCredential.from_bytes(credential.to_bytes())
     assert json == again.fields
@@ -40,7 +44,7 @@ def test_a_credential_survives_the_secret_store(json: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("json", CREDENTIALS)
 def test_a_credential_shows_nothing(json: dict[str, Any]) -> None:
-    """Neither printed, nor formatted, nor in a traceback with its containers."""
+    """Neither printing, nor formatting, nor a traceback with its containers."""
     credential = parse_storage_credential(json)
     for shown in (repr(credential), str(credential), f"{credential}", f"{[credential]!r}", f"{(credential,)}"):
         assert CANARY not in shown
@@ -48,7 +52,7 @@ def test_a_credential_shows_nothing(json: dict[str, Any]) -> None:
 
 
 def test_equal_credentials_in_another_order_are_equal() -> None:
-    """The cache of opened stores goes by it."""
+    """The cache of open stores depends on it."""
     json = CREDENTIALS[0]
     assert parse_storage_credential(json) == parse_storage_credential(dict(reversed(json.items())))
     assert parse_storage_credential(json) != parse_storage_credential({**json, "aws-secret-access-key": "other"})
@@ -62,7 +66,11 @@ def test_equal_credentials_in_another_order_are_equal() -> None:
         ({"type": CANARY, "credential-type": "access-key"}, "type"),
         ({"credential-type": "access-key"}, "type"),
         ({"type": "s3"}, "credential-type"),
-        ({"type": "s3", "credential-type": "aws-system-identity"}, "credential-type"),
+        ({"type": "gcs", "credential-type": "azure-system-identity"}, "credential-type"),
+        ({"type": "gcs", "credential-type": "gcp-system-identity", "key": CANARY}, "key"),
+        ({"type": "az", "credential-type": "azure-system-identity", "client-id": CANARY}, "client-id"),
+        ({"type": "s3", "credential-type": "aws-system-identity", "external-id": [CANARY]}, "external-id"),
+        ({"type": "s3", "credential-type": "aws-system-identity", "aws-secret-access-key": CANARY}, "aws-secret-access-key"),
         ({"type": "s3", "credential-type": "access-key", "aws-secret-access-key": CANARY}, "aws-access-key-id"),
         ({**CREDENTIALS[0], "aws-secret-access-key": [CANARY]}, "aws-secret-access-key"),
         ({**CREDENTIALS[0], "aws-secret-access-key": ""}, "aws-secret-access-key"),
@@ -77,7 +85,7 @@ def test_equal_credentials_in_another_order_are_equal() -> None:
     ],
 )
 def test_a_refusal_names_the_field_and_never_the_value(json: Any, field: str) -> None:
-    """The message goes to a client and to the log."""
+    """The message is sent to the client and logged."""
     with pytest.raises(BadRequest) as refusal:
         parse_storage_credential(json)
     assert field in refusal.value.message

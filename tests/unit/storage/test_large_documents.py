@@ -1,4 +1,4 @@
-"""Requests wait for memory for large documents, in order."""
+"""Requests wait for memory for large documents, first in, first out."""
 
 import asyncio
 
@@ -12,13 +12,13 @@ HALF = BYTES_AT_ONCE_MAX // 2
 
 async def _worked(documents: LargeDocuments, size: int, done: asyncio.Event, begun: list[int]) -> None:
     async with documents.share() as share:
-        await share.take(size)
+        await share.reserve(size)
         begun.append(size)
         await done.wait()
 
 
 async def _begun(documents: LargeDocuments, sizes: list[int]) -> tuple[list[int], list[int]]:
-    """Who has begun while nobody has ended, and in which order all have in the end."""
+    """Which requests begin before any has ended, and the order in which all begin."""
     done, begun = asyncio.Event(), list[int]()
     async with asyncio.TaskGroup() as together:
         for size in sizes:
@@ -39,13 +39,13 @@ async def test_one_that_is_alone_may_be_of_any_size() -> None:
     assert (sizes[:1], sizes) == await _begun(LargeDocuments(), sizes)
 
 
-async def test_who_waited_too_long_or_went_away_leaves_room_for_others() -> None:
+async def test_timed_out_and_cancelled_requests_leave_memory_for_others() -> None:
     documents = LargeDocuments(wait_seconds_max=0.05)
     async with documents.share() as share:
-        await share.take(HALF)
-        with pytest.raises(TooManyRequests, match="took longer"):
+        await share.reserve(HALF)
+        with pytest.raises(TooManyRequests, match="The request waited"):
             async with documents.share() as other:
-                await other.take_all()
+                await other.reserve_all()
         done = asyncio.Event()
         done.set()
         gone = asyncio.create_task(_worked(documents, BYTES_AT_ONCE_MAX, done, []))
@@ -57,12 +57,12 @@ async def test_who_waited_too_long_or_went_away_leaves_room_for_others() -> None
     assert documents._held == 0
 
 
-async def test_room_that_is_given_back_while_somebody_goes_away_is_the_next_ones() -> None:
-    """Who was cancelled has not heard of it yet when the turn comes to him."""
+async def test_memory_released_to_a_cancelled_request_goes_to_the_next() -> None:
+    """A request is cancelled after its turn has come but before it runs. The next one must get the memory."""
     documents, done = LargeDocuments(), asyncio.Event()
     done.set()
     async with documents.share() as share:
-        await share.take(BYTES_AT_ONCE_MAX)
+        await share.reserve(BYTES_AT_ONCE_MAX)
         gone = asyncio.create_task(_worked(documents, HALF, done, []))
         behind = asyncio.create_task(_worked(documents, HALF, done, []))
         await asyncio.sleep(0)
@@ -72,16 +72,16 @@ async def test_room_that_is_given_back_while_somebody_goes_away_is_the_next_ones
     assert documents._held == 0
 
 
-async def test_who_may_not_wait_steps_back() -> None:
-    """From the beginning, or once it is asked to; where there is room it is taken."""
+async def test_a_request_that_may_not_wait_gives_up() -> None:
+    """At once, or when it is asked to. If there is memory, it is reserved."""
     documents = LargeDocuments()
     async with documents.share() as share:
-        await share.take(BYTES_AT_ONCE_MAX)
+        await share.reserve(BYTES_AT_ONCE_MAX)
         async with documents.share(lambda: False) as other:
             with pytest.raises(ShareWaitEnded):
-                await other.take(HALF)
+                await other.reserve(HALF)
         async with documents.share() as other:
-            waiting = asyncio.create_task(other.take(HALF))
+            waiting = asyncio.create_task(other.reserve(HALF))
             await asyncio.sleep(0)
             assert other.end_wait()
             with pytest.raises(ShareWaitEnded):
@@ -89,31 +89,31 @@ async def test_who_may_not_wait_steps_back() -> None:
             assert not other.end_wait()
     async with documents.share() as other:
         async with documents.share() as share:
-            await share.take(BYTES_AT_ONCE_MAX)
-            waiting = asyncio.create_task(other.take(HALF))
+            await share.reserve(BYTES_AT_ONCE_MAX)
+            waiting = asyncio.create_task(other.reserve(HALF))
             await asyncio.sleep(0)
-            # Just before there is room.
+            # Shortly before there is memory.
             assert other.end_wait()
         with pytest.raises(ShareWaitEnded):
             await waiting
     assert documents._held == 0
     async with documents.share(lambda: False) as other:
-        await other.take(HALF)
+        await other.reserve(HALF)
     assert documents._held == 0
 
 
 @pytest.mark.parametrize("behind", [False, True], ids=["the last", "with another behind"])
-async def test_who_gives_up_just_when_there_is_room_takes_none(behind: bool) -> None:
-    """The holder lets go between the end of a wait and the turn of the loop in which the one who waited hears of it."""
+async def test_a_wait_that_ends_just_when_there_is_memory_reserves_none(behind: bool) -> None:
+    """The holder releases its memory after the wait has ended and before the waiting task runs."""
     documents, done = LargeDocuments(), asyncio.Event()
 
     async def one() -> None:
         async with documents.share() as share:
-            await share.take(BYTES_AT_ONCE_MAX)
+            await share.reserve(BYTES_AT_ONCE_MAX)
             await done.wait()
 
     async with documents.share() as share:
-        await share.take(BYTES_AT_ONCE_MAX)
+        await share.reserve(BYTES_AT_ONCE_MAX)
         waiting = [asyncio.create_task(one()) for _ in range(1 + behind)]
         await asyncio.sleep(0)
         waiting[0].cancel()
@@ -123,12 +123,12 @@ async def test_who_gives_up_just_when_there_is_room_takes_none(behind: bool) -> 
     assert documents._held == 0
 
 
-async def test_who_keeps_less_than_was_taken_lets_the_next_in() -> None:
-    """A file is read with all the room there is, and worked on for long with what it needs."""
+async def test_releasing_a_part_admits_the_next_request() -> None:
+    """A file is read with the whole limit reserved; afterwards only what it needs is kept."""
     documents = LargeDocuments(wait_seconds_max=5)
     async with documents.share() as share, documents.share() as other:
-        await share.take_all()
-        waiting = asyncio.create_task(other.take(HALF))
+        await share.reserve_all()
+        waiting = asyncio.create_task(other.reserve(HALF))
         await asyncio.sleep(0)
         share.keep(HALF + 1)
         await asyncio.sleep(0)

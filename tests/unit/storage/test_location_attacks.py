@@ -1,8 +1,8 @@
-"""Spellings that escape, widen or hide a location, at every door a client's location comes through.
+"""Spellings that escape, widen or hide a location, for every entry point that accepts a client's location.
 
-The numbers are those of the published faults of this class of product: CVE-2026-42809 (credentials for a location that was
-never checked), -42810 (`*` in a path widens a policy), -42811 (`'` in a path rewrites a condition), -42812 (a commit that
-changes `write.metadata.path` alone is not checked).
+The numbers are those of the published faults of this class of product: CVE-2026-42809 (credentials for a location that was never checked),
+-42810 (`*` in a path widens a policy), -42811 (`'` in a path rewrites a condition), -42812 (a commit that changes `write.metadata.path`
+alone is not checked).
 """
 
 from collections.abc import Callable
@@ -26,11 +26,11 @@ S3 = parse_storage_profile(
     }
 )
 LOCAL = parse_storage_profile({"type": "local", "directory": "/data/wh", "allowed-locations": ["file:/scratch"]})
-# Written out here: a property the code forgets must be missed.
+# Repeated here, so that a property that the code leaves out is noticed.
 PATH_PROPERTIES = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
 TABLE = "s3://bucket/wh/0198c0de-0000-7000-8000-000000000001"
 
-# Rule that must be the reason -> spellings below the S3 base (a leading "=" means: the whole text).
+# The violated rule -> spellings below the S3 base (a leading "=" means the whole text).
 BELOW_BASE: dict[str, list[str]] = {
     "'.', '..' or empty segment": [
         "..",
@@ -172,7 +172,7 @@ BELOW_BASE: dict[str, list[str]] = {
     "a private-use character": ["t\ue000", "t\uf8ff", "t\U000f0000", "t\U0010fffd"],
     "NFC": ["e\u0301", "t/A\u030a", "\u212b", "\u2126", "\u1100\u1161", "o\u0323\u0302"],
     "longer than 1024 bytes": ["x" * 1025, "x/" * 512 + "xx", "é" * 513, "🙂" * 257, "a/" * 5_000 + "a"],
-    # CVE-2026-42809, -42812: the location of somebody else, spelled without a trick.
+    # CVE-2026-42809, -42812: another object's location, with an ordinary spelling.
     "must be below": [
         "",
         "=s3://bucket",
@@ -312,7 +312,7 @@ DOORS: dict[str, Door] = {
     ),
     **{f"property {name}": _property_door(name) for name in PATH_PROPERTIES},
 }
-# What passed the door once may hold the `%` of an import: these two take it literally, as the last test says.
+# Accepted locations may contain the `%` of an import. These two take it literally, as the last test checks.
 LITERAL_PERCENT = {"metadata file", "metadata file by property"}
 
 
@@ -337,7 +337,7 @@ ATTACKS = _attacks()
 
 @pytest.mark.parametrize(("profile", "text", "rule"), ATTACKS)
 def test_no_door_lets_it_in(profile: Any, text: str, rule: str) -> None:
-    """Each door refuses with 400, for the rule that is broken, and repeats no raw control character."""
+    """Each entry point answers 400 for the violated rule, and repeats no raw control character."""
     for door, enter in DOORS.items():
         if rule == "must not contain '%'" and door in LITERAL_PERCENT:
             continue
@@ -351,7 +351,7 @@ def test_no_door_lets_it_in(profile: Any, text: str, rule: str) -> None:
 
 
 def test_the_table_is_long_enough() -> None:
-    """150 spellings at least: a table that shrinks unseen protects nobody."""
+    """At least 150 spellings, so that none is removed by accident."""
     assert 150 <= len(ATTACKS)
 
 
@@ -377,7 +377,7 @@ def test_the_table_is_long_enough() -> None:
     ],
 )
 def test_what_is_right_passes_every_door(profile: Any, text: str) -> None:
-    """The negative control: doors that refuse everything would pass the table above."""
+    """Negative control: entry points that refuse everything would pass the test above."""
     for door, enter in DOORS.items():
         if profile is LOCAL and door == "metadata file by property":
             continue
@@ -386,7 +386,7 @@ def test_what_is_right_passes_every_door(profile: Any, text: str) -> None:
 
 @pytest.mark.parametrize("text", ["s3://bucket/wh/%2e%2e/victim", "s3://bucket/wh/a%20b", "s3://bucket/wh/%", "s3://bucket/wh/..%2fvictim"])
 def test_an_imported_percent_sign_is_a_character(text: str) -> None:
-    """Where `%` is allowed it is never decoded, so `%2e%2e` is a name and leads nowhere."""
+    """Even if `%` is permitted it is never decoded: `%2e%2e` is an ordinary name."""
     location = S3.permit(text, imported=True)
     assert text == str(location)
     assert S3.base.contains(location)
@@ -396,7 +396,7 @@ def test_an_imported_percent_sign_is_a_character(text: str) -> None:
     "text", ["s3://bucket/wh/../victim", "s3://bucket/wh/t*", "s3://bucket/wh/t\x00", "s3://victim/t", "s3://bucket/wh/e\u0301"]
 )
 def test_an_import_loosens_nothing_but_the_percent_sign(text: str) -> None:
-    """Imported documents meet every other rule."""
+    """All other rules apply to imported documents."""
     with pytest.raises(BadRequest):
         S3.permit(text, imported=True)
     with pytest.raises(BadRequest):

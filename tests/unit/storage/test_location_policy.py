@@ -1,4 +1,4 @@
-"""The door for documents: what changed is checked, what did not is left alone."""
+"""The location policy for documents: changed locations are checked, unchanged ones are not."""
 
 from typing import Any
 
@@ -13,14 +13,14 @@ from icecore.storage.locations import LOCATION_BYTES_MAX
 from icecore.storage.profiles import parse_storage_profile
 
 PROFILE = parse_storage_profile({"type": "local", "directory": "/data/wh", "allowed-locations": ["file:/imports"]})
-# Written out here: a property the code forgets must be missed.
+# Repeated here, so that a property that the code leaves out is noticed.
 PATH_PROPERTIES = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
 LOCATION = "file:/data/wh/t"
 DOCUMENT: dict[str, Any] = {"location": LOCATION, "properties": {}, "snapshots": [], "statistics": [], "metadata-log": []}
 
 
 def test_a_document_of_its_own_passes() -> None:
-    """Every kind of file, in the table's folder, in a path property's folder and in an allowed location."""
+    """Every kind of file, in the table's folder, in the folder of a path property and in an allowed location."""
     check_document_locations(
         PROFILE,
         None,
@@ -56,14 +56,14 @@ CHANGES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("field", CHANGES)
 @pytest.mark.parametrize("before", [None, DOCUMENT], ids=["register", "commit"])
 def test_each_field_is_refused_by_its_name(field: str, before: dict[str, Any] | None) -> None:
-    """CVE-2026-42812 for every field: one change alone, whichever it is, does not slip past."""
+    """CVE-2026-42812 for every field: a change of one field alone is checked."""
     with pytest.raises(BadRequest, match=f"^Invalid {field}: must be below"):
         check_document_locations(PROFILE, before, {**DOCUMENT, **CHANGES[field]})
 
 
 @pytest.mark.parametrize("field", CHANGES)
 def test_what_did_not_change_is_not_asked_again(field: str) -> None:
-    """A narrowed profile does not lock the table's own past out: only new elements are looked at."""
+    """After the profile's locations are reduced, the table's existing files are not checked again."""
     before = {**DOCUMENT, **CHANGES[field]}
     after = dict(before)
     for collection in ("snapshots", "statistics", "partition-statistics", "metadata-log"):
@@ -73,14 +73,14 @@ def test_what_did_not_change_is_not_asked_again(field: str) -> None:
 
 
 def test_an_equal_element_that_is_new_is_checked() -> None:
-    """Identity is what says unchanged: a copy may have come from anywhere."""
+    """Elements are unchanged only if they are the same objects."""
     before = {**DOCUMENT, "snapshots": [{"manifest-list": OUTSIDE}]}
     with pytest.raises(BadRequest, match="manifest-list"):
         check_document_locations(PROFILE, before, {**before, "snapshots": [dict(before["snapshots"][0])]})
 
 
 def test_a_new_element_among_old_ones_is_found() -> None:
-    """The bad one stands in the middle."""
+    """The invalid one is in the middle."""
     old = [{"manifest-list": f"{LOCATION}/{number}"} for number in range(5)]
     after = [*old[:2], {"manifest-list": OUTSIDE}, *old[2:]]
     with pytest.raises(BadRequest, match="victim"):
@@ -88,7 +88,7 @@ def test_a_new_element_among_old_ones_is_found() -> None:
 
 
 def test_the_folder_itself_is_no_file() -> None:
-    """A manifest list at the table's location would be the table."""
+    """A manifest list may not have the table's own location."""
     with pytest.raises(BadRequest):
         check_document_locations(PROFILE, None, {"location": "file:/data/wh/t", "snapshots": [{"manifest-list": "file:/data/wh"}]})
 
@@ -98,7 +98,7 @@ def test_the_folder_itself_is_no_file() -> None:
 @example("/" + "a" * (LOCATION_BYTES_MAX + 1))
 @example("/metadata/snap-1-1-a.avro")
 def test_what_passes_at_a_glance_passes_every_rule(below: str) -> None:
-    """The short way never lets through what the long way refuses."""
+    """The fast check never accepts what the full rules refuse."""
 
     def passes() -> bool:
         try:
@@ -108,14 +108,14 @@ def test_what_passes_at_a_glance_passes_every_rule(below: str) -> None:
         return True
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(location_policy, "_lies_plainly_in", lambda *_: False)
+        patched.setattr(location_policy, "_is_plainly_below", lambda *_: False)
         by_every_rule = passes()
     assert by_every_rule == passes()
 
 
 @pytest.mark.parametrize("value", [None, 1, [], {}])
 def test_what_is_no_text_is_a_bad_request(value: Any) -> None:
-    """A registered file may hold anything."""
+    """A registered file may contain any value."""
     with pytest.raises(BadRequest, match="must be a string"):
         check_document_locations(PROFILE, None, {"location": value})
     with pytest.raises(BadRequest, match="must be a string"):
@@ -134,13 +134,13 @@ def test_what_is_no_text_is_a_bad_request(value: Any) -> None:
     ],
 )
 def test_a_document_of_the_wrong_shape_is_a_bad_request(broken: dict[str, Any]) -> None:
-    """Never an error of ours, whoever parses the document first."""
+    """Not an internal error, whichever code parses the document first."""
     with pytest.raises(BadRequest, match="Invalid"):
         check_document_locations(PROFILE, None, {**DOCUMENT, **broken})
 
 
 def test_views_pass_the_same_door() -> None:
-    """A view has a location and properties, and neither snapshots nor statistics."""
+    """A view has a location and properties, but neither snapshots nor statistics."""
     view = {"location": "file:/data/wh/v", "properties": {"write.metadata.path": "file:/data/wh/m"}, "versions": [], "schemas": []}
     check_document_locations(PROFILE, None, view)
     with pytest.raises(BadRequest, match=r"write\.metadata\.path"):
@@ -148,7 +148,7 @@ def test_views_pass_the_same_door() -> None:
 
 
 def test_an_imported_document_may_hold_percent_signs() -> None:
-    """Only when said, and only in the text: nothing is decoded."""
+    """Only with `imported`. Nothing is decoded."""
     document = {**DOCUMENT, "location": "file:/data/wh/a%20b", "snapshots": [{"manifest-list": "file:/data/wh/a%20b/m%3D1"}]}
     with pytest.raises(BadRequest, match="'%'"):
         check_document_locations(PROFILE, None, document)

@@ -1,4 +1,4 @@
-"""Locations: their text, their equality, and comparison by whole segments, as Hypothesis properties."""
+"""Locations: text, equality, and comparison by whole segments, as Hypothesis properties."""
 
 import string
 import unicodedata
@@ -30,7 +30,7 @@ def _is_nfc(text: str) -> bool:
     return unicodedata.is_normalized("NFC", text)
 
 
-# Few short names, so that drawn locations often are, contain or nearly contain each other.
+# Few short names, so that drawn locations are often equal, nested or similar.
 NEAR_SEGMENTS = st.sampled_from(["a", "ab", "b", "a b", "a=1", "A"])
 
 
@@ -49,23 +49,23 @@ def locations() -> st.SearchStrategy[StorageLocation]:
 
 @given(texts(_wild_segment()) | texts())
 def test_text_and_location_are_one_to_one(text: str) -> None:
-    """Parsing what a location says gives that location and that text again; only slashes the rules name have changed."""
+    """Parsing a location's text results in the same location and text, except for slashes that the rules name."""
     location = StorageLocation.parse(text)
     assert location == StorageLocation.parse(str(location))
     assert str(location) == str(StorageLocation.parse(str(location)))
-    assert text.removesuffix("/") == location.spelled
-    assert str(location) in (location.spelled, location.spelled.replace("file:/", "file:///", 1))
+    assert text.removesuffix("/") == location.text
+    assert str(location) in (location.text, location.text.replace("file:/", "file:///", 1))
 
 
 @given(st.text() | st.text(alphabet=string.printable) | texts(st.text(max_size=6)))
 def test_any_text_is_parsed_or_refused(text: str) -> None:
-    """No text whatever gives another error, and none is repaired."""
+    """Any other text is a BadRequest, and none is corrected."""
     outcome = _parsed_or_refused(text)
     if isinstance(outcome, str):
         assert outcome.startswith("Invalid location: ")
         assert outcome.isprintable()
         return
-    assert outcome.spelled in (text, text.removesuffix("/"))
+    assert outcome.text in (text, text.removesuffix("/"))
     assert not REFUSED & set("".join(outcome.segments))
     assert not {"", ".", ".."} & set(outcome.segments)
 
@@ -87,7 +87,7 @@ def test_places_that_contain_each_other_are_one(one: StorageLocation, other: Sto
 
 @given(locations(), locations())
 def test_containment_is_by_whole_segments(one: StorageLocation, other: StorageLocation) -> None:
-    """What the key prefix says is what the segments say, kind and authority given."""
+    """The prefix of the key and the segments agree, given kind and authority."""
     same_store = KINDS[one.scheme] == KINDS[other.scheme] and _store(one) == _store(other)
     expected = same_store and other.segments[: len(one.segments)] == one.segments
     assert expected == one.contains(other)
@@ -100,21 +100,21 @@ def _store(location: StorageLocation) -> str:
 
 @given(locations(), locations(), st.sampled_from(["s3", "s3@host:9000"]), st.sampled_from(["s3", "s3@host:9000"]))
 def test_claim_keys_of_two_stores_never_meet(one: StorageLocation, other: StorageLocation, first: str, second: str) -> None:
-    """Buckets of one name at two endpoints are two places; at one endpoint they are one."""
+    """Buckets of the same name at two endpoints are different; at one endpoint they are the same."""
     begins = other.claim_key(second).startswith(one.claim_key(first))
     assert (first == second and one.contains(other)) == begins
 
 
 @given(locations(), st.lists(NEAR_SEGMENTS, min_size=1, max_size=3))
 def test_a_child_is_what_its_text_parses_to(location: StorageLocation, segments: list[str]) -> None:
-    """Built or parsed, the place is the same, spelling included."""
+    """The built and the parsed location are equal, including the spelling."""
     child = location.child(*segments)
     parsed = StorageLocation.parse(str(child))
     assert parsed == child
     assert location.contains(child)
     assert not child.contains(location)
     assert tuple(segments) == child.below(location)
-    assert f"{location.spelled}/{'/'.join(segments)}" == child.spelled
+    assert f"{location.text}/{'/'.join(segments)}" == child.text
 
 
 @pytest.mark.parametrize(
@@ -129,10 +129,10 @@ def test_a_child_is_what_its_text_parses_to(location: StorageLocation, segments:
     ],
 )
 def test_spellings_of_one_place_are_equal(one: str, other: str) -> None:
-    """Aliases and slashes do not make two places; each keeps its own spelling for documents."""
+    """Aliases and slashes do not matter. Each location keeps its spelling for documents."""
     assert StorageLocation.parse(one) == StorageLocation.parse(other)
     assert StorageLocation.parse(one).claim_key("i") == StorageLocation.parse(other).claim_key("i")
-    assert one.removesuffix("/") == StorageLocation.parse(one).spelled
+    assert one.removesuffix("/") == StorageLocation.parse(one).text
 
 
 @pytest.mark.parametrize(
@@ -145,8 +145,8 @@ def test_spellings_of_one_place_are_equal(one: str, other: str) -> None:
         ("abfss://f@a.dfs.core.windows.net/x", "abfss://f@a.dfs.core.chinacloudapi.cn/x"),
     ],
 )
-def test_different_places_do_not_meet(one: str, other: str) -> None:
-    """Case, spaces and neighbours with a common beginning are other places."""
+def test_different_locations_are_disjoint(one: str, other: str) -> None:
+    """Case, spaces and a common beginning make different locations."""
     first, second = StorageLocation.parse(one), StorageLocation.parse(other)
     assert not first.contains(second)
     assert not second.contains(first)
@@ -154,20 +154,20 @@ def test_different_places_do_not_meet(one: str, other: str) -> None:
 
 @pytest.mark.parametrize("segment", ["", ".", "..", "a/b", "/"])
 def test_a_child_is_one_name(segment: str) -> None:
-    """Our own code cannot climb either."""
+    """It cannot lead to a parent."""
     with pytest.raises(BadRequest):
         StorageLocation.parse("s3://b/x").child("ok", segment)
 
 
 def test_the_length_limit_counts_bytes() -> None:
-    """Exactly the limit passes, one more does not; characters of two bytes count twice."""
+    """The limit is inclusive. Characters of two bytes count twice."""
     StorageLocation.parse("s3://b/" + "é" * (LOCATION_BYTES_MAX // 2))
     with pytest.raises(BadRequest, match="longer than 1024 bytes"):
         StorageLocation.parse("s3://b/" + "é" * (LOCATION_BYTES_MAX // 2) + "e")
 
 
 def test_a_long_text_is_refused_before_its_characters_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a base and as a place of a client: a text of 30 MB kept the server from everybody else for seconds."""
+    """As a base and as a client's location: checking 30 MB would block the server for seconds."""
     monkeypatch.setattr("icecore.storage.locations._check_visible", lambda text, what: pytest.fail("it was looked at"))
     for parse in (StorageLocation.parse, StorageLocation.parse_base, StorageLocation.parse_structure):
         with pytest.raises(BadRequest, match="longer than 1024 bytes") as refusal:
@@ -175,23 +175,23 @@ def test_a_long_text_is_refused_before_its_characters_are_looked_at(monkeypatch:
         assert len(refusal.value.message) < 300
 
 
-def test_a_file_of_a_table_in_the_longest_places_is_parsed() -> None:
-    """The base, the table's location and the file each have as much as they may."""
+def test_a_file_below_the_longest_locations_is_parsed() -> None:
+    """The base, the table's location and the file are each as long as permitted."""
     part = "x" * (LOCATION_BYTES_MAX - 100)
     text = f"s3://b/{part}/{part}/{part}"
-    assert text == StorageLocation.parse_structure(text, what="file").spelled
+    assert text == StorageLocation.parse_structure(text, what="file").text
 
 
 @pytest.mark.parametrize("text", ["file:/srv/100% {old} 'wh'/e\u0301", "s3://b/$x*"])
 def test_a_base_may_hold_what_is_there_already(text: str) -> None:
-    """An operator's folder has its name; the rules bind what comes below."""
-    assert text == StorageLocation.parse_base(text, what="directory").spelled
+    """The folder of an operator exists already. The rules apply below it."""
+    assert text == StorageLocation.parse_base(text, what="directory").text
 
 
 @pytest.mark.parametrize(
     "text", ["file:/srv/a?b", "file:/srv/a#b", "file:/srv/../etc", "file:/srv//x", "file:/srv/\u202e", "file:/" + "x" * 1024]
 )
 def test_a_base_is_not_lawless(text: str) -> None:
-    """Traversal, hidden characters, and what cuts a URI short are refused even of an operator."""
+    """Traversal, invisible characters, and characters that end a URI's path are refused."""
     with pytest.raises(BadRequest, match="Invalid directory"):
         StorageLocation.parse_base(text, what="directory")

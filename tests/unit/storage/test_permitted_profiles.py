@@ -1,4 +1,4 @@
-"""Which profiles a server takes from clients that nobody has authenticated: where links and hosts lead, not how they are spelled."""
+"""The profiles that a server accepts from unauthenticated clients, by the targets of links and hosts, not by their spelling."""
 
 from pathlib import Path
 from typing import Any
@@ -48,7 +48,7 @@ async def is_permitted(permitted: PermittedProfiles, profile: dict[str, Any], cr
     ],
 )
 async def test_local_warehouses_lie_below_a_root(tmp_path: Path, directory: str, permitted: bool) -> None:
-    """By their paths, and by where links lead: `out` leads elsewhere, `way` to the root, but from where it could be led elsewhere."""
+    """By path and after resolving links: `out` leads outside, `way` to the root but through a folder outside it."""
     root = tmp_path / "roots" / "lakes"
     (root / "real").mkdir(parents=True)
     (tmp_path / "elsewhere").mkdir()
@@ -63,8 +63,20 @@ async def test_local_warehouses_lie_below_a_root(tmp_path: Path, directory: str,
     assert permitted == await is_permitted(PermittedProfiles((root,)), within, None)
 
 
+async def test_paths_outside_the_roots_are_not_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An automounter would send requests to a host that the client names, and a dead mount would hold the thread."""
+    looked: list[Path] = []
+    monkeypatch.setattr("os.path.realpath", lambda path: looked.append(path) or path)
+    permitted = PermittedProfiles((tmp_path / "lakes",))
+    for path in ("/net/elsewhere/lake", str(tmp_path / "other" / "lake")):
+        assert not await is_permitted(permitted, {"type": "local", "directory": path}, None)
+    assert [] == looked
+    assert await is_permitted(permitted, {"type": "local", "directory": str(tmp_path / "lakes" / "one")}, None)
+    assert [] != looked
+
+
 async def test_a_root_may_be_a_link_itself(tmp_path: Path) -> None:
-    """It is the operator's word."""
+    """The operator has configured it."""
     (tmp_path / "disk").mkdir()
     (tmp_path / "lakes").symlink_to(tmp_path / "disk")
     profile = {"type": "local", "directory": str(tmp_path / "lakes" / "one")}
@@ -72,7 +84,7 @@ async def test_a_root_may_be_a_link_itself(tmp_path: Path) -> None:
 
 
 async def test_folders_that_cannot_be_looked_at_are_not_permitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a link leads is not known while the file system does not answer."""
+    """If the file system does not respond, the target of a link is unknown."""
 
     async def no_answer(look: object) -> None:
         raise TimeoutError
@@ -115,12 +127,12 @@ async def test_folders_that_cannot_be_looked_at_are_not_permitted(tmp_path: Path
 async def test_a_server_sends_requests_to_the_clouds_own_stores_and_those_that_are_listed(
     profile: dict[str, Any], credential: dict[str, Any], listed: list[str], permitted: bool
 ) -> None:
-    """It reaches hosts that its clients do not, whatever field names them."""
+    """The server reaches hosts that its clients cannot, whichever field names them."""
     assert permitted == await is_permitted(PermittedProfiles(endpoints=frozenset(map(Endpoint.parse, listed))), profile, credential)
 
 
 async def test_a_store_is_asked_anonymously_only_where_the_operator_permits_it() -> None:
-    """A bucket may be open to whoever comes from where the server stands."""
+    """A bucket may be public only in the server's network."""
     assert not await is_permitted(PermittedProfiles(), S3, None)
     assert await is_permitted(PermittedProfiles(without_credential=True), S3, None)
     assert not await is_permitted(PermittedProfiles(without_credential=True), S3 | {"endpoint": "http://minio:9000"}, None)

@@ -1,4 +1,4 @@
-"""Storage profiles: what their JSON may say, where they let clients go, what engines hear of them."""
+"""Storage profiles: their JSON, the locations they permit, and the configuration for engines."""
 
 import tracemalloc
 from typing import Any
@@ -21,7 +21,7 @@ ADLS = {"type": "adls", "account-name": "account", "filesystem": "files", "key-p
 
 @pytest.mark.parametrize("json", [LOCAL, S3, GCS, ADLS])
 def test_a_profile_is_what_its_json_says(json: dict[str, Any]) -> None:
-    """Written out, defaults filled in, it parses to the same profile; what was given is kept."""
+    """Its JSON, with defaults filled in, parses to the same profile. Given fields are kept."""
     profile = parse_storage_profile(json)
     assert json.items() <= profile.to_json().items()
     again = parse_storage_profile(profile.to_json())
@@ -44,7 +44,7 @@ def test_a_profile_is_what_its_json_says(json: dict[str, Any]) -> None:
     ],
 )
 def test_the_base_of_a_profile(json: dict[str, Any], base: str) -> None:
-    """Every kind has one folder its warehouse lives in, and a table's place there is its id and nothing else."""
+    """Every kind has one base folder. A table's default location is its id below the base."""
     profile = parse_storage_profile(json)
     assert base == str(profile.base)
     assert f"{base}/{ID}" == str(profile.default_table_location(ID))
@@ -114,14 +114,14 @@ def test_the_base_of_a_profile(json: dict[str, Any], base: str) -> None:
     ],
 )
 def test_a_wrong_field_is_named(json: Any, field: str) -> None:
-    """The refusal is a 400 that says which field."""
+    """The message of the 400 contains the field."""
     with pytest.raises(BadRequest) as refusal:
         parse_storage_profile(json)
     assert field in refusal.value.message
 
 
 def test_the_whole_of_lakekeepers_s3_profile_is_kept() -> None:
-    """No field of the peer's JSON is dropped or renamed."""
+    """No field is dropped or renamed."""
     json = {
         "type": "s3",
         "bucket": "bucket",
@@ -149,7 +149,7 @@ def test_the_whole_of_lakekeepers_s3_profile_is_kept() -> None:
 
 
 def test_allowed_locations_let_in_themselves_and_below() -> None:
-    """The base lets in only what is strictly below it: a table may not take the whole warehouse."""
+    """Locations strictly below the base, because a table may not take the whole warehouse."""
     profile = parse_storage_profile({**LOCAL, "allowed-locations": ["file:/scratch", "file:///im ports/$x/"]})
     for text in ("file:/scratch", "file:/scratch/ns/t", "file:/im ports/$x/t", "file:///data/wh/t/"):
         assert StorageLocation.parse_structure(text, what="t") == profile.permit(text)
@@ -161,13 +161,13 @@ def test_allowed_locations_let_in_themselves_and_below() -> None:
 
 
 def test_the_base_as_an_allowed_location_may_be_named_itself() -> None:
-    """Who lists the base says so on purpose."""
+    """Listing the base permits it explicitly."""
     profile = parse_storage_profile({**LOCAL, "allowed-locations": ["file:/data/wh"]})
     assert profile.base == profile.permit("file:/data/wh")
 
 
 def test_the_limit_counts_below_the_base() -> None:
-    """A long base takes nothing from what clients may write below it."""
+    """A long base does not reduce the limit for clients."""
     profile = parse_storage_profile({**S3, "key-prefix": "p" * 900})
     profile.permit(f"{profile.base}/{'x' * 1024}")
     with pytest.raises(BadRequest, match="longer than"):
@@ -175,10 +175,10 @@ def test_the_limit_counts_below_the_base() -> None:
 
 
 def test_a_location_keeps_the_clients_spelling() -> None:
-    """`file:/x` goes into the document as it came, and is still the same place as `file:///x`."""
+    """`file:/x` is kept in the document, and is the same location as `file:///x`."""
     profile = parse_storage_profile(LOCAL)
     location = profile.permit("file:/data/wh/ns/t/")
-    assert "file:/data/wh/ns/t" == location.spelled
+    assert "file:/data/wh/ns/t" == location.text
     assert "file:///data/wh/ns/t" == str(location)
 
 
@@ -192,7 +192,7 @@ def test_a_location_keeps_the_clients_spelling() -> None:
     ],
 )
 def test_aliases_need_permission(json: dict[str, Any], text: str) -> None:
-    """Other spellings of the scheme are the profile's to allow, as with Lakekeeper."""
+    """The profile decides, as in Lakekeeper."""
     with pytest.raises(BadRequest, match="allow-alternative-protocols"):
         parse_storage_profile(json).permit(text)
     allowing = parse_storage_profile({**json, "allow-alternative-protocols": True})
@@ -200,7 +200,7 @@ def test_aliases_need_permission(json: dict[str, Any], text: str) -> None:
 
 
 def test_the_refusal_names_the_field() -> None:
-    """The caller says what the text was."""
+    """The caller names the field."""
     with pytest.raises(BadRequest, match=r"^Invalid write\.data\.path: "):
         parse_storage_profile(LOCAL).permit("file:/x", field="write.data.path")
 
@@ -234,14 +234,14 @@ def test_the_refusal_names_the_field() -> None:
     ],
 )
 def test_the_identity_of_a_store(json: dict[str, Any], identity: str) -> None:
-    """Equal for spellings of one store, different for stores that may hold buckets of the same name."""
+    """Equal for spellings of the same store, different for stores that may have buckets of the same name."""
     profile = parse_storage_profile(json)
     assert identity == profile.storage_identity
     assert profile.base.child("t").claim_key(identity).startswith(f"{identity}|")
 
 
 def test_engines_hear_where_the_store_is_and_no_credential() -> None:
-    """`config` of loadTable: endpoint, region and addressing under the names engines read; nothing for local files."""
+    """`config` of loadTable: endpoint, region and addressing under engines' names; nothing for local files."""
     json = {**S3, "endpoint": "http://minio:9000", "path-style-access": True, "aws-kms-key-arn": "arn:k"}
     assert {
         "client.region": "eu-central-1",
@@ -257,13 +257,13 @@ def test_engines_hear_where_the_store_is_and_no_credential() -> None:
 
 
 def test_only_local_warehouses_look_for_missing_files() -> None:
-    """A look costs microseconds there, a request elsewhere."""
+    """The check takes microseconds for local files, and a request for other stores."""
     assert [True, False, False, False] == [parse_storage_profile(json).missing_file_check for json in (LOCAL, S3, GCS, ADLS)]
 
 
 @pytest.mark.parametrize("within", [None, "sts-session-tags"])
 def test_an_object_of_very_many_fields_is_refused_before_they_are_looked_at(within: str | None) -> None:
-    """Each unknown one would make an error of its own."""
+    """Each unknown field would result in a separate error."""
     many = {f"f{number}": "x" for number in range(100_000)}
     profile = {"type": "s3", "bucket": "lake", "region": "r"} | (many if within is None else {within: many})
     with pytest.raises(BadRequest) as refused:
@@ -272,7 +272,7 @@ def test_an_object_of_very_many_fields_is_refused_before_they_are_looked_at(with
 
 
 def test_a_profile_is_looked_at_up_to_its_most_bytes() -> None:
-    """As JSON, all of it."""
+    """The limit counts the whole JSON."""
     rest = JSON_BYTES_MAX - len(orjson.dumps({**S3, "x": ""}))
     for more, refusal in ((0, "'x': no such field"), (1, "longer than 65536 bytes")):
         with pytest.raises(BadRequest) as refused:
@@ -281,7 +281,7 @@ def test_a_profile_is_looked_at_up_to_its_most_bytes() -> None:
 
 
 def test_a_misspelt_field_is_named_before_the_one_that_lacks() -> None:
-    """It is what to mend."""
+    """It is the more useful error."""
     with pytest.raises(BadRequest) as refused:
         parse_storage_profile({"type": "local", "directry": "/lake"})
     assert "Invalid storage-profile: 'directry': no such field; did you mean 'directory'?" == refused.value.message
@@ -296,7 +296,7 @@ def test_a_misspelt_field_is_named_before_the_one_that_lacks() -> None:
     ids=["each value is wrong", "a pattern keeps its way through all of a text"],
 )
 def test_a_refusal_takes_little_room(profile: dict[str, Any], refusal: str) -> None:
-    """A body may have many megabytes."""
+    """A request may have many megabytes."""
     tracemalloc.start()
     try:
         with pytest.raises(BadRequest) as refused:
@@ -309,7 +309,7 @@ def test_a_refusal_takes_little_room(profile: dict[str, Any], refusal: str) -> N
 
 
 def test_of_a_long_name_a_refusal_repeats_the_beginning() -> None:
-    """What a client sent is in its answer, and in a log: not kilobytes of it."""
+    """The answer and the log contain the message."""
     with pytest.raises(BadRequest) as refused:
         parse_storage_profile({**S3, "x" * 60_000: True})
     assert f"'{'x' * 200}'" in refused.value.message

@@ -1,4 +1,4 @@
-"""Two profiles of one place in a store are found, whichever way the store is asked for the bucket."""
+"""Two profiles of the same location in a store are detected, whichever URL style each uses."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 
 from icecore.domain.errors import BadRequest
 from icecore.storage.profiles import S3Profile, parse_storage_profile
-from icecore.storage.same_bucket import refuse_bucket_in_endpoint, shared_buckets
+from icecore.storage.same_bucket import refuse_bucket_before_address, refuse_bucket_in_endpoint, shared_buckets
 
 
 def profile(endpoint: str | None, bucket: str = "data", key_prefix: str | None = None, **more: Any) -> S3Profile:
@@ -19,7 +19,7 @@ def profile(endpoint: str | None, bucket: str = "data", key_prefix: str | None =
 @pytest.mark.parametrize(
     ("one", "other", "shared"),
     [
-        (profile("http://minio:9000"), profile("http://minio:9000"), False),  # claims meet
+        (profile("http://minio:9000"), profile("http://minio:9000"), False),  # claims overlap
         (profile("http://minio:9000"), profile("http://other:9000"), False),
         (profile("http://minio:9000"), profile("http://minio:9001"), False),
         (profile("http://minio"), profile("https://minio"), True),
@@ -44,8 +44,8 @@ def profile(endpoint: str | None, bucket: str = "data", key_prefix: str | None =
         (profile(None), profile("http://minio:9000"), False),
     ],
 )
-def test_a_place_with_two_names_is_found(one: S3Profile, other: S3Profile, shared: bool) -> None:
-    """In either order; places of one endpoint are none, since their claims meet."""
+def test_a_location_with_two_names_is_found(one: S3Profile, other: S3Profile, shared: bool) -> None:
+    """In either order. With the same endpoint there is no error, because claims overlap."""
     assert shared == (shared_buckets(one, other) is not None)
     assert shared == (shared_buckets(other, one) is not None)
 
@@ -63,7 +63,7 @@ def test_a_place_with_two_names_is_found(one: S3Profile, other: S3Profile, share
     ],
 )
 def test_an_endpoint_that_names_a_bucket_is_refused(endpoint: str) -> None:
-    """Of the profile, or of its allowed locations; of AWS any."""
+    """In the profile or its allowed locations; for AWS in any form."""
     with pytest.raises(BadRequest, match="endpoint must not contain the bucket"):
         refuse_bucket_in_endpoint(profile(endpoint, **{"allowed-locations": ["s3://allowed/a"]}))
 
@@ -81,5 +81,21 @@ def test_an_endpoint_that_names_a_bucket_is_refused(endpoint: str) -> None:
     ],
 )
 def test_an_endpoint_without_a_bucket_is_taken(endpoint: str | None) -> None:
-    """The addresses that stores are usually reached by."""
+    """The usual addresses of stores."""
     refuse_bucket_in_endpoint(profile(endpoint))
+
+
+@pytest.mark.parametrize(
+    "endpoint", ["http://127.1:9000", "http://10.0.0.5:9000", "http://2130706433", "http://0x7f.1", "http://[::1]", "http://a.5"]
+)
+def test_no_bucket_is_put_before_an_address(endpoint: str) -> None:
+    """The bucket 10.0 at 127.1, which is 127.0.0.1, would be the server 10.0.127.1: one that the operator has not permitted."""
+    refuse_bucket_before_address(profile(endpoint, "10.0"))
+    with pytest.raises(BadRequest, match="path-style-access must be true"):
+        refuse_bucket_before_address(profile(endpoint, "10.0", **{"path-style-access": False}))
+
+
+@pytest.mark.parametrize("endpoint", [None, "http://localhost:9000", "http://minio:9000", "https://10.example"])
+def test_a_bucket_may_be_put_before_a_name(endpoint: str | None) -> None:
+    """Also before `localhost`, whose subdomains are this machine."""
+    refuse_bucket_before_address(profile(endpoint, "10.0", **{"path-style-access": False}))

@@ -1,4 +1,4 @@
-"""Folders of warehouses are compared at a cost that grows with how many there are, and never on the event loop."""
+"""Comparing the folders of warehouses takes linear time and does not block the event loop."""
 
 import asyncio
 import shutil
@@ -43,7 +43,7 @@ async def test_many_allowed_locations_are_compared_in_time_that_grows_with_their
 
 
 async def test_the_last_of_many_is_found(tmp_path: Path) -> None:
-    """By a link to it, to a folder above and to one below, and by folders that are not there yet."""
+    """Through a link to it, to a parent or to a nested folder, and for folders that do not exist yet."""
     many = with_many(tmp_path / "many")
     last = tmp_path / "many" / "allowed" / str(ALLOWED_LOCATIONS_MAX - 1)
     (last / "below").mkdir()
@@ -59,8 +59,8 @@ async def test_the_last_of_many_is_found(tmp_path: Path) -> None:
     assert await shared_folders(many, [profile(tmp_path / "many" / "warehouse" / "x"), many]) is None
 
 
-async def test_a_link_beside_what_it_leads_to_is_found_by_who_has_both(tmp_path: Path) -> None:
-    """The paths say that one lies in the other, but not where: claims of one file would not meet."""
+async def test_a_link_beside_its_target_is_found_by_a_profile_with_both(tmp_path: Path) -> None:
+    """By path one contains the other, but at another place: claims of the same file would not overlap."""
     (tmp_path / "warehouse" / "tables").mkdir(parents=True)
     (tmp_path / "warehouse" / "link").symlink_to("tables")
     (tmp_path / "above").symlink_to("warehouse")
@@ -109,7 +109,7 @@ CAN_MOUNT = shutil.which("unshare") is not None and subprocess.run(["unshare", "
 def test_a_folder_that_is_mounted_elsewhere_is_found(
     tmp_path: Path, source: str, point: str, one: str, other: str, is_shared: bool
 ) -> None:
-    """Also what is not there yet, a part of it, and what is mounted in a warehouse; and nothing else."""
+    """Also for folders that do not exist yet, parts of a folder, and mounts inside a warehouse; and nothing else."""
     for folder in ("data/part", "other", source, point):
         (tmp_path / folder).mkdir(parents=True, exist_ok=True)
     mount = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
@@ -119,8 +119,10 @@ def test_a_folder_that_is_mounted_elsewhere_is_found(
     assert [str(is_shared)] * 2 == answer.stdout.split()
 
 
-async def test_a_file_system_that_does_not_answer_holds_nobody_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """As a mount whose server is away: the comparison ends in time, the loop goes on, threads are not used up, and it heals."""
+async def test_a_file_system_that_does_not_respond_blocks_no_request(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """For example a mount whose server is unreachable: the comparison times out, the loop continues, threads are not exhausted, and it
+    recovers.
+    """
     answers = threading.Event()
     identity = same_folder._identity
 
@@ -149,7 +151,7 @@ async def test_a_file_system_that_does_not_answer_holds_nobody_up(monkeypatch: p
 
 
 async def test_more_stores_than_are_compared_at_once_are_opened(tmp_path: Path) -> None:
-    """Each in its turn; they are ready in a moment."""
+    """They wait for each other briefly."""
     stores = ObjectStores()
     await stores.open(profile(tmp_path / "first"), None)
     names = [str(number // 2) for number in range(6 * COMPARED_AT_ONCE_MAX)]
@@ -172,7 +174,7 @@ async def test_comparisons_that_fail_leave_room_for_others(monkeypatch: pytest.M
 
 
 async def test_stores_opened_at_once_are_compared_with_each_other(tmp_path: Path) -> None:
-    """Of two whose folders are one, opened at the same moment, one is refused: whichever is compared last."""
+    """If two stores with the same folder are opened concurrently, the last one compared is refused."""
     (tmp_path / "one").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "one")
     stores = ObjectStores()

@@ -1,4 +1,4 @@
-"""docs/how-to/storage.md: the parsers accept its requests, and engines have the settings it names."""
+"""docs/how-to/storage.md: the parsers accept its requests, and engines have the settings that it names."""
 
 import json
 import re
@@ -11,7 +11,9 @@ from icecore.domain.errors import BadRequest
 from icecore.storage.credentials import parse_storage_credential
 from icecore.storage.object_store import ObjectStore, open_store
 from icecore.storage.profiles import S3Profile, parse_storage_profile
-from tests.servers.places import ROOT
+from icecore.storage.system_credentials import SystemCredentials
+from icecore.storage.system_identities import SystemIdentities
+from tests.servers.paths import ROOT
 
 PAGE = (ROOT / "docs" / "how-to" / "storage.md").read_text()
 STORES = [
@@ -24,6 +26,10 @@ STORES = [
     "Through the S3-compatible XML API",
     "Azure Data Lake Storage Gen2",
     "Local folders",
+    "With a role",
+    "Directly",
+    "Google Cloud",
+    "Azure",
 ]
 
 
@@ -43,31 +49,31 @@ def requests() -> dict[str, dict[str, Any]]:
 
 
 def opened(request: dict[str, Any]) -> ObjectStore:
-    """The store of a request as the server reads it; no connection is made."""
+    """The store of a request, opened without a connection."""
     assert request.keys() <= {"warehouse-name", "storage-profile", "storage-credential"}
     credential = request.get("storage-credential")
-    return open_store(
-        parse_storage_profile(request["storage-profile"]), None if credential is None else parse_storage_credential(credential)
-    )
+    profile = parse_storage_profile(request["storage-profile"])
+    identities = SystemIdentities.permitted(SystemCredentials(aws=True, gcp=True, azure=True))
+    return open_store(profile, None if credential is None else parse_storage_credential(credential), identities=identities)
 
 
 def test_each_store_has_a_request() -> None:
-    """One in each section, and every other JSON of the page is a policy or a credential."""
+    """One in each section. Other JSON on the page is a policy or a credential."""
     assert STORES == list(requests())
     others = [each for each in documents(PAGE) if "storage-profile" not in each]
-    assert ["Statement", "client-secret"] == [list(each)[-1] for each in others]
+    assert ["Statement", "client-secret", "Statement"] == [list(each)[-1] for each in others]
     assert PAGE.count("```json") == len(documents(PAGE)) == len(STORES) + len(others)
 
 
 @pytest.mark.parametrize("store", STORES)
 def test_a_request_is_accepted(store: str) -> None:
-    """Profile and credential parse and belong together."""
+    """Profile and credential are valid and belong together."""
     opened(requests()[store])
 
 
 @pytest.mark.parametrize("store", STORES)
 def test_a_wrong_request_would_be_found(store: str) -> None:
-    """An unknown field of the profile or the credential, and the credential of another store."""
+    """Negative control: an unknown field, and the credential of another store."""
     request = requests()[store]
     credential = request.get("storage-credential", {})
     other = "Google Cloud Storage" if credential.get("type") == "s3" else "MinIO"
@@ -81,28 +87,29 @@ def test_a_wrong_request_would_be_found(store: str) -> None:
 
 
 def test_the_other_credential_belongs_to_the_store_of_its_section() -> None:
-    """A service principal opens the profile of the section."""
+    """The service principal opens the profile of the section."""
     request, principal = documents(sections()["Azure Data Lake Storage Gen2"])
     opened({**request, "storage-credential": principal})
 
 
 def test_the_command_has_the_profile_of_the_request() -> None:
-    """The local profile is on the command line."""
+    """The local profile of the page's command is that of the request."""
     [profile] = re.findall(r"--profile '(.+)'", PAGE)
     assert requests()["Local folders"]["storage-profile"] == json.loads(profile)
 
 
 def test_stores_other_than_aws_use_path_style() -> None:
-    """The page names virtual hosts as the exception."""
+    """The page mentions virtual hosts as the exception."""
     profiles = {store: parse_storage_profile(request["storage-profile"]) for store, request in requests().items()}
     found = {store: (profile.flavor, profile.path_style_access) for store, profile in profiles.items() if isinstance(profile, S3Profile)}
-    assert ("aws", False) == found.pop("Amazon S3")
+    for store in ("Amazon S3", "With a role", "Directly"):
+        assert ("aws", False) == found.pop(store)
     assert 5 == len(found)
     assert {("s3-compat", True)} == set(found.values())
 
 
 def test_the_policy_permits_the_checks_below_the_base() -> None:
-    """Write, read, list and delete; 404 for a missing object needs the listing."""
+    """Write, read, list and delete. A 404 for a missing object requires permission to list."""
     request, policy = documents(sections()["Amazon S3"])
     profile = request["storage-profile"]
     bucket = f"arn:aws:s3:::{profile['bucket']}"
@@ -110,6 +117,31 @@ def test_the_policy_permits_the_checks_below_the_base() -> None:
     assert f"{bucket}/{profile['key-prefix']}/*" == files["Resource"]
     assert {"s3:GetObject", "s3:PutObject", "s3:DeleteObject"} <= set(files["Action"])
     assert (bucket, "s3:ListBucket", False) == (listing["Resource"], listing["Action"], "Condition" in listing)
+
+
+@pytest.mark.parametrize(
+    ("store", "needed"),
+    [
+        ("With a role", SystemCredentials(aws=True)),
+        ("Directly", SystemCredentials(aws=True, s3_direct=True)),
+        ("Google Cloud", SystemCredentials(gcp=True)),
+        ("Azure", SystemCredentials(azure=True)),
+        ("Amazon S3", SystemCredentials()),
+    ],
+)
+def test_the_settings_that_the_page_names_permit_the_request(store: str, needed: SystemCredentials) -> None:
+    """And without them it is refused, unless it has a key."""
+    request = requests()[store]
+    profile, credential = parse_storage_profile(request["storage-profile"]), parse_storage_credential(request["storage-credential"])
+    assert needed.refusal(profile, credential) is None
+    assert (needed == SystemCredentials()) == (SystemCredentials().refusal(profile, credential) is None)
+
+
+def test_the_role_trusts_the_external_id_of_its_request() -> None:
+    """Without the condition, everybody's warehouse could use it."""
+    request, trust = documents(sections()["With a role"])
+    condition = {"StringEquals": {"sts:ExternalId": request["storage-credential"]["external-id"]}}
+    assert [condition] == [statement["Condition"] for statement in trust["Statement"]]
 
 
 def test_pyiceberg_has_the_settings() -> None:

@@ -21,22 +21,22 @@ class PageRequest:
 class Page(Generic[Item]):
     """Items in the order of their name keys.
 
-    next_key -- the `after` of the next page, None on the last. held_bytes -- what the items take in memory.
+    next_key -- the `after` of the next page, None on the last. memory_bytes -- what the items take in memory.
     """
 
     items: list[Item]
     next_key: str | None
-    held_bytes: int
+    memory_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
-class NamespaceAnswer:
+class NamespaceResult:
     levels: tuple[str, ...]
     properties: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class TableAnswer:
+class TableResult:
     """An encoded LoadTableResult; `body` is None if the client's ETag is current (304)."""
 
     etag: str

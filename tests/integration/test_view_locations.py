@@ -1,4 +1,4 @@
-"""The places a view writes in are its own, as a table's are: nobody's purge reaches its files, and it gets none of another's."""
+"""The locations that a view writes to are claimed like a table's: purges of others do not reach its files."""
 
 from pathlib import Path
 from typing import Any
@@ -33,8 +33,8 @@ def metadata_path(place: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("begun_by", ["create", "commit", "register"])
-def test_a_view_does_not_write_in_a_tables_place(client: RestClient, warehouse: FreshWarehouse, begun_by: str) -> None:
-    """By no way in, and no file is left there."""
+def test_a_view_does_not_write_to_a_tables_location(client: RestClient, warehouse: FreshWarehouse, begun_by: str) -> None:
+    """For every operation, and no file is written there."""
     table = f"{warehouse.base}/t"
     path = metadata_path(f"{table}/metadata")
     if begun_by == "register":
@@ -52,19 +52,19 @@ def test_a_view_does_not_write_in_a_tables_place(client: RestClient, warehouse: 
             refused = commit_view(client, "v", set_properties(path))
         case _:
             refused = register_view(client, "v", location)
-    assert refused.place_taken
+    assert refused.location_taken
     assert files == view_files(warehouse)
 
 
-def test_a_view_s_place_is_nobody_else_s(client: RestClient, warehouse: FreshWarehouse) -> None:
-    """Its location and where its metadata goes, while it lives; also a place that it left."""
+def test_a_view_s_location_is_claimed(client: RestClient, warehouse: FreshWarehouse) -> None:
+    """Its location and its metadata path, while it exists, also former ones."""
     places = [f"{warehouse.base}/{name}" for name in ("here", "first", "second")]
     assert 200 == create_view(client, "v", places[0], **metadata_path(places[1])).status
     assert 200 == commit_view(client, "v", set_properties(metadata_path(places[2]))).status
     assert 200 == commit_view(client, "v", set_properties(comment="its own places are not in its way")).status
     for place in places:
-        assert client.create_table(["a"], "t", location=place).place_taken
-        assert create_view(client, "w", **metadata_path(f"{place}/below")).place_taken
+        assert client.create_table(["a"], "t", location=place).location_taken
+        assert create_view(client, "w", **metadata_path(f"{place}/below")).location_taken
     assert 204 == client.call("DELETE", view_path(["a"], "v")).status
     for number, place in enumerate(places):
         assert 200 == client.create_table(["a"], f"t{number}", location=place).status
@@ -72,12 +72,12 @@ def test_a_view_s_place_is_nobody_else_s(client: RestClient, warehouse: FreshWar
 
 def test_a_view_at_a_taken_location_leaves_no_file(client: RestClient, warehouse: FreshWarehouse) -> None:
     client.create_table(["a"], "t", location=f"{warehouse.base}/t")
-    assert create_view(client, "v", f"{warehouse.base}/t/below").place_taken
+    assert create_view(client, "v", f"{warehouse.base}/t/below").location_taken
     assert set() == view_files(warehouse)
 
 
 def test_the_file_that_a_view_is_registered_from_is_held(client: RestClient, warehouse: FreshWarehouse) -> None:
-    """Where it lies outside the view's location."""
+    """If it is outside the view's location."""
     assert 200 == create_view(client, "v", f"{warehouse.base}/v").status
     source = local(client.call("GET", view_path(["a"], "v")).json["metadata-location"])
     imports = warehouse.directory / "imports"
@@ -85,13 +85,13 @@ def test_the_file_that_a_view_is_registered_from_is_held(client: RestClient, war
     source.rename(imports / source.name)
     assert 204 == client.call("DELETE", view_path(["a"], "v")).status
     assert 200 == register_view(client, "v", f"file://{imports}/{source.name}").status
-    assert client.create_table(["a"], "t", location=f"{warehouse.base}/imports").place_taken
+    assert client.create_table(["a"], "t", location=f"{warehouse.base}/imports").location_taken
 
 
-def test_a_view_is_not_registered_from_a_file_of_anothers_place(client: RestClient, warehouse: FreshWarehouse) -> None:
-    """It is not even read: this one is not there. Nor from one that is about to be deleted."""
+def test_a_view_is_not_registered_from_a_file_in_anothers_location(client: RestClient, warehouse: FreshWarehouse) -> None:
+    """The file is not even read, and is missing here. The same for a file that is about to be deleted."""
     client.create_table(["a"], "t", location=f"{warehouse.base}/t")
-    assert register_view(client, "v", f"{warehouse.base}/t/metadata/00000-none.metadata.json").place_taken
+    assert register_view(client, "v", f"{warehouse.base}/t/metadata/00000-none.metadata.json").location_taken
 
 
 def test_a_view_is_not_registered_from_a_file_that_is_to_be_deleted(
@@ -108,7 +108,7 @@ def test_a_view_is_not_registered_from_a_file_that_is_to_be_deleted(
 
 
 def test_a_purge_passes_a_view_s_file_by(client: RestClient, warehouse: FreshWarehouse) -> None:
-    """A table may name it as a statistics file of its own; it lies in none of the table's places."""
+    """A table may name it as its statistics file, but it is in none of the table's locations."""
     client.create_table(["a"], "t", location=f"{warehouse.base}/t")
     assert 200 == create_view(client, "v", **metadata_path(f"{warehouse.base}/v")).status
     file = client.call("GET", view_path(["a"], "v")).json["metadata-location"]

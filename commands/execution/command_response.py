@@ -1,4 +1,4 @@
-"""The answer to a command."""
+"""The response to a command."""
 
 from dataclasses import dataclass, field, replace
 
@@ -6,11 +6,11 @@ from ...domain.byte_pieces import Content
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CommandResponse:
     """An HTTP status, an encoded JSON body, the position of the command in the log, and an ETag.
 
     position -- 0 before it is known.
-    replayed -- whether this repeats the answer of an Idempotency-Key.
+    replayed -- whether this repeats the response of an Idempotency-Key.
     """
 
     status: int
@@ -19,6 +19,6 @@ class Answer:
     etag: str | None = None
     replayed: bool = field(default=False, compare=False)
 
-    def at(self, position: int) -> "Answer":
-        """A copy of the answer with the position of the command's last event."""
+    def at(self, position: int) -> "CommandResponse":
+        """A copy of the response with the position of the command's last event."""
         return replace(self, position=position)

@@ -1,4 +1,4 @@
-"""A name and a place that are taken at once: the refusal is about the name, since clients read `IF NOT EXISTS` out of it."""
+"""If both the name and the location are taken, the error is about the name, because clients depend on it for `IF NOT EXISTS`."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
@@ -93,10 +93,10 @@ COMMANDS = [
 
 @pytest.mark.parametrize(("command", "error"), COMMANDS, ids=[command.__name__ for command, _ in COMMANDS])
 @pytest.mark.parametrize("same_name", [True, False])
-async def test_who_loses_both_at_once_is_told_of_the_name(
+async def test_losing_both_is_reported_as_the_name(
     catalog: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command, error: type[CatalogError], same_name: bool
 ) -> None:
-    """A rival comes after the name was looked for and before the place is; the place alone is a 400."""
+    """Another request takes both after the name was checked and before the location is. The location alone results in 400."""
     folder, warehouse, look = tmp_path / "warehouse" / "here", await demo(catalog), NewName.find
 
     async def found_and_lost(name: NewName, connection: Connection) -> ResolvedName | None:
@@ -110,10 +110,10 @@ async def test_who_loses_both_at_once_is_told_of_the_name(
         await command(catalog, warehouse, "t", folder)
 
 
-async def test_a_place_that_is_lost_at_the_append_is_remembered_by_the_key(
+async def test_a_location_lost_at_the_append_is_refused_again_for_the_key(
     catalog: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same refusal again, though the place is free by then."""
+    """The same refusal is repeated, although the location is free by then."""
     folder, warehouse, committer = tmp_path / "warehouse" / "here", await demo(catalog), catalog.commands.committer
     submit_batch = committer.submit_batch
 
@@ -144,7 +144,7 @@ async def enter_by_creation(catalog: Application, warehouse: Warehouse, location
 
 
 async def enter_by_the_end_of_a_staged_creation(catalog: Application, warehouse: Warehouse, location: str) -> None:
-    folder = Path(warehouse.profile.base.spelled.removeprefix("file://")) / "staged"
+    folder = Path(warehouse.profile.base.text.removeprefix("file://")) / "staged"
     command = CommitTable(TabularIdentifier(GONE, "t"), [{"type": "assert-create"}], staged_updates(folder))
     await commit_table(catalog.commands, context("updateTable"), warehouse, command)
 
@@ -180,7 +180,7 @@ async def enter_by_creating_a_view(catalog: Application, warehouse: Warehouse, l
 async def test_nothing_comes_into_a_namespace_that_is_dropped_meanwhile(
     catalog: Application, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, enter: Enter
 ) -> None:
-    """After it was looked up, and before the append."""
+    """It is dropped after it was resolved and before the append."""
     warehouse, committer = await demo(catalog), catalog.commands.committer
     await create_namespace(catalog.commands, context("createNamespace"), warehouse, CreateNamespace(GONE, {}))
     await create(catalog, warehouse, "t", tmp_path / "warehouse" / "t")

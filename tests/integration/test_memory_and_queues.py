@@ -1,4 +1,4 @@
-"""Who waits for room for large documents keeps no queue of an object standing, and no two wait for each other."""
+"""Waiting for memory for large documents does not block an object's queue, and cannot deadlock."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -9,7 +9,7 @@ import pytest
 
 from icecore.approval.contract import ALLOW, Refuse, Verdict
 from icecore.approval.hooks import Approval, ConfiguredHook
-from icecore.commands.execution.answer import Answer
+from icecore.commands.execution.command_response import CommandResponse
 from icecore.commands.execution.stream_queues import QUEUE_WAIT_SECONDS_MAX
 from icecore.commands.namespaces.create_namespace import create_namespace
 from icecore.commands.namespaces.drop_namespace import drop_namespace
@@ -61,18 +61,18 @@ async def commit(catalog: Application) -> None:
 
 
 async def refused(catalog: Application) -> None:
-    """A commit whose requirement does not hold."""
+    """A commit whose requirement fails."""
     command = CommitTable(TABLE, [{"type": "assert-last-assigned-field-id", "last-assigned-field-id": 7}], [UPDATE])
     await commit_table(catalog.commands, context("updateTable"), await demo(catalog), command)
 
 
-async def transaction(catalog: Application, *tables: TabularIdentifier) -> Answer:
+async def transaction(catalog: Application, *tables: TabularIdentifier) -> CommandResponse:
     command = CommitTransaction([CommitTable(table, [], [UPDATE]) for table in tables or [TABLE]])
     return await commit_transaction(catalog.commands, context("commitTransaction"), await demo(catalog), command)
 
 
 async def waiting(catalog: Application, command: Awaitable[Any], before: int) -> "asyncio.Task[Any]":
-    """The command, once so many wait for room with it."""
+    """The running command, once that many requests wait for memory."""
     task = asyncio.ensure_future(command)
     async with asyncio.timeout(30):
         while len(catalog.commands.large_documents._waiting) <= before:
@@ -81,11 +81,11 @@ async def waiting(catalog: Application, command: Awaitable[Any], before: int) ->
     return task
 
 
-async def test_a_registration_that_waits_for_room_keeps_no_queue_standing(begun: Application, tmp_path: Path) -> None:
-    """Commits to the table that it will overwrite are answered meanwhile."""
+async def test_a_registration_that_waits_for_memory_blocks_no_queue(begun: Application, tmp_path: Path) -> None:
+    """Commits to the table to be overwritten are answered meanwhile."""
     await create(begun, TABLE.name)
     async with begun.commands.large_documents.share() as share:
-        await share.take_all()
+        await share.reserve_all()
         overwriting = await waiting(begun, register(begun, metadata_file(tmp_path, snapshots=5_000), overwrite=True), 0)
         async with asyncio.timeout(QUEUE_WAIT_SECONDS_MAX / 2):
             await commit(begun)
@@ -93,15 +93,15 @@ async def test_a_registration_that_waits_for_room_keeps_no_queue_standing(begun:
     await overwriting
 
 
-async def test_a_load_of_a_past_waits_for_room(begun: Application, tmp_path: Path) -> None:
-    """As one of the present does; a small table's does not, and what is not there is refused at once."""
+async def test_a_load_of_a_past_waits_for_memory(begun: Application, tmp_path: Path) -> None:
+    """As does one of the current state. That of a small table does not, and a missing one is refused at once."""
     await register(begun, metadata_file(tmp_path, snapshots=10_000))
     await create(begun, "small")
     async with begun.backends.connection() as connection:
         past = f"@{await log_head(connection)}"
     small = TabularIdentifier(TABLE.namespace, "small")
     async with begun.commands.large_documents.share() as share:
-        await share.take_all()
+        await share.reserve_all()
         loading = await waiting(begun, load_table(begun.queries, context("loadTable"), await demo(begun, past), TABLE), 0)
         assert (await load_table(begun.queries, context("loadTable"), await demo(begun, past), small)).body
         with pytest.raises(NoSuchTable):
@@ -113,8 +113,10 @@ async def test_a_load_of_a_past_waits_for_room(begun: Application, tmp_path: Pat
 
 
 @pytest.mark.parametrize("commits_first", [False, True])
-async def test_a_queue_that_waits_for_room_lets_pass_who_has_it(begun: Application, tmp_path: Path, commits_first: bool) -> None:
-    """A transaction has the room that the commit ahead of it waits for; or the commit has it, and the transaction waits."""
+async def test_a_queue_that_waits_for_memory_yields_to_a_command_that_has_it(
+    begun: Application, tmp_path: Path, commits_first: bool
+) -> None:
+    """A transaction holds the memory that the commit before it waits for; or the commit holds it and the transaction waits."""
     await register(begun, metadata_file(tmp_path, snapshots=10_000))
     documents = begun.commands.large_documents
     # Enough for the table, and not for two of it.
@@ -122,20 +124,20 @@ async def test_a_queue_that_waits_for_room_lets_pass_who_has_it(begun: Applicati
     begun.commands.queues._queues.clear()
     order = [commit, transaction] if commits_first else [transaction, commit]
     async with documents.share() as share:
-        await share.take_all()
+        await share.reserve_all()
         tasks = [await waiting(begun, command(begun), before) for before, command in enumerate(order)]
     async with asyncio.timeout(QUEUE_WAIT_SECONDS_MAX / 2):
         await asyncio.gather(*tasks)
     assert documents._held == 0
 
 
-async def test_a_rename_that_waits_for_room_keeps_no_queue_standing(begun: Application, tmp_path: Path) -> None:
-    """Commits on the table, which the queue knows and which need no room, are answered meanwhile."""
+async def test_a_rename_that_waits_for_memory_blocks_no_queue(begun: Application, tmp_path: Path) -> None:
+    """Commits to the table whose state is cached, which need no memory, are answered meanwhile."""
     await register(begun, metadata_file(tmp_path, snapshots=10_000))
     await commit(begun)
     command = RenameTable(TABLE, TabularIdentifier(TABLE.namespace, "other"))
     async with begun.commands.large_documents.share() as share:
-        await share.take_all()
+        await share.reserve_all()
         renaming = await waiting(begun, rename_table(begun.commands, context("renameTable"), await demo(begun), command), 0)
         async with asyncio.timeout(QUEUE_WAIT_SECONDS_MAX / 2):
             await commit(begun)
@@ -147,14 +149,14 @@ async def test_a_rename_that_waits_for_room_keeps_no_queue_standing(begun: Appli
 LARGE = "x" * 1_100_000
 
 
-async def drop_a_large_namespace(catalog: Application) -> Answer:
+async def drop_a_large_namespace(catalog: Application) -> CommandResponse:
     namespace = NamespaceIdentifier(("large",))
     warehouse = await demo(catalog)
     await create_namespace(catalog.commands, context("createNamespace"), warehouse, CreateNamespace(namespace, {"k": LARGE}))
     return await drop_namespace(catalog.commands, context("dropNamespace"), warehouse, DropNamespace(namespace))
 
 
-async def rename_a_large_view(catalog: Application) -> Answer:
+async def rename_a_large_view(catalog: Application) -> CommandResponse:
     schema = {"type": "struct", "schema-id": 0, "fields": [{"id": 1, "name": "x", "required": False, "type": "long"}]}
     version = {
         "version-id": 1,
@@ -171,25 +173,25 @@ async def rename_a_large_view(catalog: Application) -> Answer:
 
 
 @pytest.mark.parametrize("command", [drop_a_large_namespace, rename_a_large_view])
-async def test_large_views_and_namespaces_wait_for_room_before_their_queues(
-    begun: Application, command: Callable[[Application], Awaitable[Answer]]
+async def test_large_views_and_namespaces_wait_for_memory_before_their_queues(
+    begun: Application, command: Callable[[Application], Awaitable[CommandResponse]]
 ) -> None:
-    """As large tables do; their bytes are counted before they are read."""
+    """As for large tables. Their size is read first."""
     async with begun.commands.large_documents.share() as share:
-        await share.take_all()
+        await share.reserve_all()
         task = await waiting(begun, command(begun), 0)
         assert {} == begun.commands.queues._queues
     assert 204 == (await task).status
     assert begun.commands.large_documents._held == 0
 
 
-async def test_a_transaction_over_small_tables_waits_for_no_room_and_has_a_bound(begun: Application) -> None:
-    """Where the tables together are larger than all the room there is, it could never be given; one alone may be of any size."""
+async def test_a_transaction_over_small_tables_needs_no_memory_share_and_has_a_limit(begun: Application) -> None:
+    """If the tables together exceed the limit, the transaction is refused. A single one may have any size."""
     other = TabularIdentifier(TABLE.namespace, "other")
     for table in (TABLE, other):
         await create(begun, table.name)
     async with begun.commands.large_documents.share() as share:
-        await share.take_all()
+        await share.reserve_all()
         async with asyncio.timeout(QUEUE_WAIT_SECONDS_MAX / 2):
             assert 204 == (await transaction(begun, TABLE, other)).status
     begun.commands.large_documents.bytes_max = 1
@@ -198,15 +200,17 @@ async def test_a_transaction_over_small_tables_waits_for_no_room_and_has_a_bound
     assert 204 == (await transaction(begun)).status
 
 
-async def test_a_refusal_that_waits_for_room_lets_pass_who_has_it(begun: Application, database: str, tmp_path: Path) -> None:
-    """A commit is refused on what the queue remembers, which another process changed: the transaction behind it has the room to read it."""
+async def test_a_refusal_that_waits_for_memory_yields_to_a_command_that_has_it(begun: Application, database: str, tmp_path: Path) -> None:
+    """A commit is refused on a cached state that another process has changed. The transaction behind it has the memory to read the
+    state.
+    """
     await register(begun, metadata_file(tmp_path, snapshots=10_000))
     await commit(begun)
     async with opened_catalog(database, tmp_path / "warehouse") as other:
         await commit(other)
     begun.commands.large_documents.bytes_max = 1
     async with begun.commands.large_documents.share() as share:
-        await share.take_all()
+        await share.reserve_all()
         tasks = [await waiting(begun, transaction(begun), 0), await waiting(begun, refused(begun), 1)]
     async with asyncio.timeout(QUEUE_WAIT_SECONDS_MAX / 2):
         answer, refusal = await asyncio.gather(*tasks, return_exceptions=True)
@@ -214,8 +218,8 @@ async def test_a_refusal_that_waits_for_room_lets_pass_who_has_it(begun: Applica
     assert begun.commands.large_documents._held == 0
 
 
-async def test_who_is_behind_a_refusal_that_waits_for_room_is_decided_still(begun: Application, database: str, tmp_path: Path) -> None:
-    """The refusal is a hook's: the commit behind it in the batch waits with it, while the transaction is let pass."""
+async def test_a_command_behind_a_refusal_that_waits_for_memory_is_still_decided(begun: Application, database: str, tmp_path: Path) -> None:
+    """A hook refuses the first commit. The commit behind it in the batch waits with it, while the transaction proceeds."""
     await register(begun, metadata_file(tmp_path, snapshots=10_000))
     await commit(begun)
     async with opened_catalog(database, tmp_path / "warehouse") as other:
@@ -226,7 +230,7 @@ async def test_who_is_behind_a_refusal_that_waits_for_room_is_decided_still(begu
     bad = CommitTable(TABLE, [], [{"action": "set-properties", "updates": {"bad": "1"}}])
     begun.commands.large_documents.bytes_max = 4_000_000
     async with begun.commands.large_documents.share() as share:
-        await share.take_all()
+        await share.reserve_all()
         passing = await waiting(begun, transaction(begun), 0)
         refusing = asyncio.create_task(commit_table(begun.commands, context("updateTable"), await demo(begun), bad))
         behind = await waiting(begun, commit(begun), 1)
@@ -235,8 +239,8 @@ async def test_who_is_behind_a_refusal_that_waits_for_room_is_decided_still(begu
     assert (204, ChangeRefused, None) == (answer.status, type(refusal), behind.exception())
 
 
-async def test_what_a_hook_thinks_over_takes_the_room_of_its_own_bytes(begun: Application, tmp_path: Path) -> None:
-    """A metadata file takes all of it until it has been read, and no longer: a hook may take a minute."""
+async def test_a_change_under_review_holds_only_its_own_memory(begun: Application, tmp_path: Path) -> None:
+    """A metadata file has the whole limit only until it has been read, because a hook may take a minute."""
     await register(begun, metadata_file(tmp_path, snapshots=10_000))
     asked, answered = asyncio.Event(), asyncio.Event()
 

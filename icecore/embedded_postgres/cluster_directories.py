@@ -1,7 +1,7 @@
-"""The folder of a cluster and its owner. Icecore opens no folder that is not its own.
+"""The folder of a cluster and its owner. Icecore opens no folder of another account.
 
-Under root the server runs as an unprivileged account, which must be able to reach the cluster. If a folder above the data folder keeps
-the account out, the cluster goes to the system's state folder, and the data folder contains a pointer to it.
+Under root the server runs as an unprivileged account, which must be able to reach the cluster. If it cannot enter a folder above the data
+folder, the cluster is created in the system's state folder, and the data folder contains a pointer to it.
 """
 
 import hashlib
@@ -18,14 +18,16 @@ from .errors import EmbeddedPostgresError
 
 STATE_DIRECTORY = Path("/var/lib/icecore")
 SOCKET_PATH_BYTES_MAX = 103
-"""Linux takes 107 bytes in sockaddr_un, macOS 103."""
+"""The longest path in sockaddr_un is 107 bytes on Linux and 103 on macOS."""
 _POINTER = "postgres.location"
 _BACK_POINTER = "data-folder"
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterPlace:
-    """The folder of one cluster, owned by its account and closed to others; `socket` is elsewhere only where paths get too long."""
+class ClusterDirectories:
+    """The folder of one cluster, owned by its account and closed to others. `socket` is a different folder only if the path would be too
+    long.
+    """
 
     root: Path
     socket: Path
@@ -35,15 +37,15 @@ class ClusterPlace:
         return self.root / "data"
 
     def make_socket_directory(self, account: Account) -> None:
-        """Makes the folder of the socket; one that somebody else made under a shared folder is refused, not trusted."""
+        """Creates the socket's folder. Refuses an existing folder of another account."""
         _make_private(self.socket, account)
 
 
 def server_account(directory: Path) -> Account:
-    """As whom the server of the data folder `directory` runs.
+    """The account of the server of the data folder `directory`.
 
-    The owner of an existing cluster; for a new one this process's own account, or, for root, `postgres` if the system has it and
-    else a system account that is created for the purpose.
+    It is the owner of an existing cluster. For a new one it is the account of this process, or, if that is root, `postgres` if the system
+    has it and otherwise a system account created for Icecore.
     """
     root = existing_root(directory)
     owner = None if root is None else root.stat().st_uid
@@ -60,8 +62,8 @@ def server_account(directory: Path) -> Account:
     return account_of(owner)
 
 
-def cluster_place(directory: Path, account: Account, state_directory: Path = STATE_DIRECTORY) -> ClusterPlace:
-    """The place of the cluster of the data folder `directory`: where it is, or, made now, where the account can reach it."""
+def cluster_directories(directory: Path, account: Account, state_directory: Path = STATE_DIRECTORY) -> ClusterDirectories:
+    """The cluster folder of the data folder `directory`. It is created if it does not exist, at a path that the account can reach."""
     root = existing_root(directory)
     if root is None:
         root = _new_root(directory, account, state_directory)
@@ -72,11 +74,11 @@ def cluster_place(directory: Path, account: Account, state_directory: Path = STA
     if not _socket_path_fits(socket):
         digest = hashlib.sha256(str(root).encode()).hexdigest()[:16]
         socket = Path(tempfile.gettempdir()) / f"icecore-{account.user_id}-{digest}"
-    return ClusterPlace(root, socket)
+    return ClusterDirectories(root, socket)
 
 
 def existing_root(directory: Path) -> Path | None:
-    """The folder of the cluster of the data folder `directory`, wherever it is; None if there is none yet."""
+    """The cluster folder of the data folder `directory`; None if there is none yet."""
     pointer = directory / _POINTER
     if not pointer.exists():
         inside = directory / "postgres"
@@ -91,7 +93,7 @@ def existing_root(directory: Path) -> Path | None:
 
 
 def _check_owner(directory: Path, root: Path) -> None:
-    """A data folder that was moved keeps its cluster; one that was copied must not write to the original's."""
+    """A data folder that was moved keeps its cluster. A copied one is refused, because it would write to the original's cluster."""
     back_pointer = root / _BACK_POINTER
     if not back_pointer.exists():
         return
@@ -116,7 +118,7 @@ def _new_root(directory: Path, account: Account, state_directory: Path) -> Path:
 
 
 def reachable_state_directory(state_directory: Path, account: Account) -> Path:
-    """`state_directory`, made if it is not there. Raises EmbeddedPostgresError where the account cannot reach it."""
+    """Returns `state_directory` and creates it if needed. Raises EmbeddedPostgresError if the account cannot reach it."""
     if not state_directory.exists():
         state_directory.mkdir(parents=True)
         state_directory.chmod(0o755)
@@ -128,7 +130,9 @@ def reachable_state_directory(state_directory: Path, account: Account) -> Path:
 
 
 def _make_private(directory: Path, account: Account) -> None:
-    """Makes `directory` (its parent exists) for the account alone; an existing one must be the account's own, and no link."""
+    """Creates `directory`, accessible only to the account; its parent exists. An existing folder must belong to the account and not be a
+    link.
+    """
     try:
         directory.mkdir(mode=0o700)
     except FileExistsError:

@@ -1,4 +1,4 @@
-"""Where the servers of the tests keep what they fetch, and the file locks that let several callers share it."""
+"""The folders in which the test servers keep downloads, and file locks for sharing them."""
 
 import contextlib
 import fcntl
@@ -12,12 +12,12 @@ REQUIREMENTS = ROOT / "requirements"
 
 
 class ToolMissingError(Exception):
-    """A tool the tests need is not here and could not be fetched; the message says what to install."""
+    """A tool for the tests is missing and could not be fetched; the message says what to install."""
 
 
 @contextlib.contextmanager
 def exclusive(name: str) -> Iterator[None]:
-    """Hold this checkout's lock of that name: what it guards is made once, however many ask."""
+    """Holds this checkout's lock of that name, so that concurrent processes create something only once."""
     CACHE.mkdir(exist_ok=True)
     with (CACHE / f".{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

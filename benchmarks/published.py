@@ -1,4 +1,6 @@
-"""Commits at a rate while a consumer in the same process listens to the broker: when each commit's event came, by the same clock."""
+"""Commits at a fixed rate while a consumer in the same process reads from the broker: when each commit's event arrived, by the same
+clock.
+"""
 
 import asyncio
 import contextlib
@@ -22,9 +24,9 @@ _POLL_SECONDS = 0.1
 
 
 async def commits_and_events(job: Json, write: Callable[[Json], Awaitable[Json]]) -> Json:
-    """What `write` comes to and, as `told`, the seconds from each answer to its event; `job["broker"]`: type, url, place.
+    """The result of `write` and, as `published`, the seconds from each answer to its event; `job["broker"]`: type, url, place.
 
-    A commit and its event share the address of the metadata file. What has not come after _LATE_SECONDS_MAX is missing.
+    A commit and its event have the same metadata location. Events that arrive after _LATE_SECONDS_MAX are missing.
     """
     seen: dict[str, float] = {}
     async with _LISTENING[job["broker"]["type"]](job["broker"], seen):
@@ -34,7 +36,7 @@ async def commits_and_events(job: Json, write: Callable[[Json], Awaitable[Json]]
         while not answered.keys() <= seen.keys() and clock() < deadline:  # noqa: ASYNC110 -- seen from another thread
             await asyncio.sleep(0.02)
     delays = [seen[location] - at for location, at in answered.items() if location in seen]
-    result["told"] = {
+    result["published"] = {
         "events": len(delays),
         "missing": len(answered) - len(delays),
         **{f"p{share * 100:g}_ms": percentile(delays, share) * 1000 for share in (0.5, 0.9, 0.99) if delays},
@@ -61,7 +63,7 @@ async def _nats(broker: Json, seen: dict[str, float]) -> AsyncIterator[None]:
 
 @contextlib.asynccontextmanager
 async def _kafka(broker: Json, seen: dict[str, float]) -> AsyncIterator[None]:
-    """Sees what is committed, from where the topic ends now."""
+    """Reads committed messages from the current end of the topic."""
     stop = threading.Event()
     consumer = Consumer({"bootstrap.servers": broker["url"], "group.id": "bench", "isolation.level": "read_committed"})
     partition = TopicPartition(broker["place"], 0)

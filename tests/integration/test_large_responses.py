@@ -1,20 +1,20 @@
-"""Room for answers that were large before goes by what is asked for, however it is spelled."""
+"""Memory for large responses is reserved by the normalized request."""
 
 from pathlib import Path
 
-from icecore.api.api_request import LARGE_ANSWERS
-from icecore.api.byte_budget import LargeAnswers
+from icecore.api.api_request import LARGE_RESPONSES
+from icecore.api.byte_budget import LargeResponses
 from icecore.compose import Application
 from tests.fixtures.catalog import served_catalog
 from tests.fixtures.rest_client import RestClient
 
 
 def test_spellings_of_an_address_and_moments_of_a_past_are_one(database: str, tmp_path: Path) -> None:
-    """Each would else have an answer read for it before it is known to find no room."""
-    known: list[LargeAnswers] = []
+    """Otherwise each spelling would read a response before it is known that there is no memory for it."""
+    known: list[LargeResponses] = []
 
     def prepare(catalog: Application) -> None:
-        known.append(catalog.app[LARGE_ANSWERS])
+        known.append(catalog.app[LARGE_RESPONSES])
 
     with served_catalog(database, tmp_path / "warehouse", prepare=prepare) as server:
         client = RestClient(server.url)

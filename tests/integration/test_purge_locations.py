@@ -1,4 +1,4 @@
-"""What a purge deletes: files the table reaches, in places the table claims, and nothing else; the event says what it left."""
+"""A purge deletes the files that the table refers to in locations that it claims, and nothing else. The event lists what is left."""
 
 import zlib
 from collections.abc import Callable
@@ -20,7 +20,7 @@ SECONDS_MAX = 60.0
 
 @pytest.fixture
 def purged(shared_catalog: SharedCatalog, client: RestClient, warehouse: FreshWarehouse) -> Callable[[str], dict[str, Any]]:
-    """Drops a table with its files, waits for the purge, and answers with what the log says of it."""
+    """Drops a table with its files, waits for the purge, and returns its event."""
     said = "select convert_from(state, 'UTF8') from icecore.events where topic = %s and warehouse_id = %s order by notification_id"
 
     def drop(name: str) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def purged(shared_catalog: SharedCatalog, client: RestClient, warehouse: FreshWa
 
 
 def with_snapshot(client: RestClient, warehouse: FreshWarehouse, name: str, place: str, names: list[str] | None = None) -> Path:
-    """A table at `place` whose snapshot names `names`, or two data files of its own; its folder."""
+    """Creates a table whose snapshot has the files `names`, or two new data files. Returns its folder."""
     assert 200 == client.create_table(["a"], name, location=f"{warehouse.base}/{place}").status
     folder = warehouse.directory / place
     assert 200 == client.commit(["a"], name, *appended(folder, data_files(folder / "data", 2) if names is None else names)).status
@@ -45,7 +45,9 @@ def with_snapshot(client: RestClient, warehouse: FreshWarehouse, name: str, plac
 def test_files_that_were_kept_are_not_a_later_tables(
     client: RestClient, warehouse: FreshWarehouse, purged: Callable[[str], dict[str, Any]], kept_by: str
 ) -> None:
-    """A table dropped without purge, unregistered, or that keeps its files: its place is free, and the next one's purge passes them by."""
+    """Files of a table that was dropped without a purge, unregistered, or keeps its files. Its location is free, and the next table's purge
+    ignores them.
+    """
     folder = with_snapshot(client, warehouse, "t", "here")
     match kept_by:
         case "drop":
@@ -64,7 +66,7 @@ def test_files_that_were_kept_are_not_a_later_tables(
 def test_the_drop_of_a_table_that_keeps_its_files_says_so(
     client: RestClient, warehouse: FreshWarehouse, shared_catalog: SharedCatalog
 ) -> None:
-    """gc.enabled is false in any case of letters, as Java reads it; nothing is left to a job."""
+    """gc.enabled is false in any case, as in Java. No job is pending."""
     with_snapshot(client, warehouse, "t", "here")
     assert 200 == client.commit(["a"], "t", set_properties({"gc.enabled": "FALSE"})).status
     assert 204 == client.drop_table(["a"], "t", "?purgeRequested=true").status
@@ -75,7 +77,7 @@ def test_the_drop_of_a_table_that_keeps_its_files_says_so(
 def test_what_lies_elsewhere_is_listed_and_left(
     client: RestClient, warehouse: FreshWarehouse, purged: Callable[[str], dict[str, Any]]
 ) -> None:
-    """Another table's file, one outside the warehouse, and what is no location at all; the list is bounded, the count is not."""
+    """Another table's file, one outside the warehouse, and an invalid location. The list is limited, the count is not."""
     neighbour = with_snapshot(client, warehouse, "neighbour", "neighbour")
     before = files(neighbour)
     theirs = [f"file://{path}" for path in before]
@@ -95,7 +97,7 @@ def test_what_lies_elsewhere_is_listed_and_left(
 def test_what_a_manifest_of_another_place_names_is_not_told(
     client: RestClient, warehouse: FreshWarehouse, purged: Callable[[str], dict[str, Any]]
 ) -> None:
-    """It is reached: its files that lie in the table's own place go. Others are counted: their names may be another table's."""
+    """Files in the table's own location that it names are deleted. Others are only counted, because they may be another table's."""
     folder = warehouse.directory / "here"
     theirs = manifest(warehouse.directory / "elsewhere" / "m.avro", [*data_files(folder / "data"), f"{warehouse.base}/secret.parquet"])
     assert 200 == client.create_table(["a"], "t", location=f"{warehouse.base}/here").status
@@ -106,7 +108,7 @@ def test_what_a_manifest_of_another_place_names_is_not_told(
 
 
 def test_statistics_of_both_kinds_go(client: RestClient, warehouse: FreshWarehouse, purged: Callable[[str], dict[str, Any]]) -> None:
-    """No manifest names them, the table's document does."""
+    """Only the table's document names them, no manifest does."""
     folder = with_snapshot(client, warehouse, "t", "here")
     file: dict[str, Any] = {"snapshot-id": 1, "file-size-in-bytes": 4}
     for kind, more in (("statistics", {"file-footer-size-in-bytes": 1, "blob-metadata": []}), ("partition-statistics", {})):
@@ -121,7 +123,7 @@ def test_statistics_of_both_kinds_go(client: RestClient, warehouse: FreshWarehou
 def test_manifests_that_a_snapshot_of_version_1_lists_itself_go(
     client: RestClient, warehouse: FreshWarehouse, purged: Callable[[str], dict[str, Any]]
 ) -> None:
-    """Without a manifest list; what they name goes too."""
+    """Without a manifest list. The files they name are deleted too."""
     folder = warehouse.directory / "here"
     listed = manifest(folder / "metadata" / "m0.avro", data_files(folder / "data", 2))
     created = client.create_table(["a"], "t", location=f"{warehouse.base}/here", properties={"format-version": "1"})
@@ -136,7 +138,7 @@ def test_manifests_that_a_snapshot_of_version_1_lists_itself_go(
 def test_what_a_manifest_took_out_of_the_table_stays(
     client: RestClient, warehouse: FreshWarehouse, purged: Callable[[str], dict[str, Any]]
 ) -> None:
-    """The snapshot does not hold it any more (Java: ManifestFiles.readPaths)."""
+    """The snapshot does not contain it any more (Java: ManifestFiles.readPaths)."""
     folder = warehouse.directory / "here"
     added, taken_out = data_files(folder / "data", 2)
     listed = manifest_list(folder / "metadata" / "l.avro", [manifest(folder / "metadata" / "m.avro", [added], deleted=[taken_out])])
@@ -150,7 +152,7 @@ def test_what_a_manifest_took_out_of_the_table_stays(
 def test_a_manifest_that_cannot_be_read_keeps_nothing_waiting(
     client: RestClient, warehouse: FreshWarehouse, purged: Callable[[str], dict[str, Any]], broken: str
 ) -> None:
-    """A missing one is passed by; an unreadable one stays, as do the files it names, and the event lists it. All else goes."""
+    """A missing one is skipped. An unreadable one stays with the files it names, and the event lists it. Everything else is deleted."""
     folder = warehouse.directory / "here"
     own = data_files(folder / "data", 2)
     good, bad = manifest(folder / "metadata" / "good.avro", own[:1]), manifest(folder / "metadata" / "bad.avro", own[1:])
@@ -185,7 +187,7 @@ def test_a_manifest_that_cannot_be_read_keeps_nothing_waiting(
 def test_what_a_cut_file_named_goes_where_an_intact_one_names_it_too(
     client: RestClient, warehouse: FreshWarehouse, purged: Callable[[str], dict[str, Any]], cut: str
 ) -> None:
-    """A name counts as dealt with once it was, not once it was read: only the file that cannot be read on stays."""
+    """A name is remembered once its file is processed, not once it is read. Only the damaged file stays."""
     folder = warehouse.directory / "here"
     own = data_files(folder / "data", 4)
     manifests = [manifest(folder / "metadata" / f"m{number}.avro", own) for number in range(2)]
@@ -194,7 +196,7 @@ def test_what_a_cut_file_named_goes_where_an_intact_one_names_it_too(
         listed = manifest_list(folder / "metadata" / f"l{number}.avro", manifests, number)
         assert 200 == client.commit(["a"], "t", *snapshot_updates(listed, number)).status
     file = folder / "metadata" / ("m0.avro" if cut == "manifest" else "l1.avro")
-    # Each entry is a block of its own: the last one alone is lost.
+    # Each entry is a separate block, so only the last one is lost.
     file.write_bytes(file.read_bytes()[:-20])
     assert [f"file://{file}"] == purged("t")["files-left"]
     assert {file} == files(folder)
@@ -206,14 +208,14 @@ def unpacks_to_gigabytes() -> bytes:
     fields = [{"name": "status", "type": "int", "field-id": 0}, {"name": "data_file", "type": data_file, "field-id": 2}]
     schema = orjson.dumps({"type": "record", "name": "manifest_entry", "fields": fields})
     packer = zlib.compressobj(1, wbits=-15)
-    # After a full flush the same bytes may stand again.
+    # After a full flush the same bytes can be repeated.
     packed = (packer.compress(bytes(64 * 1024 * 1024)) + packer.flush(zlib.Z_FULL_FLUSH)) * 32 + zlib.compressobj(1, wbits=-15).flush()
     members = sized(b"avro.schema") + sized(schema) + sized(b"avro.codec") + sized(b"deflate")
     return b"Obj\x01" + number(2) + members + number(0) + bytes(16) + number(1_000_000) + sized(packed) + bytes(16)
 
 
 def number(value: int) -> bytes:
-    """An Avro long that is not negative."""
+    """A non-negative Avro long."""
     rest, out = value << 1, bytearray()
     while rest > 0x7F:
         out.append((rest & 0x7F) | 0x80)
@@ -230,7 +232,7 @@ def create(client: RestClient, base: str, fields: dict[str, Any]) -> RestAnswer:
 
 
 def stage_and_create(client: RestClient, base: str, fields: dict[str, Any]) -> RestAnswer:
-    """A staged create of an ordinary table, which its end sets the fields of."""
+    """A staged create of an ordinary table, whose completing commit sets the fields."""
     staged = client.create_table(["a"], "t", **{"stage-create": True}).json["metadata"]
     location = fields.get("location", staged["location"])
     updates = [
@@ -266,7 +268,7 @@ def transaction(client: RestClient, base: str, fields: dict[str, Any]) -> RestAn
 
 
 def metadata_file(client: RestClient, base: str, fields: dict[str, Any]) -> str:
-    """The location of a file that no table has, with the fields set."""
+    """Writes a metadata file of no table with the fields set. Returns its location."""
     document = {**client.create_table(["a"], "model").json["metadata"], **{"location": f"{base}/free", **fields}}
     path = Path(base.removeprefix("file://")) / "imported" / "v1.metadata.json"
     path.parent.mkdir()
@@ -289,7 +291,7 @@ COMMANDS = [create, stage_and_create, commit, transaction, register_it, overwrit
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("field", ["location", *PATH_PROPERTIES])
 def test_no_place_of_a_table_lies_in_anothers(client: RestClient, warehouse: FreshWarehouse, command: Any, field: str) -> None:
-    """Inside, around and equal, to another's location and to what its path properties name; 400, and where it is nobody's it is taken."""
+    """Nested, enclosing and equal, to another's location and its path properties: 400. A free location is accepted."""
     base = warehouse.base
     assert 200 == client.create_table(["a"], "other", location=f"{base}/x/other", properties={"write.data.path": f"{base}/y/data"}).status
 
@@ -297,27 +299,27 @@ def test_no_place_of_a_table_lies_in_anothers(client: RestClient, warehouse: Fre
         return {"location": f"{base}/{place}"} if field == "location" else {"properties": {field: f"{base}/{place}"}}
 
     refused = command(client, base, asking_for("y/data/below"))
-    assert refused.place_taken
+    assert refused.location_taken
     assert refused.message.endswith(f": {base}/y/data/below")
     client.drop_table(["a"], "t")
     if command in (create, commit):
         for place in ("x/other", "x/other/below", "x", "y/data", "y"):
-            assert create(client, base, asking_for(place)).place_taken
+            assert create(client, base, asking_for(place)).location_taken
         assert 200 == create(client, base, asking_for("z")).status
-        assert client.create_table(["a"], "u", location=f"{base}/z/below").place_taken
+        assert client.create_table(["a"], "u", location=f"{base}/z/below").location_taken
 
 
-def test_a_table_keeps_the_places_its_path_properties_named(
+def test_a_table_keeps_the_locations_of_its_path_properties(
     client: RestClient, warehouse: FreshWarehouse, purged: Callable[[str], dict[str, Any]]
 ) -> None:
-    """Files in a former write.data.path go with the table, and nobody gets the place before."""
+    """Files in a former write.data.path are purged with the table, and the location is claimed until then."""
     base, folder = warehouse.base, warehouse.directory
     first = {"write.data.path": f"{base}/first", "write.metadata.path": f"{base}/meta"}
     assert 200 == client.create_table(["a"], "t", location=f"{base}/here", properties=first).status
     names = [*data_files(folder / "first"), *data_files(folder / "second")]
     assert 200 == client.commit(["a"], "t", *appended(folder / "here", names[:1])).status
     assert 200 == client.commit(["a"], "t", set_properties({"write.data.path": f"{base}/second"})).status
-    assert client.create_table(["a"], "u", location=f"{base}/first").place_taken
+    assert client.create_table(["a"], "u", location=f"{base}/first").location_taken
     later = manifest(folder / "here" / "metadata" / "m1.avro", names, 2)
     location = manifest_list(folder / "here" / "metadata" / "snap-2.avro", [later], 2)
     assert 200 == client.commit(["a"], "t", *snapshot_updates(location, 2)).status

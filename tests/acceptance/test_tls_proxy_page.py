@@ -1,0 +1,112 @@
+"""nginx with the configuration of docs/how-to/tls-proxy.md in front of Icecore."""
+
+import contextlib
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyiceberg.catalog import load_catalog
+
+from tests.fixtures.readme import pieces
+from tests.servers.certificates import Authority
+from tests.servers.icecore import icecore
+from tests.servers.nginx import nginx
+from tests.servers.paths import ROOT
+from tests.servers.processes import free_port, listens
+
+PAGE = pieces((ROOT / "docs" / "how-to" / "tls-proxy.md").read_text())
+NAME = "catalog.example.org"
+HOST_LINE = "proxy_set_header Host $host;"
+
+
+class Proxied:
+    """A catalog behind nginx, requested by the page's public name."""
+
+    def __init__(self, port: int, authority: Path) -> None:
+        self._port = port
+        self._options = ["-sS", "--max-time", "30", "--cacert", str(authority), "--resolve", f"{NAME}:{port}:127.0.0.1"]
+
+    def curl(self, path: str, *options: str, body: str | None = None) -> tuple[int, str]:
+        """The status and the body of one request; a `body` is sent as JSON."""
+        data = [] if body is None else ["--header", "Content-Type: application/json", "--data-binary", "@-"]
+        done = subprocess.run(
+            ["curl", *self._options, "--write-out", "\n%{http_code}", *options, *data, f"https://{NAME}:{self._port}{path}"],
+            input=body, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode in (0, 28), done.stderr
+        text, _, status = done.stdout.rpartition("\n")
+        return int(status), text
+
+
+@contextlib.contextmanager
+def proxied(folder: Path, block: str) -> Iterator[tuple[Proxied, int, Path]]:
+    """Icecore with the page's setting, and nginx with this server block."""
+    authority = Authority(folder / "certificates", "authority")
+    issued = authority.issue(NAME)
+    port, upstream = free_port(), free_port()
+    public = PAGE["public url"].strip().partition("=")[2]
+    replaced = {
+        "127.0.0.1:8181": f"127.0.0.1:{upstream}", "listen 443": f"listen 127.0.0.1:{port}",
+        "/etc/ssl/catalog.pem": str(issued.certificate), "/etc/ssl/catalog.key": str(issued.key),
+    }  # fmt: skip
+    for old, new in replaced.items():
+        assert old in block
+        block = block.replace(old, new)
+    with (
+        icecore(folder / "data", port=upstream, environment={"ICECORE_PUBLIC_URL": public}),
+        nginx(folder / "nginx", block, ready=lambda: listens(port)),
+    ):
+        yield Proxied(port, authority.file), port, authority.file
+
+
+@pytest.fixture(scope="module")
+def behind_nginx(scratch: Path) -> Iterator[tuple[Proxied, int, Path]]:
+    with proxied(scratch, PAGE["nginx"]) as made:
+        yield made
+
+
+def test_pyiceberg_through_the_proxy(behind_nginx: tuple[Proxied, int, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nested namespaces too, whose levels are joined by %1F in paths."""
+    _, port, authority = behind_nginx
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(authority))
+    catalog = load_catalog("icecore", type="rest", uri=f"https://127.0.0.1:{port}/catalog", warehouse="demo")
+    catalog.create_namespace("town")
+    catalog.create_namespace(("town", "north"), {"owner": "Ada"})
+    assert [("town", "north")] == catalog.list_namespaces("town")
+    assert "Ada" == catalog.load_namespace_properties(("town", "north"))["owner"]
+
+
+def test_requests_to_the_public_name(behind_nginx: tuple[Proxied, int, Path]) -> None:
+    """Icecore accepts the name, and %1F reaches it undecoded."""
+    proxy, _, _ = behind_nginx
+    for levels in (["shop"], ["shop", "south"]):
+        status, answer = proxy.curl("/catalog/v1/demo/namespaces", body=json.dumps({"namespace": levels}))
+        assert 200 == status, answer
+    assert 200 == proxy.curl("/catalog/v1/demo/namespaces/shop%1Fsouth")[0]
+
+
+def test_a_body_over_nginx_s_default(behind_nginx: tuple[Proxied, int, Path]) -> None:
+    """2 MB reach Icecore, which answers in Iceberg's form."""
+    proxy, _, _ = behind_nginx
+    status, answer = proxy.curl("/catalog/v1/demo/namespaces", body=json.dumps({"namespace": "x" * 2_000_000}))
+    assert 400 == status
+    assert "BadRequestException" == json.loads(answer)["error"]["type"]
+
+
+def test_events_arrive_while_the_stream_is_open(behind_nginx: tuple[Proxied, int, Path]) -> None:
+    """curl's limit ends the stream; the events came before."""
+    proxy, _, _ = behind_nginx
+    status, answer = proxy.curl("/history/v1/events", "--no-buffer", "--max-time", "3", "--header", "Accept: text/event-stream")
+    assert 200 == status
+    assert "warehouse.created.v1" in answer
+
+
+def test_without_the_host_line_icecore_refuses(scratch: Path) -> None:
+    """nginx's default is the upstream's name, as the page says."""
+    folder = scratch / "without"
+    folder.mkdir()
+    assert HOST_LINE in PAGE["nginx"]
+    with proxied(folder, PAGE["nginx"].replace(HOST_LINE, "")) as (proxy, _, _):
+        assert 403 == proxy.curl("/catalog/v1/config?warehouse=demo")[0]

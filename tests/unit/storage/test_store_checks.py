@@ -1,0 +1,87 @@
+"""The checks of a new warehouse's store, with stores that hang."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from icecore.commands.warehouses import create_warehouse
+from icecore.commands.warehouses.create_warehouse import _Creation
+from icecore.domain.errors import ServiceUnavailable, StoreCheckFailed
+from icecore.storage import store_checks
+from icecore.storage.profiles import parse_storage_profile
+from icecore.storage.store_checks import StoreCheck, check_store
+
+PROFILE = parse_storage_profile({"type": "s3", "bucket": "lake", "region": "eu-central-1"})
+
+
+class Kept:
+    """A store in memory. hangs -- names of methods that never return."""
+
+    def __init__(self, *hangs: str) -> None:
+        self.objects: dict[str, bytes] = {}
+        self._hangs = hangs
+
+    async def _ask(self, name: str) -> None:
+        if name in self._hangs:
+            await asyncio.sleep(60)
+
+    async def put_new(self, location: object, data: bytes) -> None:
+        await self._ask("put_new")
+        if "refuse" in self._hangs:
+            raise ServiceUnavailable("no")
+        self.objects[str(location)] = data
+
+    async def get(self, location: object, *, bytes_max: int) -> bytes:
+        del bytes_max
+        return self.objects[str(location)]
+
+    async def is_listed(self, location: object) -> bool:
+        return str(location) in self.objects
+
+    async def exists(self, location: object) -> bool:
+        return str(location) in self.objects
+
+    async def delete(self, locations: list[object]) -> None:
+        await self._ask("delete")
+        for location in locations:
+            self.objects.pop(str(location), None)
+
+
+@pytest.mark.parametrize("hangs", [("put_new", "delete"), ("refuse", "delete"), ("delete",)])
+async def test_a_store_that_hangs_is_refused_in_time(monkeypatch: pytest.MonkeyPatch, hangs: tuple[str, ...]) -> None:
+    """Also where it hangs when the object of the check is deleted."""
+    monkeypatch.setattr(store_checks, "CHECK_SECONDS_MAX", 0.1)
+    made: list[StoreCheck] = []
+    store: Any = Kept(*hangs)
+    async with asyncio.timeout(10):
+        with pytest.raises(StoreCheckFailed):
+            await check_store(store, PROFILE, made.append)
+    assert made[-1].failure is not None
+
+
+async def test_a_store_is_checked_once_for_each_creation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even if the command is decided again, because another one came first."""
+
+    @asynccontextmanager
+    async def alone(_: object) -> AsyncIterator[None]:
+        yield
+
+    async def created(_: object) -> None:
+        """The name is free."""
+
+    monkeypatch.setattr(create_warehouse, "_alone", alone)
+    monkeypatch.setattr(_Creation, "_created", created)
+    made: list[StoreCheck] = []
+    given: dict[str, Any] = dict.fromkeys(("context", "command", "credential", "permitted", "reviewed"))
+    warehouse, executor = SimpleNamespace(profile=PROFILE), SimpleNamespace(skip_storage_validation=False, checking_stores={})
+    async with AsyncExitStack() as opened:
+        creation = _Creation(
+            **given, warehouse=warehouse, executor=executor, store=Kept(), on_check=made.append, opened=opened,  # type: ignore[arg-type]
+        )  # fmt: skip
+        for _ in range(2):
+            await creation.prepare()
+    assert ["write", "read", "list", "delete"] == [check.name for check in made]

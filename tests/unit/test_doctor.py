@@ -1,0 +1,114 @@
+"""Checks of `icecore doctor` against what hangs: each ends in time, and closes what it opened."""
+
+import asyncio
+import io
+import json
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+from rich.console import Console
+
+from icecore import doctor as doctor_module
+from icecore.doctor import _check_role, _check_sink, _check_store, _connect, doctor
+from icecore.exit_codes import ExitCode
+from icecore.settings import Settings
+
+Reported = list[tuple[str, str, str]]
+
+
+async def hang(*_: object) -> None:
+    await asyncio.sleep(60)
+
+
+def test_a_hook_that_is_not_installed_is_a_failed_check_of_the_settings() -> None:
+    """A server would not start with it."""
+    out = io.StringIO()
+    hooks: Any = {"four-eyes": {"type": "plugin", "plugin": "nowhere"}}
+    code = doctor(lambda: Settings(hooks=hooks), Console(file=out), as_json=True)
+    [check] = json.loads(out.getvalue())
+    assert (ExitCode.NO, "settings", "failed") == (code, check["name"], check["status"])
+    assert "needs the plug-in 'nowhere'" in check["message"]
+
+
+async def test_a_store_that_hangs_is_a_failed_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Independent of the store client's own limits."""
+    monkeypatch.setattr(doctor_module, "STORE_SECONDS_MAX", 0.1)
+    found: Reported = []
+    catalog: Any = SimpleNamespace(backends=SimpleNamespace(store=hang))
+    warehouse: Any = SimpleNamespace(name="lake", profile=SimpleNamespace(base="s3://lake"))
+    async with asyncio.timeout(10):
+        await _check_store(catalog, warehouse, lambda *check: found.append(check))
+    [(name, status, message)] = found
+    assert ("warehouse lake", "failed", True) == (name, status, "s3://lake did not respond" in message)
+
+
+@pytest.mark.parametrize("hanging", [True, False])
+async def test_a_sink_is_closed_even_if_it_hangs(monkeypatch: pytest.MonkeyPatch, hanging: bool) -> None:
+    """A failed check, or a sink that can be opened."""
+    closed: list[bool] = []
+    found: Reported = []
+
+    class Sink:
+        async def open(self) -> None:
+            if hanging:
+                await hang()
+
+        async def close(self) -> None:
+            closed.append(True)
+
+    @asynccontextmanager
+    async def locked(*_: object) -> AsyncIterator[object]:
+        yield object()
+
+    monkeypatch.setattr(doctor_module.checkpoints, "locked", locked)
+    monkeypatch.setattr(doctor_module, "SINK_SECONDS_MAX", 0.1)
+    sinks: Any = {"out": {"type": "stdout"}}
+    make: Any = Sink
+    settings = Settings(database_url=SecretStr("postgresql:///none"), sinks=sinks)
+    async with asyncio.timeout(10):
+        await _check_sink(settings, "out", make, lambda *check: found.append(check))
+    [(name, status, message)] = found
+    assert ("sink out", "failed" if hanging else "ok", [True]) == (name, status, closed)
+    assert ("did not respond" in message) == hanging
+
+
+async def test_an_owner_s_database_that_does_not_answer_is_a_failed_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host that accepts the connection and says nothing."""
+    monkeypatch.setattr(doctor_module, "OWNER_SECONDS_MAX", 2)
+    found: Reported = []
+
+    class Serving:
+        async def execute(self, _: str) -> "Serving":
+            return self
+
+        async def fetchone(self) -> tuple[str, bool]:
+            return "serving", True
+
+    connection: Any = Serving()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"postgresql://owner@127.0.0.1:{silent.getsockname()[1]}/icecore"
+        async with asyncio.timeout(20):
+            settings = Settings(database_url=SecretStr(url), database_owner_url=SecretStr(url))
+            await _check_role(settings, connection, lambda *check: found.append(check))
+    [(name, status, message)] = found
+    assert ("role", "failed", True) == (name, status, "ICECORE_DATABASE_OWNER_URL: the database cannot be reached" in message)
+
+
+@pytest.mark.parametrize(
+    ("url", "port"), [("https://hooks.example.org/x", 443), ("http://hooks.example.org/x", 80), ("https://hooks.example.org:8443", 8443)]
+)
+async def test_a_webhook_is_asked_at_its_port(monkeypatch: pytest.MonkeyPatch, url: str, port: int) -> None:
+    asked: list[tuple[str, int]] = []
+
+    async def connect(host: str, port: int) -> tuple[None, Any]:
+        asked.append((host, port))
+        return None, SimpleNamespace(close=lambda: None)
+
+    monkeypatch.setattr(asyncio, "open_connection", connect)
+    await _connect(url)
+    assert [("hooks.example.org", port)] == asked

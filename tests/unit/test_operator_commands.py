@@ -1,0 +1,134 @@
+"""Commands for operators, without a database."""
+
+import io
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import psycopg
+import pytest
+from pydantic import SecretStr
+from rich.cells import cell_len
+from rich.console import Console
+
+from icecore import operator_commands
+from icecore.exit_codes import CommandFailed, ExitCode
+from icecore.operator_commands import health, json_argument, list_warehouses, rebuild, reset_statistics, work
+from icecore.projections.rebuild import RebuildRunningError
+from icecore.settings import Settings, SettingsError
+
+
+def test_a_server_that_does_not_answer_is_unhealthy_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It accepts the connection and says nothing."""
+    monkeypatch.setattr(operator_commands, "HEALTH_SECONDS_MAX", 0.3)
+    began = time.monotonic()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(CommandFailed, match=f"{url} does not respond") as failure:
+            health(Settings(), Console(file=io.StringIO()), url)
+    assert ExitCode.NO == failure.value.code
+    assert time.monotonic() - began < 10
+
+
+def test_a_file_of_json_is_read_up_to_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wrong name, such as that of a disk, does not fill the memory."""
+    (tmp_path / "profile.json").write_text('{"type": "local"}')
+    assert {"type": "local"} == json_argument(f"@{tmp_path}/profile.json", "--profile")
+    monkeypatch.setattr(operator_commands, "JSON_FILE_BYTES_MAX", 16)
+    with pytest.raises(CommandFailed, match=r"^--profile is not JSON") as failure:
+        json_argument(f"@{tmp_path}/profile.json", "--profile")
+    assert ExitCode.USAGE == failure.value.code
+
+
+def test_the_metrics_port_of_a_worker_needs_consent_for_other_machines() -> None:
+    """As a server's port does: there is no authentication."""
+    with pytest.raises(SettingsError, match="there is no authentication"):
+        work(Settings(host="0.0.0.0", metrics_port=0))
+
+
+SETTINGS = Settings(database_url=SecretStr("postgresql:///serving"), database_owner_url=SecretStr("postgresql:///owner"))
+
+
+@pytest.fixture
+def no_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The database of SETTINGS, as if it had the schema of this version."""
+
+    @contextmanager
+    def opened(settings: Settings) -> Iterator[Settings]:
+        yield settings
+
+    async def require_schema(_: Settings) -> None:
+        return None
+
+    monkeypatch.setattr(operator_commands, "opened_database", opened)
+    monkeypatch.setattr(operator_commands, "require_schema", require_schema)
+
+
+@pytest.mark.usefixtures("no_database")
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (psycopg.errors.InsufficientPrivilege("no"), ExitCode.DATABASE, "set ICECORE_DATABASE_OWNER_URL"),
+        (RebuildRunningError("Another rebuild is running"), ExitCode.BUSY, "Another rebuild is running"),
+    ],
+)
+def test_a_rebuild_is_the_owner_s_and_says_why_it_cannot_run(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, code: ExitCode, said: str
+) -> None:
+    """Each reason with its exit code."""
+    asked: list[str] = []
+
+    def fail(dsn: str, _watch: object) -> None:
+        asked.append(dsn)
+        raise error
+
+    monkeypatch.setattr(operator_commands, "rebuild_on_every_core", fail)
+    with pytest.raises(CommandFailed, match=said) as failure:
+        rebuild(SETTINGS, Console(file=io.StringIO()), as_json=False)
+    assert (code, ["postgresql:///owner"]) == (failure.value.code, asked)
+
+
+@pytest.mark.usefixtures("no_database")
+@pytest.mark.parametrize("permitted", [True, False])
+def test_statistics_are_deleted_by_the_owner(monkeypatch: pytest.MonkeyPatch, permitted: bool) -> None:
+    """The role that serves may not."""
+    asked: list[str] = []
+
+    async def reset(dsn: str) -> None:
+        asked.append(dsn)
+        if not permitted:
+            raise psycopg.errors.InsufficientPrivilege("no")
+
+    monkeypatch.setattr(operator_commands.statistics, "reset_statistics", reset)
+    out = io.StringIO()
+    if permitted:
+        assert ExitCode.OK == reset_statistics(SETTINGS, Console(file=out), as_json=True)
+        assert '{"statistics":"deleted"}' == out.getvalue().strip()
+    else:
+        with pytest.raises(CommandFailed, match="set ICECORE_DATABASE_OWNER_URL") as failure:
+            reset_statistics(SETTINGS, Console(file=out), as_json=True)
+        assert ExitCode.DATABASE == failure.value.code
+    assert ["postgresql:///owner"] == asked
+
+
+@pytest.mark.usefixtures("no_database")
+def test_columns_are_aligned_by_the_width_of_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Chinese character has the width of two others."""
+    names = ["lake", "\N{CJK UNIFIED IDEOGRAPH-6E56}" * 6]
+    profile = {"type": "s3", "bucket": "lake", "region": "eu-central-1"}
+    rows: Any = [{"id": str(number) * 36, "name": name, "storage-profile": profile} for number, name in enumerate(names)]
+
+    def run(coroutine: Any) -> Any:
+        coroutine.close()
+        return rows
+
+    monkeypatch.setattr(operator_commands, "uvloop", SimpleNamespace(run=run))
+    out = io.StringIO()
+    assert ExitCode.OK == list_warehouses(SETTINGS, Console(file=out), as_json=False)
+    lines = out.getvalue().splitlines()
+    assert {14} == {cell_len(line[: line.index(end)]) for line, end in zip(lines, ("id ", "0" * 36, "1" * 36), strict=True)}
+    assert names[1] in lines[2]

@@ -1,0 +1,36 @@
+"""What `icecore sinks` says of one sink."""
+
+from typing import Any
+
+import pytest
+
+from icecore.publishers.checkpoints import SinkStatus
+from icecore.sink_commands import sink_row
+
+NONE = dict.fromkeys(SinkStatus.__slots__)
+HEALTHY = SinkStatus(**{**NONE, "name": "out", "position": 7, "head": 9, "skips": 0, "leader": "host", "led": True})  # type: ignore[arg-type]
+
+
+def status(**changed: Any) -> SinkStatus:
+    return SinkStatus(**{name: changed.get(name, getattr(HEALTHY, name)) for name in SinkStatus.__slots__})
+
+
+@pytest.mark.parametrize(
+    ("changed", "problems"),
+    [
+        ({}, []),
+        ({"last_error": "refused"}, ["refused"]),
+        ({"blocked_position": 8}, ["fix the destination, or: icecore sinks skip out 8 --reason …"]),
+        ({"lost_position": 5}, ["the broker lost events up to 5; publish them again: icecore sinks replay out --from 1"]),
+        ({"led": False}, ["no leader: is `icecore serve` or `icecore worker` running?"]),
+    ],
+)
+def test_what_needs_attention_is_said_with_what_to_do(changed: dict[str, Any], problems: list[str]) -> None:
+    row = sink_row("out", status(**changed), 9, configured=True)
+    assert (problems, 7, 2) == (row["problems"], row["position"], row["lag-events"])
+    assert row["leader"] == (None if "led" in changed else "host")
+
+
+def test_a_sink_that_is_not_in_the_settings_needs_no_leader() -> None:
+    """It was removed from them."""
+    assert [] == sink_row("out", status(led=False), 9, configured=False)["problems"]

@@ -59,8 +59,8 @@ class Server:
         return [float(at) for at in re.findall(r"^fault_point \S+ kill .* at=(\S+)$", self._log.read_text(errors="replace"), re.MULTILINE)]
 
     def workers_that_committed(self) -> set[str]:
-        """The numbers of the workers that logged a commit."""
-        return set(re.findall(r'"operation":"updateTable".*"worker":(\d+)', self._log.read_text(errors="replace")))
+        """The names of the serving processes that logged a commit."""
+        return set(re.findall(r'"operation":"updateTable".*"process":"(serving-\d+)"', self._log.read_text(errors="replace")))
 
     async def stop(self) -> int:
         """Stops it as an operator does; returns its exit code."""

@@ -78,7 +78,7 @@ def test_an_unreachable_store_is_503_with_its_reason(s3_client: RestClient, stor
     for path, body in requests.items():
         answer = s3_client.call("POST", path, body)
         assert (503, "ServiceUnavailableException") == answer.error
-        assert "the connection was closed before an answer" in answer.message
+        assert "the connection was closed before a response" in answer.message
         assert "1" == answer.headers["retry-after"]
     assert 200 == s3_client.call("GET", f"{TABLES}/t").status
     store_proxy.is_away = False

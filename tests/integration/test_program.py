@@ -297,7 +297,7 @@ def accepts(url: str) -> bool:
     parts = urlsplit(url)
     try:
         socket.create_connection((parts.hostname or "", parts.port or 0), timeout=5).close()
-    except ConnectionRefusedError:
+    except (ConnectionRefusedError, ConnectionResetError):  # reset: the last listener closed with the connection in its queue
         return False
     return True
 

@@ -175,7 +175,7 @@ def test_over_http_the_same_key_succeeds_once_the_store_is_back(
         store_proxy.is_away = True
         refused = client.create("lake", profile, S3_CREDENTIAL, key=key)
         assert (400, "StoreCheckFailedException") == refused.error
-        assert "the connection was closed before an answer" in refused.message
+        assert "the connection was closed before a response" in refused.message
         store_proxy.is_away = False
         created = client.create("lake", profile, S3_CREDENTIAL, key=key)
         assert 201 == created.status, created.body

@@ -1,13 +1,15 @@
 """The server's own AWS identity, and roles that it assumes. It needs botocore, a part of boto3 (the extra `aws`)."""
 
 import re
-import threading
 import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from functools import partial
 from typing import Any
 
 import botocore.config
 import botocore.exceptions
+import botocore.loaders
 import botocore.session
 
 from .cloud_profiles import S3Profile
@@ -31,9 +33,8 @@ class AwsIdentity:
     """The identity of this process, where botocore finds it: environment, web identity (IRSA), shared files, container or instance."""
 
     def __init__(self) -> None:
-        # Sessions are not safe to use in several threads at once; their clients and credentials are.
-        self._lock = threading.Lock()
-        self._session: botocore.session.Session | None = None
+        self._loader = botocore.loaders.create_loader()
+        self._unused: list[botocore.session.Session] = []
         self._own = RenewedCredentials(CLOUD, self._fetch_own)
 
     def credentials(self, profile: S3Profile, external_id: str | None) -> RenewedCredentials[TemporaryCredentials]:
@@ -46,11 +47,11 @@ class AwsIdentity:
 
     def _fetch_own(self) -> TemporaryCredentials:
         try:
-            with self._lock:
-                found = self._opened().get_credentials()
-            if found is None:
-                raise NoCredentials("the server has no AWS identity")
-            keys, now = found.get_frozen_credentials(), time.time()
+            with self._session() as session:
+                found = session.get_credentials()
+                if found is None:
+                    raise NoCredentials("the server has no AWS identity")
+                keys, now = found.get_frozen_credentials(), time.time()
         except (botocore.exceptions.BotoCoreError, botocore.exceptions.ClientError) as error:
             raise NoCredentials(_failure_reason(error)) from None
         return TemporaryCredentials(keys.access_key, keys.secret_key, keys.token, now + OWN_SECONDS, now + OWN_SECONDS_VALID)
@@ -58,12 +59,8 @@ class AwsIdentity:
     def _assume(self, role: str, external_id: str | None, region: str, endpoint: str | None) -> TemporaryCredentials:
         request = {"RoleArn": role, "RoleSessionName": SESSION_NAME} | ({} if external_id is None else {"ExternalId": external_id})
         try:
-            with self._lock:
-                client = self._opened().create_client("sts", region_name=region, endpoint_url=endpoint)
-            try:
+            with self._session() as session, closing(session.create_client("sts", region_name=region, endpoint_url=endpoint)) as client:
                 response: dict[str, Any] = client.assume_role(**request)["Credentials"]
-            finally:
-                client.close()
         except (botocore.exceptions.BotoCoreError, botocore.exceptions.ClientError) as error:
             raise NoCredentials(_failure_reason(error)) from None
         expires_at = response["Expiration"].timestamp()
@@ -71,17 +68,30 @@ class AwsIdentity:
             response["AccessKeyId"], response["SecretAccessKey"], response["SessionToken"], renewal_time(expires_at), expires_at
         )
 
-    def _opened(self) -> botocore.session.Session:
-        if self._session is None:
-            self._session = botocore.session.Session()
-            self._session.set_default_client_config(
+    @contextmanager
+    def _session(self) -> Iterator[botocore.session.Session]:
+        """A session that no other fetch uses: sessions are not thread-safe, and a fetch that hangs may hold a lock of its session.
+
+        One is kept for the next fetch, because it keeps the server's own credentials.
+        """
+        try:
+            session = self._unused.pop()
+        except IndexError:
+            session = botocore.session.Session()
+            # The files of botocore are read once for all sessions: 80 ms and 7 MB each.
+            session.register_component("data_loader", self._loader)
+            session.set_default_client_config(
                 botocore.config.Config(
                     connect_timeout=CONNECT_SECONDS_MAX,
                     read_timeout=READ_SECONDS_MAX,
                     retries={"mode": "standard", "total_max_attempts": ATTEMPTS_MAX},
                 )
             )
-        return self._session
+        try:
+            yield session
+        finally:
+            if not self._unused:
+                self._unused.append(session)
 
 
 def _failure_reason(error: Exception) -> str:

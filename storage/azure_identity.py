@@ -18,22 +18,21 @@ class AzureIdentity:
     """The identity of this process, where azure-identity finds it: a workload identity, or a managed identity of any hosting service."""
 
     def __init__(self) -> None:
-        self._found: azure.identity.ManagedIdentityCredential | None = None
         self.token: RenewedCredentials[AccessToken] = RenewedCredentials(CLOUD, self._fetch)
 
     def _fetch(self) -> AccessToken:
         try:
-            if self._found is None:
-                self._found = azure.identity.ManagedIdentityCredential(
-                    client_id=os.environ.get("AZURE_CLIENT_ID"),
-                    connection_timeout=CONNECT_SECONDS_MAX,
-                    read_timeout=READ_SECONDS_MAX,
-                    retry_total=RETRIES_MAX,
-                )
-            found = self._found.get_token(SCOPE)
+            # Found again for each token: an abandoned fetch may still use the one before.
+            with azure.identity.ManagedIdentityCredential(
+                client_id=os.environ.get("AZURE_CLIENT_ID"),
+                connection_timeout=CONNECT_SECONDS_MAX,
+                read_timeout=READ_SECONDS_MAX,
+                retry_total=RETRIES_MAX,
+            ) as identity:
+                token = identity.get_token(SCOPE)
         except azure.core.exceptions.AzureError as error:
             raise NoCredentials(_failure_reason(error)) from None
-        return AccessToken(found.token, renewal_time(found.expires_on), found.expires_on)
+        return AccessToken(token.token, renewal_time(token.expires_on), token.expires_on)
 
 
 def _failure_reason(error: azure.core.exceptions.AzureError) -> str:

@@ -264,18 +264,18 @@ def _access_key(credential: StorageCredential) -> S3Credential:
 
 def _renewed_keys(renewed: RenewedCredentials[TemporaryCredentials]) -> S3Credential:
     """For a moment only, so that the client asks for every request: it does not know when they are renewed."""
-    held = renewed.held()
+    current = renewed.current()
     return {
-        "access_key_id": held.access_key_id,
-        "secret_access_key": held.secret_access_key,
-        "token": held.session_token,
+        "access_key_id": current.access_key_id,
+        "secret_access_key": current.secret_access_key,
+        "token": current.session_token,
         "expires_at": datetime.now(UTC) + timedelta(seconds=1),
     }
 
 
 def _renewed_token(renewed: RenewedCredentials[AccessToken]) -> GCSCredential:
     """For a moment only, as the keys above."""
-    return {"token": renewed.held().token, "expires_at": datetime.now(UTC) + timedelta(seconds=1)}
+    return {"token": renewed.current().token, "expires_at": datetime.now(UTC) + timedelta(seconds=1)}
 
 
 def _open_gcs_with_token(renewed: RenewedCredentials[AccessToken], bucket: str) -> GCSStore:

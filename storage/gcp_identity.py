@@ -18,22 +18,22 @@ class GcpIdentity:
     """The identity of this process, where google-auth finds it: application default credentials, or the metadata server."""
 
     def __init__(self) -> None:
-        self._found: Any = None
         self.token: RenewedCredentials[AccessToken] = RenewedCredentials(CLOUD, self._fetch)
 
     def _fetch(self) -> AccessToken:
         request = _BoundedRequest()
         try:
-            if self._found is None:
-                self._found, _ = google.auth.default(scopes=[SCOPE], request=request)
-            self._found.refresh(request)
+            # Found again for each token: an abandoned fetch may still use the one before.
+            found: Any
+            found, _ = google.auth.default(scopes=[SCOPE], request=request)
+            found.refresh(request)
         except google.auth.exceptions.GoogleAuthError as error:
             raise NoCredentials(_failure_reason(error)) from None
         finally:
             request.session.close()
         # google-auth has times in UTC without a time zone.
-        expires_at = self._found.expiry.replace(tzinfo=UTC).timestamp()
-        return AccessToken(self._found.token, renewal_time(expires_at), expires_at)
+        expires_at = found.expiry.replace(tzinfo=UTC).timestamp()
+        return AccessToken(found.token, renewal_time(expires_at), expires_at)
 
 
 class _BoundedRequest(google.auth.transport.requests.Request):
@@ -47,7 +47,7 @@ def _failure_reason(error: google.auth.exceptions.GoogleAuthError) -> str:
     """In our own words: the client's text may contain what a server sent."""
     match error:
         case google.auth.exceptions.DefaultCredentialsError():
-            return "the server has no Google Cloud identity, or its credentials file is not valid"
+            return "the server has no Google Cloud identity, its metadata service did not respond, or its credentials file is not valid"
         case google.auth.exceptions.TransportError():
             return "the server's Google Cloud identity could not be read from its metadata or token service"
         case google.auth.exceptions.RefreshError():

@@ -14,10 +14,13 @@ _log = structlog.get_logger("icecore.storage")
 
 FETCH_SECONDS_MAX = 4.0
 """How long a request waits for a fetch. The fetch then continues, and the next request waits for the same one."""
+ABANDONED_SECONDS = 30.0
+"""A fetch that has not ended after so long is abandoned: its thread continues, its result is dropped, and the next request starts another.
+
+The libraries' own timeouts end most fetches before. They do not bound a response that arrives byte by byte, or a file system that hangs.
+"""
 RETRY_SECONDS = 1.0
 """After a failed fetch, no other is started for so long."""
-
-
 RENEWED_SECONDS_BEFORE = 600.0
 """Credentials are renewed so long before they expire, or after half their time."""
 
@@ -74,25 +77,27 @@ class RenewedCredentials(Generic[_Credentials]):
     """The credentials of one identity. Belongs to one event loop."""
 
     def __init__(self, cloud: str, fetch: Callable[[], _Credentials]) -> None:
-        """cloud -- its name, for messages. fetch -- may block; raises NoCredentials with a reason. It is never called twice at once."""
+        """cloud -- its name, for messages. fetch -- may block; raises NoCredentials with a reason. It may be called again while a call that
+        was abandoned runs.
+        """
         self._cloud = cloud
         self._fetch = fetch
-        self._held: _Credentials | None = None
+        self._current: _Credentials | None = None
         self._fetching: asyncio.Task[None] | None = None
         self._failure: str | None = None
         self._retry_at = 0.0
 
-    def held(self) -> _Credentials:
+    def current(self) -> _Credentials:
         """What the last `ready` has found."""
-        assert self._held is not None, "ready was awaited before"
-        return self._held
+        assert self._current is not None, "ready was awaited before"
+        return self._current
 
     async def ready(self) -> None:
         """Returns if the credentials are valid. Raises NoCredentials, after FETCH_SECONDS_MAX at the latest.
 
         Credentials that are due for renewal are renewed in the background, and used until they expire.
         """
-        if self._held is not None and time.time() < self._held.renew_at:
+        if self._current is not None and time.time() < self._current.renew_at:
             return
         if (self._fetching is None or self._fetching.done()) and time.monotonic() >= self._retry_at:
             self._fetching = asyncio.create_task(self._renew(), name="renew-credentials")
@@ -104,19 +109,28 @@ class RenewedCredentials(Generic[_Credentials]):
                     # The others who wait for it need it still.
                     await asyncio.shield(self._fetching)
             except TimeoutError:
-                raise NoCredentials(f"the server's {self._cloud} identity was not found in time") from None
+                raise NoCredentials(self._late()) from None
         if not self._is_valid():
             raise NoCredentials(self._failure or f"the credentials of the server's {self._cloud} identity have expired")
 
     def _is_valid(self) -> bool:
-        return self._held is not None and time.time() < self._held.expires_at
+        return self._current is not None and time.time() < self._current.expires_at
+
+    def _late(self) -> str:
+        return f"the server's {self._cloud} identity was not found in time"
 
     async def _renew(self) -> None:
         try:
-            self._held = await in_separate_thread(self._fetch, "fetch-credentials")
+            async with asyncio.timeout(ABANDONED_SECONDS):
+                self._current = await in_separate_thread(self._fetch, "fetch-credentials")
         except Exception as error:
-            # Of a kind that the library does not document: its text may contain what the server sent.
-            reason = str(error) if isinstance(error, NoCredentials) else f"the {self._cloud} client failed: {type(error).__name__}"
+            if isinstance(error, TimeoutError):
+                reason = self._late()
+            elif isinstance(error, NoCredentials):
+                reason = str(error)
+            else:
+                # Of a kind that the library does not document: its text may contain what the server sent.
+                reason = f"the {self._cloud} client failed: {type(error).__name__}"
             if reason != self._failure:
                 _log.warning("system_identity_failed", cloud=self._cloud, reason=reason)
             self._failure, self._retry_at = reason, time.monotonic() + RETRY_SECONDS

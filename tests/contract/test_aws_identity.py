@@ -193,6 +193,43 @@ async def test_a_hanging_sts_holds_up_nothing_else(aws_server: AwsServer, aws_re
         sts.close()
 
 
+@pytest.mark.parametrize("service", ["STS", "metadata"])
+async def test_a_fetch_that_never_ends_is_abandoned(
+    aws_server: AwsServer, aws_relay: AwsRelay, monkeypatch: pytest.MonkeyPatch, service: str
+) -> None:
+    """The next one does not wait for anything that the first one holds, and the other warehouses of the identity are used meanwhile."""
+    monkeypatch.setattr(renewed_credentials, "FETCH_SECONDS_MAX", 1.0)
+    monkeypatch.setattr(renewed_credentials, "ABANDONED_SECONDS", 2.0)
+    endless = AwsRelay(aws_server.endpoint)
+    endless.is_endless = True
+    try:
+        profile = role_profile(aws_server, aws_relay.endpoint)
+        if service == "STS":
+            for name, value in aws_server.environment.items():
+                monkeypatch.setenv(name, value)
+            profile["sts-endpoint"] = endless.endpoint
+        else:
+            monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", endless.endpoint)
+            del profile["assume-role-arn"]
+        stores = ObjectStores(system=DIRECT)
+        store = await stores.open(parse_storage_profile(profile), parse_storage_credential(WITH_ID if service == "STS" else SYSTEM))
+        began = time.monotonic()
+        assert "was not found in time" in await failure(store)
+        endless.is_endless = False
+        with aws_server.unchecked():
+            while True:
+                try:
+                    await store.check_readable()
+                except ServiceUnavailable:
+                    assert time.monotonic() - began < 10
+                    await asyncio.sleep(0.1)
+                else:
+                    break
+        assert not endless.released.is_set()
+    finally:
+        endless.close()
+
+
 @pytest.mark.usefixtures("identity")
 async def test_a_refusal_shows_only_its_code(aws_server: AwsServer, aws_relay: AwsRelay, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither what STS says, which may be anything, nor the role's external id; and the next request asks no more at once."""

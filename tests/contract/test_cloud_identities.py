@@ -44,6 +44,17 @@ async def failure(store: ObjectStore) -> str:
     return refusal.value.message
 
 
+async def readable_again(store: ObjectStore) -> None:
+    """Returns once the store can be read."""
+    while True:
+        try:
+            await store.check_readable()
+        except ServiceUnavailable:
+            await asyncio.sleep(0.5)
+        else:
+            break
+
+
 @both
 async def test_a_warehouse_uses_the_identity(cloud_server: CloudServer, profile: dict[str, Any], credential: dict[str, Any]) -> None:
     """Every request has the one token that was issued. The store's other requests get 401."""
@@ -158,13 +169,7 @@ async def test_a_token_is_used_while_it_cannot_be_renewed(
     assert "could not be used" in await failure(store)
     cloud_server.token_status = 200
     async with asyncio.timeout(20):
-        while True:
-            try:
-                await store.check_readable()
-            except ServiceUnavailable:
-                await asyncio.sleep(0.5)
-            else:
-                break
+        await readable_again(store)
 
 
 @both
@@ -188,6 +193,22 @@ async def test_a_hanging_service_holds_up_nothing_else(
     for message in await asyncio.gather(*waiting):
         assert "identity was not found in time" in message
     assert time.monotonic() - began < renewed_credentials.FETCH_SECONDS_MAX + 1
+
+
+@both
+async def test_a_fetch_that_never_ends_is_abandoned(
+    cloud_server: CloudServer, monkeypatch: pytest.MonkeyPatch, profile: dict[str, Any], credential: dict[str, Any]
+) -> None:
+    """The next one does not wait for anything that the first one holds."""
+    monkeypatch.setattr(renewed_credentials, "FETCH_SECONDS_MAX", 1.0)
+    monkeypatch.setattr(renewed_credentials, "ABANDONED_SECONDS", 2.0)
+    cloud_server.is_endless = True
+    store = await opened(profile, credential)
+    assert "was not found in time" in await failure(store)
+    cloud_server.is_endless = False
+    async with asyncio.timeout(10):
+        await readable_again(store)
+    assert not cloud_server.released.is_set()
 
 
 @both

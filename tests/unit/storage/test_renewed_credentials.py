@@ -39,7 +39,7 @@ async def test_all_who_wait_share_one_fetch() -> None:
     renewed = RenewedCredentials("AWS", source)
     await asyncio.gather(*(renewed.ready() for _ in range(10)))
     await renewed.ready()
-    assert (1, "1") == (source.fetched, renewed.held().access_key_id)
+    assert (1, "1") == (source.fetched, renewed.current().access_key_id)
 
 
 async def test_a_renewal_is_not_waited_for() -> None:
@@ -51,14 +51,14 @@ async def test_a_renewal_is_not_waited_for() -> None:
     await asyncio.sleep(2.1)
     async with asyncio.timeout(1):
         await renewed.ready()
-    assert "1" == renewed.held().access_key_id
+    assert "1" == renewed.current().access_key_id
     await asyncio.sleep(2)
     waiting = asyncio.create_task(renewed.ready())
     await asyncio.sleep(0.1)
     assert not waiting.done()
     source.may_return.set()
     await waiting
-    assert (2, "2") == (source.fetched, renewed.held().access_key_id)
+    assert (2, "2") == (source.fetched, renewed.current().access_key_id)
 
 
 async def test_one_that_gives_up_takes_nothing_from_the_others() -> None:
@@ -90,6 +90,27 @@ async def test_a_fetch_that_hangs_is_waited_for_in_time(monkeypatch: pytest.Monk
     assert 1 == source.fetched
 
 
+async def test_a_fetch_that_does_not_end_is_abandoned(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The next request starts another, and what the first finds afterwards is not used."""
+    monkeypatch.setattr(renewed_credentials, "FETCH_SECONDS_MAX", 0.1)
+    monkeypatch.setattr(renewed_credentials, "ABANDONED_SECONDS", 0.2)
+    monkeypatch.setattr(renewed_credentials, "RETRY_SECONDS", 0.0)
+    source = Source()
+    source.may_return.clear()
+    renewed = RenewedCredentials("AWS", source)
+    with pytest.raises(NoCredentials, match="not found in time"):
+        await renewed.ready()
+    await asyncio.sleep(0.2)
+    abandoned, source.may_return = source.may_return, threading.Event()
+    source.may_return.set()
+    await renewed.ready()
+    assert (2, "2") == (source.fetched, renewed.current().access_key_id)
+    abandoned.set()
+    await asyncio.sleep(0.1)
+    assert "2" == renewed.current().access_key_id
+    assert "was not found in time" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(("failure", "said"), [(NoCredentials("none"), "none"), (ValueError(CANARY), "the AWS client failed: ValueError")])
 async def test_a_failure_is_told_and_not_repeated_at_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], failure: Exception, said: str
@@ -109,4 +130,4 @@ async def test_a_failure_is_told_and_not_repeated_at_once(
     await renewed.ready()
     logged = capsys.readouterr().out
     assert (1, 1) == (logged.count("system_identity_failed"), logged.count("system_identity_recovered"))
-    assert CANARY not in logged + repr(renewed.held())
+    assert CANARY not in logged + repr(renewed.current())

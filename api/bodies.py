@@ -10,6 +10,7 @@ from aiohttp.streams import StreamReader
 
 from ..domain.errors import BadRequest, PayloadTooLarge
 from ..domain.identifiers import NAMESPACE_LEVELS_MAX, NamespaceIdentifier, TabularIdentifier, parse_name
+from ..domain.invalid_values import nearest_name
 from ..domain.json_rules import broken_rule, count_values
 from .byte_budget import UNCOUNTED_BYTES_MAX, Reservation
 from .errors import RequestTimeout, UnsupportedMediaType
@@ -107,7 +108,9 @@ class BodyReader:
         """Raises BadRequest for a field that is not in `known`."""
         for name in self._values:
             if name not in known:
-                raise self.invalid(name[:_FIELD_SHOWN_LENGTH_MAX], "is unknown")
+                shown = name[:_FIELD_SHOWN_LENGTH_MAX]
+                nearest = nearest_name(shown, known)
+                raise self.invalid(shown, "is unknown" if nearest is None else f"is unknown; did you mean {nearest!r}?")
 
     def text(self, name: str) -> str:
         value = self._required(name)

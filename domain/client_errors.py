@@ -1,8 +1,8 @@
-"""Describes errors of client libraries by type, host and port only. Their text may contain URLs, headers and responses."""
+"""Describes errors of client libraries by well-known phrases, host and port only. Their text may contain URLs, headers and responses."""
 
 import errno
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from urllib.parse import urlsplit
 
 _CAUSES_MAX = 4
@@ -28,6 +28,11 @@ _PHRASES = (
     "connection reset",
     "connection timeout expired",
     "name or service not known",
+    "temporary failure in name resolution",
+    "no address associated with hostname",
+    "no such file or directory",
+    "server disconnected",
+    "empty response from server",
     "server closed the connection unexpectedly",
     "server does not support SSL",
     "authentication failed",
@@ -43,24 +48,37 @@ _PHRASES = (
 )
 """Phrases of libpq, OpenSSL, librdkafka and NATS that help to fix the problem. No other part of an error's text is shown."""
 
+_REASONS = {
+    errno.ECONNREFUSED: "connection refused",
+    errno.ECONNRESET: "connection reset",
+    errno.EHOSTUNREACH: "no route to host",
+    errno.ENETUNREACH: "network is unreachable",
+    errno.ENOSPC: "no space left on device",
+    errno.EPIPE: "broken pipe",
+    errno.ETIMEDOUT: "connection timed out",
+}
+"""Texts for errors of sockets and files whose own text may contain an address. None is a number of OpenSSL or of name resolution."""
+
 
 def client_error_text(error: BaseException, address: str = "") -> str:
-    """The types of the error and its causes, and `address`; also an SQLSTATE, an errno's name and well-known phrases.
+    """What happened, in well-known phrases, and `address`. Without a known phrase, the types of the error and its causes.
 
-    address -- host and port of the peer, as `address_of` returns them.
+    Also an SQLSTATE. address -- host and port of the peer, as `address_of` returns them.
     """
-    said: list[str] = []
-    for each in _causes(error):
-        said += [part for part in (type(each).__name__, _code(each)) if part and part not in said]
-    phrases = known_phrases(" ".join(map(str, _causes(error))))
-    where = f" at {address}" if address else ""
-    return ", ".join(said) + where + (f" ({phrases})" if phrases else "")
+    causes = list(_causes(error))
+    parts = _known_phrases(" ".join(map(str, causes))) + _reasons(causes) or [type(each).__name__ for each in causes]
+    parts += [f"SQLSTATE {state}" for each in causes if (state := _sqlstate(each))]
+    return ", ".join(dict.fromkeys(parts)) + (f" at {address}" if address else "")
 
 
 def known_phrases(text: str) -> str:
     """The well-known phrases in an error's text, without quoted names."""
+    return ", ".join(_known_phrases(text))
+
+
+def _known_phrases(text: str) -> list[str]:
     text = _QUOTED_NAME.sub("", text)
-    return ", ".join(phrase for phrase in _PHRASES if phrase.lower() in text.lower())
+    return [phrase for phrase in _PHRASES if phrase.lower() in text.lower()]
 
 
 def address_of(url: str) -> str:
@@ -92,9 +110,12 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         following = inner or following.__cause__
 
 
-def _code(error: BaseException) -> str:
+def _reasons(causes: Sequence[BaseException]) -> list[str]:
+    reasons = [_REASONS[each.errno] for each in causes if isinstance(each, OSError) and each.errno in _REASONS]
+    return reasons or ["no response in time" for each in causes if isinstance(each, TimeoutError)]
+
+
+def _sqlstate(error: BaseException) -> str:
+    """Empty if it has none."""
     sqlstate = getattr(error, "sqlstate", None)
-    if isinstance(sqlstate, str) and _SQLSTATE.fullmatch(sqlstate):
-        return f"SQLSTATE {sqlstate}"
-    number = getattr(error, "errno", None)
-    return errno.errorcode.get(number, "") if isinstance(error, OSError) and isinstance(number, int) else ""
+    return sqlstate if isinstance(sqlstate, str) and _SQLSTATE.fullmatch(sqlstate) else ""

@@ -1,6 +1,7 @@
 """Describes values that pydantic refuses: what a value must be, never the value."""
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 _MUST = {
@@ -28,6 +29,13 @@ _MUST = {
     "tuple_type": "must be an array",
 }
 """What to say of an error by pydantic's type of it. Its context fills the braces."""
+
+_NAME_LENGTH_MAX = 200
+
+
+def nearest_name(name: str, known: Iterable[str]) -> str | None:
+    """The known name that an unknown one resembles most. Reads no more than 200 characters, because the time grows with their square."""
+    return next(iter(difflib.get_close_matches(name[:_NAME_LENGTH_MAX], known, n=1)), None)
 
 
 def value_must(error: Mapping[str, Any]) -> str:

@@ -132,7 +132,7 @@ async def _check_role(settings: Settings, connection: Connection, report: Report
         return report("role", "failed", f"{role} may not append events: run `icecore migrate` with ICECORE_DATABASE_OWNER_URL")
     if settings.database_owner_url is None:
         if await role_owns(connection, role):
-            return report("role", "warning", f"{role} owns the schema and could change events: see docs/how-to/database-roles.md")
+            return report("role", "warning", f"{role} owns the schema and could change events: see 'Database roles' in the documentation")
         return report("role", "ok", f"{role} serves and does not own the schema; `icecore migrate` needs ICECORE_DATABASE_OWNER_URL")
     try:
         async with await connect(

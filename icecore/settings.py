@@ -1,6 +1,5 @@
 """All settings, from the command line, the environment (`ICECORE_…`) and a file, in this order (docs/reference/settings.md)."""
 
-import difflib
 import os
 import re
 import tomllib
@@ -18,7 +17,7 @@ from .api.limits import DEFAULT_LIMITS, MEBIBYTE, ApiLimits
 from .api.origins import OriginRules, host_name, is_loopback
 from .approval.settings import HOOK_FIELDS, HookSettings
 from .database_url import check_database_url
-from .domain.invalid_values import value_must
+from .domain.invalid_values import nearest_name, value_must
 from .embedded_postgres import STATE_DIRECTORY
 from .publishers.sink_settings import SINK_FIELDS, SinkName, SinkSettings
 from .setting_types import AbsolutePath, HostName, Origin, PublicUrl, Separator, StoreEndpoint
@@ -35,7 +34,7 @@ _NOT_OURS = "ICECORE_TEST_"
 """Variables of the test suite."""
 _NAMED = {"sinks": SINK_FIELDS, "hooks": HOOK_FIELDS}
 """Settings that are tables of named entries, and the fields of an entry."""
-_NAMED_VARIABLE = re.compile(rf"^{PREFIX}(?P<table>SINKS|HOOKS)__(?P<name>.+?)__(?P<field>.+)$")
+_NAMED_VARIABLE = re.compile(rf"^(?P<entry>{PREFIX}(?P<table>SINKS|HOOKS)__(?P<name>.+?)__)(?P<field>.+)$")
 _EVERY_ADDRESS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared, not bound to
 
 
@@ -328,10 +327,13 @@ def _refuse_unknown_variables() -> None:
     for name in sorted(os.environ):
         named = _NAMED_VARIABLE.match(name.upper())
         if named is not None:
-            _refuse_unknown_field(named["table"].lower(), named["field"].lower(), name)
+            fields = {field.upper() for field in _NAMED[named["table"].lower()]}
+            # Whether the entry's type has the field is checked later.
+            if named["field"] not in fields:
+                raise SettingsError(f"Unknown setting {name}{_nearest(named['field'], fields, named['entry'])}")
             continue
         if name.upper().startswith(PREFIX) and not name.startswith(_NOT_OURS) and name.upper() not in known:
-            raise SettingsError(f"Unknown setting {name}{_nearest(name.upper(), known)}")
+            raise SettingsError(f"Unknown setting {name}{_nearest(name.upper(), known, PREFIX)}")
 
 
 def _read_file(path: Path) -> dict[str, Any]:
@@ -352,17 +354,13 @@ def _read_file(path: Path) -> dict[str, Any]:
             raise SettingsError(f"{table} in {path} must be a table of tables: write [{table}.NAME] and its settings below")
         for name, thing in things.items():
             for field in thing:
-                _refuse_unknown_field(table, field, f"{table}.{name}.{field} in {path}")
+                if field not in _NAMED[table]:
+                    entry = f"{table}.{name}."
+                    raise SettingsError(f"Unknown setting {entry}{field} in {path}{_nearest(field, _NAMED[table], entry)}")
     for name in _flat({name: value for name, value in values.items() if name not in _NAMED}):
         if name not in known:
             raise SettingsError(f"Unknown setting {name} in {path}{_nearest(name, known)}")
     return values
-
-
-def _refuse_unknown_field(table: str, field: str, where: str) -> None:
-    """Raises the same error as for other settings. Whether the entry's type has the field is checked later."""
-    if field not in _NAMED[table]:
-        raise SettingsError(f"Unknown setting {where}{_nearest(field, _NAMED[table])}")
 
 
 def _flat(values: Mapping[str, Any], above: str = "") -> Iterable[str]:
@@ -373,9 +371,10 @@ def _flat(values: Mapping[str, Any], above: str = "") -> Iterable[str]:
             yield above + name
 
 
-def _nearest(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {near[0]}?" if near else "; docs/reference/settings.md lists them all"
+def _nearest(name: str, known: Iterable[str], shared: str = "") -> str:
+    """shared -- the beginning of all whole names; names are compared without it, because it makes each resemble every other."""
+    nearest = nearest_name(name.removeprefix(shared), [each.removeprefix(shared) for each in known])
+    return f"; did you mean {shared}{nearest}?" if nearest else "; see 'Settings' in the documentation"
 
 
 def _types(table: str) -> Iterable[str]:

@@ -25,7 +25,7 @@ _SQL = named_sql("icecore.migrations", "apply.sql")
 _FILE_NAME = re.compile(r"^(?P<number>\d{4})_(?P<name>[a-z0-9_]+)\.sql$")
 _NOT_RELEASED = (1, "log")
 """The first migration of builds from before the first release."""
-_MADE_BY_ANOTHER = "Run the version that made this database, or register its tables in a new one: docs/how-to/upgrade.md"
+_MADE_BY_ANOTHER = "Run the version that made this database, or register its tables in a new one: see 'Upgrade' in the documentation"
 
 
 class MigrationError(Exception):
@@ -145,7 +145,7 @@ def _pending(carried: list[Migration], functions: str, recorded: dict[int, Recor
     if number in recorded and recorded[number].name == name:
         raise MigrationError(
             "The database was made by a build from before the first release, which no version upgrades. Run that build, "
-            "or start with a new data folder (--data) or database, and register its tables there: docs/how-to/upgrade.md"
+            "or start with a new data folder (--data) or database, and register its tables there: see 'Upgrade' in the documentation"
         )
     unknown = sorted(recorded.keys() - {migration.number for migration in carried})
     if unknown:

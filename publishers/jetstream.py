@@ -88,8 +88,9 @@ class JetStream:
         except ImportError as error:
             raise SinkError(f"credentials files and nkeys need the package {error.name}: pip install {error.name}") from error
         except (nats.errors.Error, OSError, TimeoutError, ValueError) as error:
-            # Its text may contain the server's URL and response.
-            raise SinkError(f"NATS is unreachable or refuses the connection: {client_error_text(error, self._addresses())}") from None
+            # The client repeats a failed connection until the timeout. Its text may contain the server's URL and response.
+            failure = (self._client and self._client.last_error) or error if isinstance(error, TimeoutError) else error
+            raise SinkError(f"NATS is unreachable or refuses the connection: {client_error_text(failure, self._addresses())}") from None
 
     async def publish(self, events: Sequence[Outgoing], live: Checkpoint | None) -> int:
         """If a message fails, those before it are stored, and those after it are refused, because they expect a missing sequence."""

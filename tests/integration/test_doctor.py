@@ -125,6 +125,7 @@ async def test_roles_are_told_apart(examine: Examine, serving: str, database: st
     """A role that owns the schema could change events. One that only serves is recommended."""
     one = await asyncio.to_thread(examine)
     assert ("warning", True) == (one["role"][0], "owns the schema and could change events" in one["role"][1])
+    assert one["role"][1].endswith("see 'Database roles' in the documentation")
     two = await asyncio.to_thread(examine, database_url=serving, database_owner_url=database)
     assert ("ok", True) == (two["role"][0], "owns the schema" in two["role"][1])
     alone = await asyncio.to_thread(examine, database_url=serving)

@@ -87,7 +87,7 @@ MISTAKES = {
     ),
     "a sink without its address": Mistake(["sinks"], ["ICECORE_SINKS__A__URL: is required"], environment=_sink(type="nats")),
     "a misspelt field of a sink": Mistake(
-        ["sinks"], ["Unknown setting ICECORE_SINKS__A__ULR; did you mean url"], environment=_sink(ulr="x")
+        ["sinks"], ["Unknown setting ICECORE_SINKS__A__ULR; did you mean ICECORE_SINKS__A__URL?"], environment=_sink(ulr="x")
     ),
     "a sink's address of another kind": Mistake(["sinks"], ["ICECORE_SINKS__A__URL"], environment=_sink(type="nats", url="http://x:1")),
     "two places for one secret key": Mistake(["verify"], ["set one of them"], environment={"ICECORE_SECRET_KEY_FILE": "$folder/key"}),

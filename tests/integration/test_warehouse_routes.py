@@ -149,6 +149,16 @@ def test_what_lakekeeper_s_clients_send_by_default_is_taken(management: Manageme
             (403, "ForbiddenException"),
             "ICECORE_WAREHOUSE_ENDPOINTS",
         ),
+        (
+            {"storage-profil": S3},
+            (400, "BadRequestException"),
+            "Invalid field 'storage-profil': is unknown; did you mean 'storage-profile'?",
+        ),
+        (
+            {"storage-profile": {**S3, "buckt": "lake"}},
+            (400, "BadRequestException"),
+            "Invalid storage-profile: 'buckt': no such field; did you mean 'bucket'?",
+        ),
         ({"storage-profile": S3, "storage-credential": {**KEY, "type": "az"}}, (400, "BadRequestException"), "storage-credential"),
     ],
 )

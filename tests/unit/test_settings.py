@@ -67,6 +67,13 @@ def test_an_unknown_variable_is_refused_with_the_nearest_known(monkeypatch: pyte
         load_settings()
 
 
+def test_a_variable_unlike_every_setting_is_refused_with_the_page_that_lists_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its title, because an installed copy has no documentation."""
+    monkeypatch.setenv("ICECORE_XYZZY", "1")
+    with pytest.raises(SettingsError, match=r"^Unknown setting ICECORE_XYZZY; see 'Settings' in the documentation$"):
+        load_settings()
+
+
 def test_an_unknown_name_in_the_file_is_refused(file: Path) -> None:
     """The file has the same names."""
     file.write_text("[http]\nupdate_max = 1\n")

@@ -87,7 +87,7 @@ async def test_no_failure_of_a_hook_or_a_store_shows_a_secret(database: str, tmp
     said = log.read_text()
     without_canary("the log", said)
     assert len(hooks) / 6 == said.count("approval_hook_failed")
-    assert "ClientConnectorError, ECONNREFUSED, ConnectionRefusedError at 127.0.0.1:9" in said
+    assert "connection refused at 127.0.0.1:9" in said
     with psycopg.connect(database) as connection:
         for row in connection.execute("select e::text, convert_from(e.state, 'utf8') from icecore.events e"):
             without_canary("the events", f"{row[0]} {row[1]}")

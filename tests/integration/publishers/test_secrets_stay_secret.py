@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import re
 import subprocess
 import sys
 from contextlib import AsyncExitStack
@@ -110,7 +109,6 @@ async def test_no_failure_of_any_sink_shows_a_secret(database: str, log: list[st
             for row in connection.execute(f"select t::text from icecore.{table} t"):
                 without_canary(table, row[0])
         errors = dict(connection.execute("select name, last_error from icecore.sinks").fetchall())
-    assert re.search(r"at 127\.0\.0\.1:9\b", errors["webhook-port"])
-    assert "ConnectionRefusedError" in errors["webhook-port"]
-    for name in ("nats-port", "kafka-port"):
-        assert "127.0.0.1:9" in errors[name], errors[name]
+    for name in ("webhook-port", "nats-port"):
+        assert "connection refused at 127.0.0.1:9" in errors[name], errors[name]
+    assert "127.0.0.1:9" in errors["kafka-port"]

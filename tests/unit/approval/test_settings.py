@@ -68,7 +68,10 @@ def test_hooks_are_read_from_the_file_and_the_environment(tmp_path: Path, monkey
         ({"TYPE": "plugin", "PLUGIN": "a", "OPERATIONS": '[""]'}, "operations: '' matches none"),
         ({"TYPE": "plugin", "PLUGIN": "a", "NAMESPACES": "sales.*"}, "namespaces: 'sales.*'"),
         ({"TYPE": "plugin", "PLUGIN": "a", "WAREHOUSES": '["demo", ""]'}, "warehouses: ''"),
-        ({"TYPE": "plugin", "PLUGIN": "a", "TIMEOUT": "3"}, "Unknown setting ICECORE_HOOKS__X__TIMEOUT; did you mean timeout_seconds?"),
+        (
+            {"TYPE": "plugin", "PLUGIN": "a", "TIMEOUT": "3"},
+            "Unknown setting ICECORE_HOOKS__X__TIMEOUT; did you mean ICECORE_HOOKS__X__TIMEOUT_SECONDS?",
+        ),
     ],
 )
 def test_what_cannot_be_meant_is_refused_by_name(hook: dict[str, str], told: str, monkeypatch: pytest.MonkeyPatch) -> None:

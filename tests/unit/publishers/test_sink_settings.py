@@ -74,7 +74,8 @@ def test_settings_travel_to_the_publishing_process_whole(monkeypatch: pytest.Mon
     ("variables", "said"),
     [
         ({"X__TYPE": "rabbit"}, "ICECORE_SINKS__X__TYPE: must be one of nats, kafka, webhook, stdout"),
-        ({"X__TYP": "nats"}, "Unknown setting ICECORE_SINKS__X__TYP; did you mean type"),
+        ({"X__TYP": "nats"}, r"Unknown setting ICECORE_SINKS__X__TYP; did you mean ICECORE_SINKS__X__TYPE\?$"),
+        ({"LAKE__STRAEM": "s"}, r"Unknown setting ICECORE_SINKS__LAKE__STRAEM; did you mean ICECORE_SINKS__LAKE__STREAM\?$"),
         ({"X__TYPE": "nats"}, "ICECORE_SINKS__X__URL: is required"),
         ({"X__TYPE": "nats", "X__URL": "http://a"}, "ICECORE_SINKS__X__URL: url must be one or more of nats://"),
         ({"X__TYPE": "stdout", "X__STREAM": "S"}, "ICECORE_SINKS__X__STREAM: Extra inputs"),
@@ -132,7 +133,7 @@ def test_a_file_with_an_unknown_member_is_refused(tmp_path: Path) -> None:
     """The message has the nearest known name."""
     file = tmp_path / "icecore.toml"
     file.write_text('[sinks.a]\ntype = "stdout"\nmodus = "binary"\n')
-    with pytest.raises(SettingsError, match=r"Unknown setting sinks\.a\.modus in .*; did you mean mode"):
+    with pytest.raises(SettingsError, match=r"Unknown setting sinks\.a\.modus in .*; did you mean sinks\.a\.mode\?$"):
         load_settings(file)
 
 

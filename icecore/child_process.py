@@ -160,8 +160,9 @@ def report_ready() -> None:
 
 def stop_with_parent(stop: asyncio.Event) -> None:
     """In a child: sets `stop` at SIGTERM and when the parent ends."""
-    # Ctrl-C is sent to the whole process group. The parent sends SIGTERM to its children in its own order.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Ctrl-C and the end of a terminal are sent to the whole process group. The parent sends SIGTERM to its children in its own order.
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     stop_on_signals(stop, signal.SIGTERM)
     loop = asyncio.get_running_loop()
 

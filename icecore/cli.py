@@ -1,6 +1,7 @@
 """The command `icecore`: parses arguments and settings, runs one command, and returns its exit code."""
 
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -34,6 +35,9 @@ sinks = App(name="sinks", help="Show event sinks, publish events again, or skip 
 app.command(sinks)
 app.register_install_completion_command(help="Install completion for the shell that runs the command (bash, zsh or fish).")
 
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+"""Signals that end a command. Ctrl-C raises KeyboardInterrupt."""
+
 
 def main() -> None:
     """The entry point of the program and of `python -m icecore`."""
@@ -41,7 +45,21 @@ def main() -> None:
     # environment.
     forget_ambient_credentials()
     log_uncaught()
+    for number in _ENDING:
+        # `nohup` ignores SIGHUP, which stays ignored.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _end)
     sys.exit(run(sys.argv[1:]))
+
+
+def _end(number: int, _frame: object) -> None:
+    """Ends the command as an error would, so that everything it opened is closed. `serve` and `worker` replace this handler once they run.
+
+    Later signals are ignored, because `timeout` and a closed terminal send several.
+    """
+    for other in _ENDING:
+        signal.signal(other, signal.SIG_IGN)
+    sys.exit(128 + number)
 
 
 def run(arguments: list[str]) -> int:

@@ -5,7 +5,6 @@ import contextlib
 import os
 import signal
 import socket
-import sys
 from collections.abc import Callable
 
 import structlog
@@ -36,7 +35,6 @@ def serve(settings: Settings) -> None:
     check_hooks(settings)
     if os.geteuid() == 0:
         _log.warning("running_as_root", advice="use an unprivileged account: a fault in the server could damage the whole machine")
-    signal.signal(signal.SIGTERM, _stopped_early)
     embedded = settings.database_url is None
     with contextlib.ExitStack() as opened:
         claim = opened.enter_context(DataFolder.make(settings.data_dir).claimed()) if embedded else None
@@ -88,8 +86,3 @@ def _announcement(settings: Settings, url: str, claim: Claim | None) -> Callable
         print_welcome(settings, url, embedded=claim is not None)
 
     return announce
-
-
-def _stopped_early(number: int, _frame: object) -> None:
-    """A SIGTERM that arrives before the server handles signals. Ends normally, so that everything opened is closed."""
-    sys.exit(128 + number)

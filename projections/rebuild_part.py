@@ -7,6 +7,7 @@ one part after the other, and end when the first process ends.
 import asyncio
 import multiprocessing
 import os
+import signal
 from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import aclosing, contextmanager
@@ -188,6 +189,9 @@ async def _copy(writer: Connection, generation: int, finished: dict[str, list[Ro
 
 
 def _help(pipe: Pipe, of_others: Sequence[Pipe]) -> None:
+    # The handlers of the first process would close here what it has opened.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
     for other in of_others:
         other.close()
     uvloop.run(_copy_for(pipe))

@@ -28,19 +28,21 @@ class Account:
         """Runs `command` as this account with a minimal environment, without PG… variables and secrets."""
         environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C"}
         try:
-            return subprocess.run(
+            with subprocess.Popen(
                 command,
-                check=False,
                 cwd="/",
                 env=environment,
                 stdin=subprocess.DEVNULL,
-                capture_output=True,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
                 text=True,
-                timeout=seconds_max,
                 user=self.user_id if self.switch else None,
                 group=self.group_id if self.switch else None,
                 extra_groups=[] if self.switch else None,
-            )
+                # Ctrl-C at a terminal reaches its whole group.
+                start_new_session=True,
+            ) as process:
+                return _ended(process, seconds_max)
         except (OSError, subprocess.TimeoutExpired) as error:
             return subprocess.CompletedProcess(command, 126, "", str(error))
 
@@ -56,6 +58,19 @@ class Account:
         if status.st_gid == self.group_id:
             return bool(status.st_mode & stat.S_IXGRP)
         return bool(status.st_mode & stat.S_IXOTH)
+
+
+def _ended(process: subprocess.Popen[str], seconds_max: float) -> subprocess.CompletedProcess[str]:
+    """Waits for the end of a program, also if a signal interrupts the wait: a killed `pg_ctl start` leaves a server that nobody stops."""
+    try:
+        output, errors = process.communicate(timeout=seconds_max)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
+    except BaseException:
+        process.communicate(timeout=seconds_max)
+        raise
+    return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
 
 
 def own_account() -> Account:

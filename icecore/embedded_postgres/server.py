@@ -34,16 +34,19 @@ def embedded_postgres(data_directory: Path, *, binaries: Path | None = None, sta
     data_directory.mkdir(parents=True, exist_ok=True)
     directory = data_directory.resolve()
     with opened_lock_file(directory / "postgres.users") as users:
-        with _starting_or_stopping(directory):
-            _lock(users, directory / "postgres.users", shared=True, seconds_max=USE_SECONDS_MAX)
-            cluster = Cluster.at(directory, binaries, state_directory)
-            dsn = cluster.ensure_running()
+        cluster: Cluster | None = None
         try:
+            with _starting_or_stopping(directory):
+                _lock(users, directory / "postgres.users", shared=True, seconds_max=USE_SECONDS_MAX)
+                cluster = Cluster.at(directory, binaries, state_directory)
+                dsn = cluster.ensure_running()
             yield dsn
         finally:
-            with _starting_or_stopping(directory):
-                if _was_last(users):
-                    cluster.stop()
+            # Also after a start that a signal interrupted.
+            if cluster is not None:
+                with _starting_or_stopping(directory):
+                    if _was_last(users):
+                        cluster.stop()
 
 
 def server_is_gone(data_directory: Path) -> bool:

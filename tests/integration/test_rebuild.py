@@ -1,6 +1,8 @@
 """Rebuild: the new generation equals the one written by appends, byte for byte, during reads and writes."""
 
 import asyncio
+import re
+import signal
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -102,6 +104,26 @@ def helpers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Helper]]:
     monkeypatch.setattr(rebuilding, "_EVENTS_PER_PROCESS", 1)
     with forked_helpers(2) as forked:
         yield forked
+
+
+def test_a_signal_ends_a_helper_without_the_handlers_of_the_first_process() -> None:
+    """They would close there what the first process has opened."""
+    caught = 1 << (signal.SIGTERM - 1)
+
+    def catches(process: int | None) -> bool:
+        return bool(int(re.findall(r"SigCgt:\s*(\w+)", Path(f"/proc/{process}/status").read_text())[0], 16) & caught)
+
+    former = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    try:
+        with forked_helpers(1) as [helper]:
+            deadline = time.monotonic() + 5
+            while catches(helper.process.pid) and time.monotonic() < deadline:
+                time.sleep(0.01)
+            helper.process.terminate()
+            helper.process.join(10)
+            assert -signal.SIGTERM == helper.process.exitcode
+    finally:
+        signal.signal(signal.SIGTERM, former)
 
 
 async def test_processes_rebuild_the_same_generation(catalog: Application, helpers: list[Helper], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,10 +73,10 @@ class ApiRequest:
     segments -- the encoded path segments by placeholder; api/path_parameters.py parses them.
     context -- the principal and the operation; a command's context also has its Idempotency-Key.
     expected -- memory reserved for a response that was large the last time, until the response itself is counted.
-    shared -- the same for a response that shares most of its bytes with others; those bytes are counted once.
+    content -- the same for a response that shares most of its bytes with others; those bytes are counted once.
     """
 
-    __slots__ = ("_query", "app", "catalog", "context", "expected", "operation", "request", "segments", "shared")
+    __slots__ = ("_query", "app", "catalog", "content", "context", "expected", "operation", "request", "segments")
 
     def __init__(
         self, app: web.Application, request: web.Request, principal: Principal, operation: Operation, segments: Mapping[str, str]
@@ -86,7 +86,7 @@ class ApiRequest:
         self.context = self._context(principal)
         self._query: Mapping[str, str] | None = None
         self.expected: Reservation | None = None
-        self.shared: ContentReservation | None = None
+        self.content: ContentReservation | None = None
         if operation.parameters is not None:
             check_parameters(request.rel_url.raw_query_string, operation.parameters)
         separator = app[SEPARATOR]
@@ -195,9 +195,9 @@ class ApiRequest:
         if size <= UNCOUNTED_BYTES_MAX:
             return
         if shared is not None:
-            if self.shared is not None:
-                self.shared.release()
-            self.shared = self.app[RESPONSE_BUDGET].reserve_content(shared)
+            if self.content is not None:
+                self.content.release()
+            self.content = self.app[RESPONSE_BUDGET].reserve_content(shared)
         else:
             if self.expected is None:
                 self.expected = Reservation(self.app[RESPONSE_BUDGET])
@@ -222,7 +222,7 @@ class ApiRequest:
         counted = counted or not self.operation.mutates
         reservation = self._reserve_response(body) if counted and len(body) > UNCOUNTED_BYTES_MAX else None
         # The response to a change has its memory reserved already, from before the change.
-        before = [each for each in (self.expected, self.shared) if each is not None and reservation is None]
+        before = [each for each in (self.expected, self.content) if each is not None and reservation is None]
         if len(body) >= limits.gzip_bytes_min:
             headers["Vary"] = "Accept-Encoding"
             if accepts_gzip(self.request.headers.get("Accept-Encoding")):

@@ -42,7 +42,7 @@ class ByteBudget:
         self.reserved_bytes -= size
 
     def reserve_content(self, content: Sized) -> "ContentReservation":
-        """A share of `content`, which is counted once for all its holders: responses from a cache are one object. Raises BudgetUsedUp."""
+        """Reserves `content`, which is counted once for all its holders: responses from a cache are one object. Raises BudgetUsedUp."""
         return self.reserve_contents([content])[0]
 
     def reserve_contents(self, contents: Sequence[Sized]) -> "list[ContentReservation]":
@@ -93,7 +93,7 @@ class Reservation:
 
 
 class ContentReservation:
-    """One share of some content, released like a Reservation. It keeps the content alive, because contents are counted by identity."""
+    """One reservation of some content, released like a Reservation. It keeps the content alive: contents are counted by identity."""
 
     __slots__ = ("_budget", "_content")
 

@@ -17,7 +17,7 @@ class ApiLimits:
     stall_seconds_max -- how long a client may make no progress with its body or the response, and how long the head of a request may take.
     response_rate_min -- bytes per second that a client must read of a response, averaged over stall_seconds_max.
     connections_max -- open connections of one serving process; fewer if the process may open fewer file descriptors.
-    body_bytes_held_max, response_bytes_held_max -- bytes of all bodies and responses that one serving process handles at a time;
+    body_memory_bytes_max, response_memory_bytes_max -- bytes of all bodies and responses that one serving process handles at a time;
     beyond them 429. Small ones (api/byte_budget.py) are not counted, nor is a single large one.
     json_depth_max -- nested arrays and objects. Each nested struct column takes three levels.
     json_values_max -- values of a body, counted before it is parsed; objects count twice. A parsed value takes up to twenty times its
@@ -41,8 +41,8 @@ class ApiLimits:
     stall_seconds_max: float = 30.0
     response_rate_min: int = 16 * KIBIBYTE
     connections_max: int = 1_000
-    body_bytes_held_max: int = 48 * MEBIBYTE
-    response_bytes_held_max: int = 48 * MEBIBYTE
+    body_memory_bytes_max: int = 48 * MEBIBYTE
+    response_memory_bytes_max: int = 48 * MEBIBYTE
     json_depth_max: int = DEPTH_MAX
     json_values_max: int = 1_000_000
     properties_max: int = 10_000

@@ -100,8 +100,8 @@ def build_app(
     app[SEPARATOR] = namespace_separator
     app[ORIGIN_RULES] = OriginRules() if origin_rules is None else origin_rules
     app[GZIP_CACHE] = GzipCache(catalog.limits)
-    app[BODY_BUDGET] = ByteBudget("request bodies", catalog.limits.body_bytes_held_max)
-    responses = app[RESPONSE_BUDGET] = ByteBudget("responses", catalog.limits.response_bytes_held_max)
+    app[BODY_BUDGET] = ByteBudget("request bodies", catalog.limits.body_memory_bytes_max)
+    responses = app[RESPONSE_BUDGET] = ByteBudget("responses", catalog.limits.response_memory_bytes_max)
     app[LARGE_RESPONSES] = LargeResponses(responses)
     app[REQUEST_METRICS] = RequestMetrics()
     app[LARGE_EVENTS] = LargeEvents()

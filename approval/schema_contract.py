@@ -45,10 +45,10 @@ class Contract:
         """The contract from the properties of the namespaces, outermost first. The innermost value counts. Raises ValueError for an unknown
         value.
         """
-        said = {name: properties[name] for properties in declared for name in _VALUES if name in properties}
-        for name, value in said.items():
+        values = {name: properties[name] for properties in declared for name in _VALUES if name in properties}
+        for name, value in values.items():
             check_word(name, value)
-        return cls(said.get(CONTRACT) == "no-breaking-changes", said.get(ON_BREACH) == "hold", said.get(RENAMES) == "allow")
+        return cls(values.get(CONTRACT) == "no-breaking-changes", values.get(ON_BREACH) == "hold", values.get(RENAMES) == "allow")
 
 
 def check_word(name: str, value: str) -> None:

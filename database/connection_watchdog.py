@@ -155,9 +155,9 @@ class ConnectionWatchdog:
         rows = await (await probe.execute(_SQL["sessions"], {"process_ids": [*silent], "append_lock": AdvisoryLock.APPEND})).fetchall()
         frozen: list[int] = []
         holder: str | None = None
-        for process_id, *said in rows:
+        for process_id, *columns in rows:
             connection, use = silent[process_id]
-            session = _Session(*said)
+            session = _Session(*columns)
             holder = session.lock_holder
             # Otherwise the response arrived meanwhile.
             if self._uses.get(connection) is use and _waits_for_response(connection):

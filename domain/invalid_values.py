@@ -42,7 +42,7 @@ def value_must(error: Mapping[str, Any]) -> str:
     """What the invalid value must be; pydantic's own text for a type that is not in the table."""
     if error["type"] == "string_too_short":
         return "must not be empty" if error["ctx"]["min_length"] == 1 else f"must have at least {error['ctx']['min_length']} characters"
-    said = _MUST.get(error["type"])
-    if said is None:
+    rule = _MUST.get(error["type"])
+    if rule is None:
         return str(error["msg"]).removeprefix("Value error, ").replace("Input should be", "must be")
-    return said.format_map(error.get("ctx", {}))
+    return rule.format_map(error.get("ctx", {}))

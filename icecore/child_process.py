@@ -64,7 +64,7 @@ class ChildProcess:
         self.metrics: MetricsChannel | None = None
         """To the running child; None if none runs, or if it does not report metrics."""
         self.ready = asyncio.Event()
-        """Once a child has said that it is."""
+        """Set once a child reports that it is ready."""
 
     async def keep_running(self, stop: asyncio.Event, *, died: Callable[[int], None] | None = None) -> None:
         """Returns once `stop` is set and the child has ended.

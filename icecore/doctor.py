@@ -141,8 +141,8 @@ async def _check_role(settings: Settings, connection: Connection, report: Report
             owner = owning.info.user
             owns = await role_owns(owning, owner)
     except psycopg.Error as error:
-        said = client_error_text(error, database_address(settings.owner_dsn))
-        return report("role", "failed", f"ICECORE_DATABASE_OWNER_URL: the database cannot be reached: {said}")
+        reason = client_error_text(error, database_address(settings.owner_dsn))
+        return report("role", "failed", f"ICECORE_DATABASE_OWNER_URL: the database cannot be reached: {reason}")
     if not owns:
         return report("role", "failed", f"{owner} of ICECORE_DATABASE_OWNER_URL does not own the schema icecore: name the role that does")
     return report("role", "ok", f"{role} serves, {owner} owns the schema")
@@ -175,9 +175,9 @@ async def _check_warehouses(catalog: Application, report: Report) -> None:
         except SecretUnreadable as error:
             unreadable[warehouse.name] = error.message
     if unreadable:
-        name, said = next(iter(unreadable.items()))
+        name, reason = next(iter(unreadable.items()))
         message = (
-            f"{len(unreadable)} of the warehouses' credentials cannot be read, first that of {name}: {said}. Set the key they were "
+            f"{len(unreadable)} of the warehouses' credentials cannot be read, first that of {name}: {reason}. Set the key they were "
             "written with: ICECORE_SECRET_KEY_FILE, or ICECORE_SECRET_KEY_FILES_PREVIOUS for an older one"
         )
         report("secret key", "failed", message)
@@ -214,8 +214,8 @@ async def _check_sinks(settings: Settings, report: Report) -> None:
         status = known.get(name)
         if status is not None and status.led:
             row = sink_row(name, status, status.head, configured=True)
-            said = "; ".join(row["problems"]) or f"published by {status.leader}, {row['lag-events']} events behind"
-            report(f"sink {name}", "failed" if row["problems"] else "ok", said)
+            message = "; ".join(row["problems"]) or f"published by {status.leader}, {row['lag-events']} events behind"
+            report(f"sink {name}", "failed" if row["problems"] else "ok", message)
         else:
             await _check_sink(settings, name, make, report)
     return None
@@ -240,8 +240,10 @@ async def _check_sink(settings: Settings, name: str, make: Callable[[], Sink], r
         # Formatted as the publisher does, because the text of other errors may contain data of clients.
         report(f"sink {name}", "failed", client_error_text(error))
     else:
-        said = "another process is starting to publish to it" if sink is None else "can be opened; no process publishes to it at the moment"
-        report(f"sink {name}", "ok", said)
+        message = (
+            "another process is starting to publish to it" if sink is None else "can be opened; no process publishes to it at the moment"
+        )
+        report(f"sink {name}", "ok", message)
     finally:
         if sink is not None:
             await sink.close()

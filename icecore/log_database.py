@@ -69,10 +69,10 @@ async def prepare_database(settings: Settings) -> list[str]:
         return applied
     except psycopg.errors.InsufficientPrivilege as error:
         setting, dsn = ("DATABASE_URL", settings.dsn) if settings.database_owner_url is None else ("DATABASE_OWNER_URL", settings.owner_dsn)
-        said = client_error_text(error, database_address(dsn))
+        reason = client_error_text(error, database_address(dsn))
         raise CommandFailed(
             ExitCode.DATABASE,
-            f"The role of ICECORE_{setting} may not set up the schema icecore ({said}): run GRANT CREATE ON DATABASE … TO …, "
+            f"The role of ICECORE_{setting} may not set up the schema icecore ({reason}): run GRANT CREATE ON DATABASE … TO …, "
             "or, where the schema is there already, give its owner's URL in ICECORE_DATABASE_OWNER_URL",
         ) from None
     except (MigrationError, psycopg.Error) as error:
@@ -92,9 +92,9 @@ async def require_schema(settings: Settings) -> None:
 def _unusable(error: Exception, settings: Settings) -> CommandFailed:
     if not isinstance(error, psycopg.Error):
         return CommandFailed(ExitCode.DATABASE, str(error).strip())
-    said = client_error_text(error, database_address(settings.dsn))
+    reason = client_error_text(error, database_address(settings.dsn))
     if isinstance(error, psycopg.errors.InsufficientPrivilege):
-        return CommandFailed(ExitCode.DATABASE, f"The server role has no rights yet ({said}): run `icecore migrate` first")
+        return CommandFailed(ExitCode.DATABASE, f"The server role has no rights yet ({reason}): run `icecore migrate` first")
     if isinstance(error, psycopg.OperationalError):
-        return CommandFailed(ExitCode.DATABASE, f"The database cannot be reached: {said}")
-    return CommandFailed(ExitCode.DATABASE, f"The database reports an error: {said}")
+        return CommandFailed(ExitCode.DATABASE, f"The database cannot be reached: {reason}")
+    return CommandFailed(ExitCode.DATABASE, f"The database reports an error: {reason}")

@@ -81,7 +81,13 @@ class CatalogMetrics:
     async def read(self) -> ProcessMetrics:
         log = await self._log()
         up = _gauge("icecore_log_up", "1 if Postgres could be read for this scrape", float(bool(log)))
-        parts = (self._served() if self._serving else self._worked(), self._writes(), self._connections(), [up], process_families())
+        parts = (
+            self._serving_metrics() if self._serving else self._worker_metrics(),
+            self._writes(),
+            self._connections(),
+            [up],
+            process_families(),
+        )
         return ProcessMetrics([family for part in parts for family in part], log)
 
     async def _log(self) -> list[Metric]:
@@ -93,12 +99,12 @@ class CatalogMetrics:
             return []
         return [_gauge("icecore_log_position", "Position of the last event in the log", position), *_sinks(sinks)]
 
-    def _served(self) -> Iterator[Metric]:
+    def _serving_metrics(self) -> Iterator[Metric]:
         yield from _requests(self._catalog.app[REQUEST_METRICS])
         yield from self._cache()
         yield from self._events()
 
-    def _worked(self) -> Iterator[Metric]:
+    def _worker_metrics(self) -> Iterator[Metric]:
         catalog = self._catalog
         return _jobs((catalog.purge, catalog.old_files, catalog.parts, catalog.expiry))
 
@@ -111,7 +117,7 @@ class CatalogMetrics:
             queues.metrics.batch_lengths,
         )
         yield _counter(
-            "icecore_stream_batch_conflicts", "Batches decided again because another process committed first", queues.metrics.lost
+            "icecore_stream_batch_conflicts", "Batches decided again because another process committed first", queues.metrics.conflicts
         )
         yield _counter("icecore_stream_queue_commands_refused", "Commands refused without a call of append", queues.metrics.refused)
         yield _gauge("icecore_committer_commands_waiting", "Commands waiting for a call of append", committer.queued)

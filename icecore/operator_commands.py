@@ -48,8 +48,8 @@ def migrate(settings: Settings, console: Console, *, as_json: bool) -> ExitCode:
     """Applies migrations, or creates an empty log in the data folder."""
     with opened_database(settings, make=True) as opened:
         applied = uvloop.run(prepare_database(opened))
-    said = "\n".join(f"applied {name}" for name in applied) or "nothing to apply: the schema is up to date"
-    _print_report(console, {"applied": applied} if as_json else said)
+    message = "\n".join(f"applied {name}" for name in applied) or "nothing to apply: the schema is up to date"
+    _print_report(console, {"applied": applied} if as_json else message)
     return ExitCode.OK
 
 
@@ -76,8 +76,8 @@ def reset_statistics(settings: Settings, console: Console, *, as_json: bool) -> 
             uvloop.run(statistics.reset_statistics(opened.owner_dsn))
         except psycopg.errors.InsufficientPrivilege:
             raise CommandFailed(ExitCode.DATABASE, "Deleting statistics needs the schema owner: set ICECORE_DATABASE_OWNER_URL") from None
-    said = "statistics deleted; the worker counts them again from the first event"
-    _print_report(console, {"statistics": "deleted"} if as_json else said)
+    message = "statistics deleted; the worker counts them again from the first event"
+    _print_report(console, {"statistics": "deleted"} if as_json else message)
     return ExitCode.OK
 
 

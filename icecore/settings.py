@@ -51,8 +51,8 @@ class HttpSettings(BaseModel):
     stall_seconds_max: float = Field(default=DEFAULT_LIMITS.stall_seconds_max, gt=0)
     response_rate_min: int = Field(default=DEFAULT_LIMITS.response_rate_min, ge=0)
     connections_max: int = Field(default=DEFAULT_LIMITS.connections_max, ge=1)
-    body_bytes_held_max: int = Field(default=DEFAULT_LIMITS.body_bytes_held_max, ge=0)
-    response_bytes_held_max: int = Field(default=DEFAULT_LIMITS.response_bytes_held_max, ge=0)
+    body_memory_bytes_max: int = Field(default=DEFAULT_LIMITS.body_memory_bytes_max, ge=0)
+    response_memory_bytes_max: int = Field(default=DEFAULT_LIMITS.response_memory_bytes_max, ge=0)
     json_depth_max: int = Field(default=DEFAULT_LIMITS.json_depth_max, ge=16, le=512)
     json_values_max: int = Field(default=DEFAULT_LIMITS.json_values_max, ge=1_000)
     properties_max: int = Field(default=DEFAULT_LIMITS.properties_max, ge=1)
@@ -371,10 +371,10 @@ def _flat(values: Mapping[str, Any], above: str = "") -> Iterable[str]:
             yield above + name
 
 
-def _nearest(name: str, known: Iterable[str], shared: str = "") -> str:
-    """shared -- the beginning of all whole names; names are compared without it, because it makes each resemble every other."""
-    nearest = nearest_name(name.removeprefix(shared), [each.removeprefix(shared) for each in known])
-    return f"; did you mean {shared}{nearest}?" if nearest else "; see 'Settings' in the documentation"
+def _nearest(name: str, known: Iterable[str], prefix: str = "") -> str:
+    """prefix -- the beginning of all whole names; compared without it, because it makes each name resemble every other."""
+    nearest = nearest_name(name.removeprefix(prefix), [each.removeprefix(prefix) for each in known])
+    return f"; did you mean {prefix}{nearest}?" if nearest else "; see 'Settings' in the documentation"
 
 
 def _types(table: str) -> Iterable[str]:
@@ -390,10 +390,10 @@ def _complaint(error: Any, given: Iterable[str]) -> str:
     loc = (*loc[:2], *loc[3:4]) if loc and loc[0] in _NAMED else loc[:2]
     # The index of a list element is not part of a name.
     names = [part for part in loc if isinstance(part, str)]
-    said = value_must(error)
+    rule = value_must(error)
     if not names:
-        return said
+        return rule
     if error["type"] in ("union_tag_invalid", "union_tag_not_found"):
-        names, said = [*names, "type"], f"must be one of {', '.join(_types(names[0]))}"
+        names, rule = [*names, "type"], f"must be one of {', '.join(_types(names[0]))}"
     name = "--" + names[0].replace("_", "-") if names[0] in given else PREFIX + "__".join(names).upper()
-    return f"{name}: {said}"
+    return f"{name}: {rule}"

@@ -251,7 +251,7 @@ def _acknowledged(response: Msg | None) -> dict[str, Any]:
         raise nats.errors.TimeoutError
     if response.headers and response.headers.get(Header.STATUS) == _NO_RESPONDERS:
         raise nats.js.errors.NoStreamResponseError
-    said: dict[str, Any] = orjson.loads(response.data)
-    if "error" in said:
-        raise nats.js.errors.APIError.from_error(said["error"])
-    return said
+    acknowledgement: dict[str, Any] = orjson.loads(response.data)
+    if "error" in acknowledgement:
+        raise nats.js.errors.APIError.from_error(acknowledgement["error"])
+    return acknowledgement

@@ -89,12 +89,12 @@ class Kafka:
         error: KafkaError = failure.args[0]
         if error.code() in _MOVED:
             return SinkMovedError(f"another producer took over this sink's transactions: {_described(error)}")
-        said = [_described(error), self._complaint] if self._complaint else [_described(error)]
+        parts = [_described(error), self._complaint] if self._complaint else [_described(error)]
         named = [name for name in self._configuration if f'"{name}"' in error.str()]
         if named:
-            said.append(f"see the property {', '.join(named)}")
+            parts.append(f"see the property {', '.join(named)}")
         where = ", ".join(filter(None, map(address_of, self._settings.url)))
-        return SinkError(f"Kafka is unreachable or refuses the connection: {'; '.join(said)}" + (f" at {where}" if where else ""))
+        return SinkError(f"Kafka is unreachable or refuses the connection: {'; '.join(parts)}" + (f" at {where}" if where else ""))
 
     def _note(self, error: KafkaError) -> None:
         if error.code() != KafkaError._ALL_BROKERS_DOWN:

@@ -108,10 +108,10 @@ class Publisher:
             self._pause = PAUSE_SECONDS_MIN
         blocked = error.position if isinstance(error, SinkError) else None
         # The text of a SinkError is ours. The text of other errors may contain what was passed to a client library.
-        said = str(error) if isinstance(error, SinkError) else client_error_text(error)
+        message = str(error) if isinstance(error, SinkError) else client_error_text(error)
         if isinstance(error, SinkError):
-            self._outage.failed(blocked, error=said, blocked_position=blocked)
-        await leadership.report(said, blocked)
+            self._outage.failed(blocked, error=message, blocked_position=blocked)
+        await leadership.report(message, blocked)
 
     async def _publish_log(self, leadership: Leadership, sink: Sink, stop: asyncio.Event) -> None:
         """Publishes until `stop` is set. Raises SinkError, and any unexpected exception."""

@@ -50,7 +50,7 @@ class Freshness:
         self._generation = 0
         self._waiting: list[asyncio.Future[None]] = []
         self._reading: asyncio.Task[None] | None = None
-        self._behind = False
+        self._read_again = False
 
     @property
     def has_head(self) -> bool:
@@ -62,7 +62,7 @@ class Freshness:
 
         Otherwise a restore of the database to a point between the two would not be noticed.
         """
-        self._behind = True
+        self._read_again = True
         self._begin()
 
     async def confirm(self) -> None:
@@ -88,9 +88,9 @@ class Freshness:
 
     async def _read_on(self) -> None:
         """Reads the log for the waiting requests, and again for those that arrived during the read."""
-        while self._waiting or self._behind:
+        while self._waiting or self._read_again:
             waiting, self._waiting = self._waiting, []
-            self._behind = False
+            self._read_again = False
             try:
                 await self._catch_up()
             except Exception as error:

@@ -88,7 +88,7 @@ def _fetch_uv(folder: Path, lock: Path) -> None:
 
 
 def uv_environment() -> dict[str, str]:
-    """The environment uv runs in: what pip was told about the registry, said in uv's words."""
+    """The environment uv runs in: what pip was told about the registry, as uv's variables."""
     environment = dict(os.environ)
     for pip_name, uv_name in UV_NAMES.items():
         if os.environ.get(pip_name):

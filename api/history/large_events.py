@@ -5,7 +5,7 @@ import asyncio
 from ..byte_budget import BudgetUsedUp, ByteBudget
 
 LARGE_EVENTS_BYTES_MAX = 32 * 1024 * 1024
-"""Limit for one worker. Otherwise 200 clients that do not read would hold one large event each."""
+"""Limit for one serving process. Otherwise 200 clients that do not read would hold one large event each."""
 
 
 class LargeEvents(ByteBudget):

@@ -83,7 +83,7 @@ class Committer:
         self._queued = 0
         self._refused_writes: tuple[float, str] | None = None
         self.metrics = CommitterMetrics()
-        self._idle_workers: list[asyncio.Future[None]] = []
+        self._idle_connections: list[asyncio.Future[None]] = []
         self._gathering = False
         self._tasks: list[asyncio.Task[None]] = []
         self._watch = ConnectionWatchdog(dsn, self._refuse_waiting)
@@ -92,10 +92,10 @@ class Committer:
         """Called when Postgres is unreachable, so that others can refuse waiting commands that were never sent."""
 
     def start(self) -> None:
-        self._tasks = [asyncio.create_task(self._work(), name=f"committer-{n}") for n in range(self._connections)]
+        self._tasks = [asyncio.create_task(self._send_calls(), name=f"committer-{n}") for n in range(self._connections)]
 
     async def close(self) -> None:
-        """Stops the workers and refuses the commands that still wait."""
+        """Stops sending and refuses the commands that still wait."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -142,11 +142,11 @@ class Committer:
         self._queued -= APPEND_COMMANDS_MAX - remaining
         return call
 
-    async def _work(self) -> None:
+    async def _send_calls(self) -> None:
         connection: Connection | None = None
         try:
             while True:
-                await self._wait_for_work()
+                await self._wait_for_commands()
                 gathered = asyncio.get_running_loop().call_later(GATHER_SECONDS_MAX, self._gathered)
                 try:
                     if call := self._next_call():
@@ -160,17 +160,17 @@ class Committer:
             if connection is not None:
                 await connection.close()
 
-    async def _wait_for_work(self) -> None:
-        """Waits for work: until a command is waiting and no other connection takes it."""
+    async def _wait_for_commands(self) -> None:
+        """Waits until a command is waiting and no other connection takes it."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._idle_workers.append(waiter)
+        self._idle_connections.append(waiter)
         self._wake()
         await waiter
 
     def _wake(self) -> None:
         """Wakes one connection if there is work: the one that worked last, whose backend has warm caches."""
-        while self._waiting and self._idle_workers and not self._gathering:
-            waiter = self._idle_workers.pop()
+        while self._waiting and self._idle_connections and not self._gathering:
+            waiter = self._idle_connections.pop()
             if not waiter.done():
                 self._gathering = True
                 waiter.set_result(None)
@@ -309,22 +309,22 @@ class Committer:
             for waiting in call:
                 responses = [next(results) for _ in waiting.submissions]
                 if waiting.in_doubt:
-                    responses = [await self._barred(connection, *pair) for pair in zip(waiting.submissions, responses, strict=True)]
+                    responses = [await self._fenced(connection, *pair) for pair in zip(waiting.submissions, responses, strict=True)]
                 if not waiting.results.done():
                     waiting.results.set_result(responses)
         finally:
             self._watch.end(connection)
 
-    async def _barred(self, connection: Connection, submission: Submission, result: AppendResult) -> AppendResult:
+    async def _fenced(self, connection: Connection, submission: Submission, result: AppendResult) -> AppendResult:
         """The result of a command that was sent again, once no earlier copy of it can change that result."""
         if result.outcome == "recorded" and submission.has_events:
-            # The log has only the row without events that barred its id, from a call whose result was lost. It is decided again.
+            # The log has only the row without events that fenced its id, from a call whose result was lost. It is decided again.
             return AppendResult("head", result.position)
         if result.outcome in _FINAL:
             return result
         # The earlier copy may still arrive. A row without events under the same id prevents it from being appended.
-        (barred,) = await _send(connection, [Submission(submission.context, submission.command_id)], self.metrics)
-        return barred if barred.outcome == "appended" else result
+        (fenced,) = await _send(connection, [Submission(submission.context, submission.command_id)], self.metrics)
+        return fenced if fenced.outcome == "appended" else result
 
 
 async def _send(connection: Connection, submissions: list[Submission], metrics: CommitterMetrics) -> list[AppendResult]:

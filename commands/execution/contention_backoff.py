@@ -5,7 +5,7 @@ but one fail again. If the refusals are sent one by one, the clients retry one b
 
 A client that wins repeatedly may go on for a quantum before the next refusal is sent, because two clients at a time would fail half the
 time; the more refusals wait, the shorter the quantum. If the refused clients do not retry, twice as many refusals are sent next. A
-refusal is delayed only if several came within a short time, and never longer than HOLD_SECONDS_MAX.
+refusal is delayed only if several came within a short time, and never longer than DELAY_SECONDS_MAX.
 """
 
 import asyncio
@@ -13,8 +13,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-HOLD_SECONDS_MAX = 5.0
-HELD_MAX = 1_024
+DELAY_SECONDS_MAX = 5.0
+DELAYED_REFUSALS_MAX = 1_024
 # Refusals are delayed from this many within this time.
 CONTENTION_REFUSALS = 3
 CONTENTION_SECONDS = 0.5
@@ -37,7 +37,7 @@ class ContentionBackoff:
     """The delayed refusals of commits to one object."""
 
     def __init__(self) -> None:
-        self._held: deque[tuple[Callable[[], None], float]] = deque()
+        self._delayed: deque[tuple[Callable[[], None], float]] = deque()
         self._recent: deque[float] = deque(maxlen=CONTENTION_REFUSALS)
         self._turn_ends = 0.0
         self._interval = BACKOFF_SECONDS_MIN
@@ -51,20 +51,20 @@ class ContentionBackoff:
         self._sent = 0
 
     @property
-    def held(self) -> int:
+    def delayed(self) -> int:
         """Number of delayed refusals."""
-        return len(self._held)
+        return len(self._delayed)
 
     def refuse(self, send: Callable[[], None]) -> None:
         """Calls `send`, which sends a refusal, now or when it is its turn."""
         now = time.monotonic()
         self._recent.append(now)
         contended = len(self._recent) == CONTENTION_REFUSALS and now - self._recent[0] < CONTENTION_SECONDS
-        if not contended or len(self._held) >= HELD_MAX or (not self._held and now >= self._turn_ends):
+        if not contended or len(self._delayed) >= DELAYED_REFUSALS_MAX or (not self._delayed and now >= self._turn_ends):
             send()
             self._begin_turn(now)
             return
-        self._held.append((send, now + HOLD_SECONDS_MAX))
+        self._delayed.append((send, now + DELAY_SECONDS_MAX))
         self._sent = 0
         self._schedule(now)
 
@@ -77,14 +77,14 @@ class ContentionBackoff:
         self._sent = 0
         self._winners_return = self._winners_return or self._waits_for_winner
         checks = self._winners_return or self._successes % _WINNER_CHECK_INTERVAL == 0
-        self._waits_for_winner = bool(self._held) and checks and now < self._quantum_ends
+        self._waits_for_winner = bool(self._delayed) and checks and now < self._quantum_ends
         if self._waits_for_winner:
             self._begin_turn(now)
             self._schedule(now)
         else:
             self._next(now)
 
-    def lost(self) -> None:
+    def commit_conflicted(self) -> None:
         """Records that another process committed first. No refusal is sent while that process may go on."""
         now = time.monotonic()
         self._waits_for_winner = False
@@ -96,11 +96,11 @@ class ContentionBackoff:
         self._turn_ends = now + min(max(BACKOFF_INTERVALS * self._interval, BACKOFF_SECONDS_MIN), BACKOFF_SECONDS_MAX)
 
     def _next(self, now: float) -> None:
-        self._sent = min(2 * self._sent or 1, len(self._held))
+        self._sent = min(2 * self._sent or 1, len(self._delayed))
         for _ in range(self._sent):
-            send, _ = self._held.popleft()
+            send, _ = self._delayed.popleft()
             send()
-            self._quantum_ends = now + min(QUANTUM_SECONDS_MAX, ROUND_SECONDS / (1 + len(self._held)))
+            self._quantum_ends = now + min(QUANTUM_SECONDS_MAX, ROUND_SECONDS / (1 + len(self._delayed)))
         self._begin_turn(now)
         self._schedule(now)
 
@@ -109,8 +109,8 @@ class ContentionBackoff:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._held:
-            due = min(self._turn_ends, self._held[0][1])
+        if self._delayed:
+            due = min(self._turn_ends, self._delayed[0][1])
             self._timer = asyncio.get_running_loop().call_later(max(0.0, due - now), self._turn_ended)
 
     def _turn_ended(self) -> None:

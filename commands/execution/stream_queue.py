@@ -35,16 +35,16 @@ _STATE_BYTES_PER_DOCUMENT_BYTE = 5
 _LARGE_STATE_BYTES_MIN = _STATE_BYTES_PER_DOCUMENT_BYTE * LARGE_BYTES_MIN
 
 # Outcomes of commands that were not appended because the stream is not in the state they were decided on.
-_LOST = frozenset({"head", "generation"})
+_CONFLICTS = frozenset({"head", "generation"})
 _EFFECTIVE = frozenset({"appended", "recorded"})
 
 
 @dataclass(slots=True)
 class QueueMetrics:
-    """Counters for the metrics: batches by their number of commands, and batches lost to another process."""
+    """Counters for the metrics: batches by their number of commands, and batches that conflicted with a commit of another process."""
 
     batch_lengths: Counter[int] = field(default_factory=Counter)
-    lost: int = 0
+    conflicts: int = 0
     refused: int = 0
 
 
@@ -163,13 +163,13 @@ class StreamQueue(Generic[S]):
             else:
                 self._requeue([*again, *unreviewed])
             return
-        broken_at, again = await self._append_batch(batch)
+        effective_count, again = await self._append_batch(batch)
         again += unreviewed
         # A refusal is valid if every command before it was appended. If there was none, it depends on the batch's first state, which is
         # proved if the first command was appended, or if it was read after the request arrived.
         for entry in refused:
-            proved = broken_at > 0 or entry.is_fault or entry.job.arrived <= self._proved_at
-            if proved and entry.behind <= broken_at:
+            proved = effective_count > 0 or entry.is_fault or entry.job.arrived <= self._proved_at
+            if proved and entry.decided_after <= effective_count:
                 self._return_refused(entry)
             else:
                 again.append(entry.job)
@@ -220,7 +220,7 @@ class StreamQueue(Generic[S]):
     ) -> "tuple[list[tuple[Job[S], Decision]], list[_Refused[S]], list[Job[S]]]":
         """Returns the part of the batch before the first command without approval, the refusals, and the jobs to decide again.
 
-        A hook's refusal depends on the queue's guess like any other refusal. Commands behind it were decided on a state that will not
+        A hook's refusal depends on the queue's guess like any other refusal. Commands after it were decided on a state that will not
         exist. A command without a verdict fails at once, wherever it is in the batch: deciding it again would call an unresponsive
         hook once more for each of them.
         """
@@ -235,14 +235,14 @@ class StreamQueue(Generic[S]):
                 continue
             if not isinstance(outcome, Exception):
                 raise outcome
-            kept = [entry for entry in refused if entry.behind <= index]
-            again = [entry.job for entry in refused if entry.behind > index]
-            for behind, _ in batch[index + 1 :]:
-                failure = next(outcomes) if self._reviewed(behind) else None
+            kept = [entry for entry in refused if entry.decided_after <= index]
+            again = [entry.job for entry in refused if entry.decided_after > index]
+            for later, _ in batch[index + 1 :]:
+                failure = next(outcomes) if self._reviewed(later) else None
                 if isinstance(failure, ApprovalUnavailable):
-                    fail(behind, failure)
+                    fail(later, failure)
                 else:
-                    again.append(behind)
+                    again.append(later)
             return batch[:index], [*kept, _Refused(job, outcome, index)], again
         return batch, refused, []
 
@@ -274,7 +274,7 @@ class StreamQueue(Generic[S]):
         return self._appender.reviews(job.handler.context)
 
     def _return_refused(self, entry: "_Refused[S]") -> None:
-        """Delays the refusal of a commit that lost to another, if many clients compete."""
+        """Delays the refusal of a commit that conflicted with another, if many clients compete."""
         if isinstance(entry.outcome, CommitFailed):
             self._backoff.refuse(entry.finish)
         else:
@@ -297,13 +297,13 @@ class StreamQueue(Generic[S]):
                 await gather_errors([self._appender.discard(job.handler.warehouse, decision) for job, decision in whole])
             for job, _ in whole:
                 fail(job, error)
-            # The commands behind them were decided on a state that does not exist, or whose existence is unknown.
+            # The commands after them were decided on a state that does not exist, or whose existence is unknown.
             return 0, again
-        broken_at, lost = await self._finish_batch(whole, results, began)
-        return broken_at, lost + again
+        effective_count, conflicting = await self._finish_batch(whole, results, began)
+        return effective_count, conflicting + again
 
     async def _write_files(self, batch: "list[tuple[Job[S], Decision]]") -> "tuple[list[tuple[Job[S], Decision]], list[Job[S]]]":
-        """Returns the part of the batch before the first file that could not be written, and the jobs behind it, to decide again."""
+        """Returns the part of the batch before the first file that could not be written, and the jobs after it, to decide again."""
         written = await gather_errors([self._appender.write_files(job.handler.warehouse, decision) for job, decision in batch])
         bad = next((index for index, outcome in enumerate(written) if outcome is not None), None)
         if bad is None:
@@ -319,34 +319,34 @@ class StreamQueue(Generic[S]):
         self, batch: "list[tuple[Job[S], Decision]]", results: list[AppendResult], began: float
     ) -> "tuple[int, list[Job[S]]]":
         self._metrics.batch_lengths[len(batch)] += 1
-        broken_at, lost = len(batch), []
+        effective_count, conflicting = len(batch), []
         if results[0].outcome in _EFFECTIVE:
             # Before the winner's response: otherwise the winner would often be back first, and win again.
             self._backoff.commit_succeeded()
         for index, ((job, decision), result) in enumerate(zip(batch, results, strict=True)):
             if result.outcome not in _EFFECTIVE:
-                broken_at = min(broken_at, index)
-            if result.outcome in _LOST:
-                lost.append(job)
+                effective_count = min(effective_count, index)
+            if result.outcome in _CONFLICTS:
+                conflicting.append(job)
                 await self._appender.discard(job.handler.warehouse, decision)
                 continue
             if not job.outcome.done():
                 job.outcome.set_result(CommandOutcome(decision, result))
-            if index < broken_at:
+            if index < effective_count:
                 self._proved_at = began
                 if decision.after is not None:
                     self._state = decision.after  # type: ignore[assignment]
                     size = sum(len(file.document) for file in decision.files) or document_bytes(decision.after)
                     self.state_bytes = _STATE_BYTES_PER_DOCUMENT_BYTE * size
         self._batch_max = STREAM_BATCH_COMMANDS_MAX
-        if broken_at < len(batch):
+        if effective_count < len(batch):
             self.forget()
-            if results[0].outcome in _LOST:
+            if results[0].outcome in _CONFLICTS:
                 # Another process writes to this stream, so a long batch would probably fail too.
-                self._metrics.lost += 1
+                self._metrics.conflicts += 1
                 self._batch_max = 1
-                self._backoff.lost()
-        return broken_at, lost
+                self._backoff.commit_conflicted()
+        return effective_count, conflicting
 
     def _requeue(self, jobs: Sequence["Job[S]"]) -> None:
         """Puts jobs back to the front of the queue in their order, unless their time is up."""
@@ -369,11 +369,11 @@ class StreamQueue(Generic[S]):
 
 @dataclass(slots=True)
 class _Refused(Generic[S]):
-    """A command that appends nothing (refused or unchanged), decided after the first `behind` commands of a batch."""
+    """A command that appends nothing (refused or unchanged), decided after the first `decided_after` commands of a batch."""
 
     job: Job[S]
     outcome: Exception | CommandOutcome
-    behind: int
+    decided_after: int
 
     @property
     def is_fault(self) -> bool:

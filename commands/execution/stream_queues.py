@@ -98,7 +98,7 @@ class StreamQueues:
             self._trim(stream.id)
 
     def refuse_waiting(self) -> None:
-        """Refuses the commands that wait behind a batch in doubt, because Postgres is unreachable."""
+        """Refuses the commands that wait for a batch in doubt, because Postgres is unreachable."""
         for queue in self._queues.values():
             for entry in queue.entries:
                 if isinstance(entry, Barrier):

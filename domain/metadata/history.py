@@ -57,10 +57,10 @@ class HistoryBuilder:
             raise self._draft.stale(f"Cannot add a snapshot, first-row-id is behind table next-row-id: {first_row_id} < {next_row_id}")
         # The table spec requires next-row-id to be greater than all row ids assigned so far. Java adds the rows to its previous value, so
         # the next range may overlap one that began above it.
-        behind_last = max(next_row_id, first_row_id) + snapshot["added-rows"]
-        if behind_last > LONG_MAX:
+        row_ids_end = max(next_row_id, first_row_id) + snapshot["added-rows"]
+        if row_ids_end > LONG_MAX:
             raise ValidationFailed(f"Cannot add a snapshot: added-rows {snapshot['added-rows']} exhaust the table's row ids")
-        self._draft.set("next-row-id", behind_last)
+        self._draft.set("next-row-id", row_ids_end)
 
     def set_ref(self, name: str, ref: Json) -> None:
         if self._draft.document["refs"].get(name) == ref:

@@ -596,8 +596,8 @@ async def test_a_refusal_after_a_lost_answer_bars_the_late_first_copy(database: 
     await sound(database)
 
 
-async def test_a_command_that_was_barred_has_had_no_effect(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The answer to the row that bars the command is lost too. The third copy finds that row, which is not a success."""
+async def test_a_command_that_was_fenced_has_had_no_effect(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer to the row that fences the command is lost too. The third copy finds that row, which is not a success."""
     send = committing._send
     async with CuttingProxy(database).running() as proxy:
         committer, other = Committer(proxy.dsn, connections=1), Committer(database)

@@ -119,7 +119,7 @@ async def test_commits_that_do_not_conflict_go_in_batches(one: Process) -> None:
     figures = one.catalog.commands.queues.metrics
     assert WRITERS * rounds == sum(length * batches for length, batches in figures.batch_lengths.items())
     assert WRITERS * rounds / figures.batch_lengths.total() >= 8
-    assert 0 == figures.lost
+    assert 0 == figures.conflicts
     assert (await verify(one.catalog.dsn)).ok
 
 
@@ -139,10 +139,10 @@ async def test_a_batch_that_loses_to_another_process_is_counted_and_tried_one_by
     await first.set("t", {"warm": "the queue"})
     await second.set("t", {"b": "1"})
     figures = first.catalog.commands.queues.metrics
-    assert 0 == figures.lost
+    assert 0 == figures.conflicts
     before, files = figures.batch_lengths.copy(), metadata_files(tmp_path)
     await asyncio.gather(*(first.set("t", {f"writer-{n}": "1"}) for n in range(3)))
-    assert (1, {3: 1, 1: 1, 2: 1}) == (figures.lost, figures.batch_lengths - before)
+    assert (1, {3: 1, 1: 1, 2: 1}) == (figures.conflicts, figures.batch_lengths - before)
     assert files + 3 == metadata_files(tmp_path)
 
 
@@ -165,7 +165,7 @@ async def test_a_batch_with_a_repeated_key_counts_as_no_conflict(one: Process, t
     assert (first.position, False, True) == (second.position, first.replayed, second.replayed)
     assert [first.position + 1, first.position + 2] == [answer.position for answer in behind]
     assert {"k0", "k2", "k3"} == {key for key in (await one.metadata("t"))["properties"] if key.startswith("k")}
-    assert (0, {4: 1, 2: 1}) == (write.queues.metrics.lost, write.queues.metrics.batch_lengths - lengths)
+    assert (0, {4: 1, 2: 1}) == (write.queues.metrics.conflicts, write.queues.metrics.batch_lengths - lengths)
     assert (2, files + 3) == (len(winners), metadata_files(tmp_path))
 
 
@@ -208,7 +208,7 @@ async def test_a_refusal_beside_a_commit_that_is_lost_is_decided_again(two: tupl
         first.set("t", {"wrong": "1"}, fails),
         return_exceptions=True,
     )
-    assert 1 == figures.lost
+    assert 1 == figures.conflicts
     assert [CommandResponse, CommandResponse, CommitFailed] == [type(each) for each in (late, ordinary, wrong)]
 
 
@@ -220,7 +220,7 @@ async def test_a_queue_remembers_nothing_that_a_transaction_changed(one: Process
         changes = [setting(name, {"both": f"{number}"}) for name in ("t", "u")]
         await commit_transaction(one.catalog.commands, context("commitTransaction"), one.warehouse, CommitTransaction(changes))
     await one.set("t", {"number": "3"})
-    assert 0 == one.catalog.commands.queues.metrics.lost
+    assert 0 == one.catalog.commands.queues.metrics.conflicts
 
 
 async def test_a_refusal_on_what_is_known_reads_no_state(one: Process, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -266,7 +266,7 @@ def test_what_is_accepted_is_a_serial_order_and_what_is_refused_is_refused_right
     queues = [catalog.commands.queues.metrics for catalog in contenders.catalogs]
     batched = sum(length * batches for figures in queues for length, batches in figures.batch_lengths.items())
     batches = sum(figures.batch_lengths.total() for figures in queues)
-    print(f"\n{tally}, batches of {batched / batches:.2f} commits, {sum(figures.lost for figures in queues)} lost to the other process")
+    print(f"\n{tally}, batches of {batched / batches:.2f} commits, {sum(figures.conflicts for figures in queues)} conflicts with the other")
     assert tally.contentions >= CONTENTIONS
     assert tally.several_accepted * 3 >= tally.contentions, tally
     assert tally.with_conflict * 3 >= tally.contentions, tally

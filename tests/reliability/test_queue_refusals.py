@@ -153,7 +153,7 @@ async def test_the_state_behind_a_commit_in_doubt_is_read_again(table: Table, mo
             await table.commit([setting("a", "1")])
     await table.commit([setting("b", "1")])
     assert {"a", "b"} <= {*(await table.metadata())["properties"]}
-    assert 0 == queues.metrics.lost
+    assert 0 == queues.metrics.conflicts
 
 
 async def test_a_refusal_is_not_given_behind_a_commit_that_failed(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,7 +43,7 @@ async def test_each_commit_calls_the_next(long_turns: None) -> None:
     for more in range(1, 5):
         crowd.backoff.commit_succeeded()
         assert [*range(at_once + more)] == crowd.heard
-    assert 10 - at_once - 4 == crowd.backoff.held
+    assert 10 - at_once - 4 == crowd.backoff.delayed
 
 
 @pytest.mark.parametrize(("held", "later"), [(1, 0.0), (1, 0.03), (0, 0.0625), (0, 0.1)])
@@ -57,16 +57,16 @@ async def test_behind_a_turn_that_ended_a_crowd_is_not_held(monkeypatch: pytest.
     crowd.refuse(*range(CONTENTION_REFUSALS - 1))
     now[0] += later
     crowd.refuse(CONTENTION_REFUSALS - 1)
-    assert held == crowd.backoff.held
+    assert held == crowd.backoff.delayed
 
 
 async def test_an_unused_turn_goes_to_the_next_client() -> None:
     """The client that has it may have disconnected."""
     crowd = Crowd()
     crowd.refuse(*range(6))
-    assert crowd.backoff.held > 0
+    assert crowd.backoff.delayed > 0
     async with asyncio.timeout(5):
-        while crowd.backoff.held:
+        while crowd.backoff.delayed:
             await asyncio.sleep(0.01)
     assert [*range(6)] == crowd.heard
 
@@ -92,21 +92,21 @@ async def test_where_nobody_comes_back_more_are_called_at_once(monkeypatch: pyte
 
 async def test_nobody_is_held_for_long(long_turns: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even while no commit succeeds."""
-    monkeypatch.setattr(contention_backoff, "HOLD_SECONDS_MAX", 0.05)
+    monkeypatch.setattr(contention_backoff, "DELAY_SECONDS_MAX", 0.05)
     crowd = Crowd()
     crowd.refuse(*range(6))
     async with asyncio.timeout(5):
-        while crowd.backoff.held:
+        while crowd.backoff.delayed:
             await asyncio.sleep(0.01)
     assert [*range(6)] == crowd.heard
 
 
 async def test_the_queue_is_bounded(long_turns: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """If it is full, refusals are sent at once."""
-    monkeypatch.setattr(contention_backoff, "HELD_MAX", 2)
+    monkeypatch.setattr(contention_backoff, "DELAYED_REFUSALS_MAX", 2)
     crowd = Crowd()
     crowd.refuse(*range(10))
-    assert 2 == crowd.backoff.held
+    assert 2 == crowd.backoff.delayed
 
 
 @pytest.mark.parametrize(("quantum", "round_seconds"), [(0.5, 6_000.0), (60.0, 20.0)], ids=["at most", "its share of a round"])
@@ -154,7 +154,7 @@ async def test_nobody_is_called_while_another_process_may_go_on(long_turns: None
     crowd = Crowd()
     crowd.refuse(*range(6))
     before = len(crowd.heard)
-    crowd.backoff.lost()
+    crowd.backoff.commit_conflicted()
     assert before == len(crowd.heard)
     async with asyncio.timeout(5):
         while len(crowd.heard) == before:

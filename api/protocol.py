@@ -199,7 +199,7 @@ class EdgeProtocol(web.RequestHandler):
         refusal: CatalogError
         if status < 500:
             refusal = BadRequest("The request is not well-formed HTTP, or its request line or a header is too long")
-            _log.info("request_malformed", request_id=request_id, error=type(exc).__name__)
+            _log.info("request_malformed", request_id=request_id, client=request.remote, error=type(exc).__name__)
         else:
             refusal = InternalError()
             _log.error("request_failed", request_id=request_id, exc_info=exc)

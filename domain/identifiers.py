@@ -9,14 +9,21 @@ from .errors import BadRequest
 NAME_CODE_POINTS_MAX = 255
 NAMESPACE_LEVELS_MAX = 16
 
-_CATEGORIES_REFUSED = {"Cc": "control", "Cf": "format", "Cs": "surrogate", "Co": "private-use"}
+_CATEGORIES_REFUSED = {
+    "Cc": "control",
+    "Cf": "format",
+    "Cs": "surrogate",
+    "Co": "private-use",
+    "Zl": "line-separator",
+    "Zp": "paragraph-separator",
+}
 
 
 def parse_name(text: str, what: str) -> str:
     """Returns `text` if it is a valid name; `what` ("table name", "namespace level") is the subject of the error message.
 
     Raises BadRequest if it is empty, longer than NAME_CODE_POINTS_MAX code points, not in Unicode form NFC, or contains control,
-    format, surrogate or private-use characters. Names are never normalized.
+    format, surrogate, private-use or separator characters of lines and paragraphs. Names are never normalized.
     """
     if not text:
         raise BadRequest(f"Invalid {what}: must not be empty")

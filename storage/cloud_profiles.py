@@ -60,6 +60,7 @@ class Endpoint:
     host -- in lower case, without a final dot; IP addresses in their usual form, IPv6 in brackets. path -- its segments.
     """
 
+    scheme: str
     host: str
     port: int
     path: tuple[str, ...]
@@ -74,9 +75,11 @@ class Endpoint:
                 del path[-1:]
             elif segment not in ("", "."):
                 path.append(segment)
-        return cls(_host(unquote(parts.hostname or "").lower().rstrip(".")), port, tuple(path))
+        return cls(parts.scheme, _host(unquote(parts.hostname or "").lower().rstrip(".")), port, tuple(path))
 
-    def __str__(self) -> str:
+    @property
+    def address(self) -> str:
+        """Where the store is, whichever scheme is used."""
         return "/".join((f"{self.host}:{self.port}", *self.path)).replace("|", "%7C")
 
 
@@ -189,7 +192,7 @@ class S3Profile(CloudProfile):
         # Bucket names are unique in all of AWS, whichever of its hosts is used.
         if self.server is None or _AWS_HOST.fullmatch(self.server.host):
             return AWS_IDENTITY
-        return f"s3@{self.server}"
+        return f"s3@{self.server.address}"
 
     def client_config(self) -> dict[str, str]:
         config = {"client.region": self.region, "s3.region": self.region}

@@ -118,7 +118,7 @@ class LocalStore:
                     with self._folder(location, create=False) as (folder, name):
                         os.unlink(name, dir_fd=folder)
                 except FileNotFoundError:
-                    continue
+                    self._check_root(location)
             await asyncio.sleep(0)
 
     def _root(self, location: StorageLocation) -> StorageLocation:

@@ -2,18 +2,23 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from secrets import token_bytes, token_hex
+from weakref import WeakValueDictionary
 
-from ..domain.errors import CatalogError, StoreCheckFailed
+from ..domain.errors import CatalogError, ServiceUnavailable, StoreCheckFailed
 from .locations import StorageLocation
 from .object_store import ObjectStore
 from .storage_profile import LocalProfile, StorageProfile
 
 CHECK_SECONDS_MAX = 5.0
 """Limit on one check, including the store client's retries."""
+CHECKS_OF_ONE_STORE_MAX = 4
+"""Checks of one store in one process at a time. Those of other stores are not counted."""
+CHECK_WAIT_SECONDS_MAX = 10.0
+"""How long a check waits for others of its store."""
 
 _OBJECT_BYTES = 64
 
@@ -25,6 +30,28 @@ class StoreCheck:
     name: str
     seconds: float
     failure: str | None = None
+
+
+class StoreCheckLimit:
+    """Limits the checks of one store at a time, because clients could make the server send it any number of requests."""
+
+    def __init__(self) -> None:
+        # Checks in progress hold them. Clients name the stores, so no others are kept.
+        self._semaphores: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+
+    @asynccontextmanager
+    async def acquired(self, storage_identity: str) -> AsyncIterator[None]:
+        """A block that checks a store with that identity. Raises ServiceUnavailable if too many others do not end in time."""
+        semaphore = self._semaphores.setdefault(storage_identity, asyncio.Semaphore(CHECKS_OF_ONE_STORE_MAX))
+        try:
+            async with asyncio.timeout(CHECK_WAIT_SECONDS_MAX):
+                await semaphore.acquire()
+        except TimeoutError:
+            raise ServiceUnavailable("The store is being checked for other warehouses; try again later", retry_after_seconds=1) from None
+        try:
+            yield
+        finally:
+            semaphore.release()
 
 
 async def check_store(store: ObjectStore, profile: StorageProfile, on_check: Callable[[StoreCheck], None]) -> None:

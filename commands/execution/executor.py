@@ -16,6 +16,7 @@ from ...domain.errors import CatalogError, CommitFailed, InternalError, NoSuchWa
 from ...log.head import log_head_and_standbys
 from ...security.secrets import SecretStore
 from ...storage.object_store import ObjectStore
+from ...storage.store_checks import StoreCheckLimit
 from ..proposals import proposals
 from ..proposals.proposals import Proposals
 from ..tables.metrics_reports import MetricsReports
@@ -42,8 +43,7 @@ class CommandExecutor:
     """Executes the commands of one process.
 
     skip_storage_validation -- stores of new warehouses are not checked.
-    creating_warehouse -- a lock: one warehouse is created at a time. checking_stores -- limits the checks of new warehouses, by
-    `storage_identity` of their profiles.
+    warehouse_creation_lock -- one warehouse is created at a time. store_check_limit -- for the checks of new warehouses.
     """
 
     def __init__(
@@ -70,8 +70,8 @@ class CommandExecutor:
         self._replays = Replays(backends)
         committer.on_unreachable = self.queues.refuse_waiting
         self.skip_storage_validation = skip_storage_validation
-        self.creating_warehouse = asyncio.Lock()
-        self.checking_stores: dict[str, asyncio.Semaphore] = {}
+        self.warehouse_creation_lock = asyncio.Lock()
+        self.store_check_limit = StoreCheckLimit()
         self._decide_seconds_max = decide_seconds_max
 
     def connection(self) -> AbstractAsyncContextManager[Connection]:

@@ -42,11 +42,8 @@ from ..execution.submission import IdempotencyRecord, Submission
 
 _log = structlog.get_logger("icecore.commands")
 
-CHECKS_OF_ONE_STORE_MAX = 4
-"""Checks of new warehouses' stores in one process at a time; those of other stores are not counted."""
-_PLACE_WAIT_SECONDS_MAX = 10.0
-_ALONE_WAIT_SECONDS_MAX = 10.0
-_PAUSE_SECONDS = 0.05
+_LOCK_WAIT_SECONDS_MAX = 10.0
+_LOCK_RETRY_SECONDS = 0.05
 _UNNAMED_SECONDS_MAX = 3600.0
 """An older credential without a warehouse is left over from an interrupted creation. No creation takes this long."""
 
@@ -97,7 +94,7 @@ async def create_warehouse(
 
 @dataclass(slots=True, eq=False)
 class _Creation(CommandHandler):
-    """warehouse -- the new warehouse, without its credential. opened -- ends after the append; it holds the lock of `_alone`."""
+    """warehouse -- the new warehouse, without its credential. opened -- ends after the append; it holds `_creation_lock`."""
 
     command: CreateWarehouse
     executor: CommandExecutor
@@ -121,9 +118,9 @@ class _Creation(CommandHandler):
             await self.permitted.check(self.warehouse.profile, self.credential)
         await self._created()
         if not self.executor.skip_storage_validation:
-            async with _place_for_check(self.executor, self.warehouse.profile):
+            async with self.executor.store_check_limit.acquired(self.warehouse.profile.storage_identity):
                 await check_store(self.store, self.warehouse.profile, self.on_check)
-        await self.opened.enter_async_context(_alone(self.executor))
+        await self.opened.enter_async_context(_creation_lock(self.executor))
         self.prepared = True
 
     async def _created(self) -> tuple[WarehouseCreated, list[WarehouseState]]:
@@ -163,42 +160,24 @@ class _Creation(CommandHandler):
 
 
 @asynccontextmanager
-async def _place_for_check(executor: CommandExecutor, profile: StorageProfile) -> AsyncIterator[None]:
-    """Permits CHECKS_OF_ONE_STORE_MAX checks of one store at a time, because clients could make the server send it any number of requests.
-
-    Raises ServiceUnavailable.
-    """
-    places = executor.checking_stores.setdefault(profile.storage_identity, asyncio.Semaphore(CHECKS_OF_ONE_STORE_MAX))
-    try:
-        async with asyncio.timeout(_PLACE_WAIT_SECONDS_MAX):
-            await places.acquire()
-    except TimeoutError:
-        raise _others_are_created() from None
-    try:
-        yield
-    finally:
-        places.release()
-
-
-@asynccontextmanager
-async def _alone(executor: CommandExecutor) -> AsyncIterator[None]:
+async def _creation_lock(executor: CommandExecutor) -> AsyncIterator[None]:
     """Permits one creation at a time among all processes, because each must see the other's locations. Raises ServiceUnavailable."""
-    deadline = time.monotonic() + _ALONE_WAIT_SECONDS_MAX
+    deadline = time.monotonic() + _LOCK_WAIT_SECONDS_MAX
     try:
         # Creations in this process wait here in their order. If each polled Postgres, it would take a connection twenty times a second.
-        async with asyncio.timeout(_ALONE_WAIT_SECONDS_MAX):
-            await executor.creating_warehouse.acquire()
+        async with asyncio.timeout(_LOCK_WAIT_SECONDS_MAX):
+            await executor.warehouse_creation_lock.acquire()
     except TimeoutError:
-        raise _others_are_created() from None
+        raise _locked() from None
     try:
-        async with _alone_of_processes(executor, deadline):
+        async with _advisory_creation_lock(executor, deadline):
             yield
     finally:
-        executor.creating_warehouse.release()
+        executor.warehouse_creation_lock.release()
 
 
 @asynccontextmanager
-async def _alone_of_processes(executor: CommandExecutor, deadline: float) -> AsyncIterator[None]:
+async def _advisory_creation_lock(executor: CommandExecutor, deadline: float) -> AsyncIterator[None]:
     while True:
         async with executor.backends.connections.connection(math.inf) as connection:
             if await try_lock(connection, AdvisoryLock.CREATE_WAREHOUSE):
@@ -210,12 +189,12 @@ async def _alone_of_processes(executor: CommandExecutor, deadline: float) -> Asy
                         await unlock(connection, AdvisoryLock.CREATE_WAREHOUSE)
                 return
         if time.monotonic() > deadline:
-            raise _others_are_created()
+            raise _locked()
         # The connection is returned before the pause, because the creation in progress needs one.
-        await asyncio.sleep(_PAUSE_SECONDS)
+        await asyncio.sleep(_LOCK_RETRY_SECONDS)
 
 
-def _others_are_created() -> ServiceUnavailable:
+def _locked() -> ServiceUnavailable:
     return ServiceUnavailable("Other warehouses are being created; try again later", retry_after_seconds=1)
 
 

@@ -236,6 +236,18 @@ class TestLocalFiles:
         (tmp_path / "warehouse" / "broken").symlink_to("nowhere")
         assert not await local_store.store.exists(base.child("broken"))
 
+    async def test_nothing_is_deleted_without_the_folder(self, local_store: OpenedStore, tmp_path: Path) -> None:
+        """A missing file is deleted, but not one of a warehouse whose folder is missing, as with an unmounted disk."""
+        location = local_store.profile.base.child("t", "f")
+        await local_store.store.put_new(location, b"x")
+        (tmp_path / "warehouse").rename(tmp_path / "unmounted")
+        with pytest.raises(ServiceUnavailable, match="there is no folder"):
+            await local_store.store.delete([location])
+        (tmp_path / "unmounted").rename(tmp_path / "warehouse")
+        assert await local_store.store.exists(location)
+        await local_store.store.delete([location, location])
+        assert not await local_store.store.exists(location)
+
     async def test_rights_follow_the_umask(self, local_store: OpenedStore, tmp_path: Path) -> None:
         """Other programs on the machine read the files: 0644 and 0755 with the usual umask."""
         before = os.umask(0o022)

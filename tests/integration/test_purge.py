@@ -16,6 +16,7 @@ from icecore.commands.namespaces.create_namespace import create_namespace
 from icecore.commands.tables.commit_table import commit_table
 from icecore.commands.tables.create_table import create_table
 from icecore.commands.tables.drop_table import drop_table
+from icecore.commands.tables.purge_tables import PAUSE_SECONDS_MIN
 from icecore.compose import Application
 from icecore.domain.commands import CommitTable, CreateNamespace, CreateTable, DropTable
 from icecore.domain.errors import BadRequest
@@ -139,6 +140,22 @@ async def test_the_location_stays_taken_until_the_files_are_gone(catalog: Applic
     assert 0 == await catalog.purge.run_once()
     assert 1 == len(files(folder))
     assert [] == [str(difference) for difference in (await verify(catalog.dsn)).differences]
+
+
+async def test_files_of_a_missing_folder_are_not_purged(catalog: Application, tmp_path: Path) -> None:
+    """As with an unmounted disk: there is no event, and a later round deletes the files."""
+    warehouse, folder = await the_warehouse(catalog), tmp_path / "warehouse"
+    await create_namespace(catalog.commands, context("createNamespace"), warehouse, CreateNamespace(NAMESPACE, {}))
+    await create(catalog, warehouse, "t", folder / "here")
+    await drop_table(catalog.commands, context("dropTable"), warehouse, DropTable(TabularIdentifier(NAMESPACE, "t"), True))
+    folder.rename(tmp_path / "unmounted")
+    assert 0 == await catalog.purge.run_once()
+    assert "table.dropped.v1" == (await topics(catalog))[0]
+    (tmp_path / "unmounted").rename(folder)
+    await asyncio.sleep(PAUSE_SECONDS_MIN)
+    assert 1 == await catalog.purge.run_once()
+    assert "table.purged.v1" == (await topics(catalog))[0]
+    assert set() == files(folder)
 
 
 async def test_a_job_stopped_in_the_middle_is_finished_later(catalog: Application, tmp_path: Path) -> None:

@@ -12,13 +12,13 @@ import pytest
 from uuid_utils.compat import uuid4, uuid7
 
 from icecore.commands.execution.command_response import CommandResponse
-from icecore.commands.warehouses.create_warehouse import CHECKS_OF_ONE_STORE_MAX, CreateWarehouse, create_warehouse
+from icecore.commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
 from icecore.domain.errors import ServiceUnavailable, StoreCheckFailed
 from icecore.exit_codes import ExitCode
 from icecore.storage.bucket_store import BucketStore
 from icecore.storage.locations import StorageLocation
 from icecore.storage.profiles import parse_storage_profile
-from icecore.storage.store_checks import StoreCheck, check_store
+from icecore.storage.store_checks import CHECKS_OF_ONE_STORE_MAX, StoreCheck, check_store
 from tests.fixtures.catalog import context, served_catalog
 from tests.fixtures.lossy_store_proxy import LossyStoreProxy
 from tests.fixtures.object_stores import S3_CREDENTIAL, OddS3Server, OpenedStore, S3Server, files_below, odd_s3_profile, s3_profile
@@ -100,7 +100,7 @@ def test_a_store_that_hangs_delays_no_other_store(
 ) -> None:
     """Its checks run outside the lock for creations, and only a few at a time."""
     monkeypatch.setattr("icecore.storage.store_checks.CHECK_SECONDS_MAX", 60.0)
-    monkeypatch.setattr("icecore.commands.warehouses.create_warehouse._PLACE_WAIT_SECONDS_MAX", 0.5)
+    monkeypatch.setattr("icecore.storage.store_checks.CHECK_WAIT_SECONDS_MAX", 0.5)
     odd_s3_server.hang()
 
     def creating(profile: Any, credential: Any) -> Coroutine[Any, Any, CommandResponse]:

@@ -71,6 +71,8 @@ def test_a_name_is_taken_as_it_is(name: str) -> None:
         ("soft\u00adhyphen", "contains a format character (U+00AD)"),
         ("\ud800", "contains a surrogate character (U+D800)"),
         ("a\udfff", "contains a surrogate character (U+DFFF)"),
+        ("line\u2028break", "contains a line-separator character (U+2028)"),
+        ("line\u2029break", "contains a paragraph-separator character (U+2029)"),
         ("\ue000", "contains a private-use character (U+E000)"),
         ("\U0010fffd", "contains a private-use character (U+10FFFD)"),
         (DECOMPOSED, "not in Unicode normal form NFC"),

@@ -167,10 +167,8 @@ def test_a_worker_gets_the_settings_of_its_parent(monkeypatch: pytest.MonkeyPatc
     settings = load_settings(overrides={"workers": 3})
     monkeypatch.setenv("ICECORE_PORT", "1")
     assert settings == settings_from_json(settings.to_json())
-    permitted = PermittedProfiles(
-        (Path("/three"), Path("/four")), frozenset({Endpoint("minio", 9000, ()), Endpoint("store.example.org", 443, ("s3",))})
-    )
-    assert permitted == settings.permitted_profiles()
+    endpoints = frozenset({Endpoint("http", "minio", 9000, ()), Endpoint("https", "store.example.org", 443, ("s3",))})
+    assert PermittedProfiles((Path("/three"), Path("/four")), endpoints) == settings.permitted_profiles()
 
 
 def test_every_bound_of_the_edge_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:

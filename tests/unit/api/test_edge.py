@@ -340,6 +340,15 @@ async def test_broken_http_is_refused_in_the_same_form(port: int, request_bytes:
     assert SECRET.encode() not in answered
 
 
+async def test_malformed_http_is_logged_with_its_client(port: int) -> None:
+    """Without what was sent."""
+    with structlog.testing.capture_logs() as logs:
+        await exchange(port, f"GET /v1/read HTTP/1.1\r\nAuthori\x00zation: {SECRET}\r\n\r\n".encode())
+    [entry] = [entry for entry in logs if entry["event"] == "request_malformed"]
+    assert "127.0.0.1" == entry["client"]
+    assert SECRET not in repr(entry)
+
+
 async def test_head_is_answered_like_get_where_the_operation_says_so(client: aiohttp.ClientSession) -> None:
     """Load balancers use it for /health. Other operations have their own HEAD or none."""
     async with client.get("/health") as response:

@@ -13,7 +13,7 @@ from icecore.commands.warehouses.create_warehouse import _Creation
 from icecore.domain.errors import ServiceUnavailable, StoreCheckFailed
 from icecore.storage import store_checks
 from icecore.storage.profiles import parse_storage_profile
-from icecore.storage.store_checks import StoreCheck, check_store
+from icecore.storage.store_checks import CHECKS_OF_ONE_STORE_MAX, StoreCheck, StoreCheckLimit, check_store
 
 PROFILE = parse_storage_profile({"type": "s3", "bucket": "lake", "region": "eu-central-1"})
 
@@ -63,21 +63,45 @@ async def test_a_store_that_hangs_is_refused_in_time(monkeypatch: pytest.MonkeyP
     assert made[-1].failure is not None
 
 
+async def test_a_store_that_is_not_being_checked_takes_no_memory() -> None:
+    """Clients name the stores. The limit holds while one is checked, and for those that wait."""
+    limit = StoreCheckLimit()
+    for number in range(100):
+        async with limit.acquired(f"s3@store-{number}:9000"):
+            assert 1 == len(limit._semaphores)
+    assert 0 == len(limit._semaphores)
+
+
+async def test_checks_of_one_store_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Up to a limit, and not for those of other stores."""
+    monkeypatch.setattr(store_checks, "CHECK_WAIT_SECONDS_MAX", 0.1)
+    limit = StoreCheckLimit()
+    async with AsyncExitStack() as checks:
+        for _ in range(CHECKS_OF_ONE_STORE_MAX):
+            await checks.enter_async_context(limit.acquired("one"))
+        with pytest.raises(ServiceUnavailable, match="store is being checked"):
+            await checks.enter_async_context(limit.acquired("one"))
+        await checks.enter_async_context(limit.acquired("other"))
+    async with limit.acquired("one"):
+        pass
+
+
 async def test_a_store_is_checked_once_for_each_creation(monkeypatch: pytest.MonkeyPatch) -> None:
     """Even if the command is decided again, because another one came first."""
 
     @asynccontextmanager
-    async def alone(_: object) -> AsyncIterator[None]:
+    async def creation_lock(_: object) -> AsyncIterator[None]:
         yield
 
     async def created(_: object) -> None:
         """The name is free."""
 
-    monkeypatch.setattr(create_warehouse, "_alone", alone)
+    monkeypatch.setattr(create_warehouse, "_creation_lock", creation_lock)
     monkeypatch.setattr(_Creation, "_created", created)
     made: list[StoreCheck] = []
     given: dict[str, Any] = dict.fromkeys(("context", "command", "credential", "permitted", "reviewed"))
-    warehouse, executor = SimpleNamespace(profile=PROFILE), SimpleNamespace(skip_storage_validation=False, checking_stores={})
+    warehouse = SimpleNamespace(profile=PROFILE)
+    executor = SimpleNamespace(skip_storage_validation=False, store_check_limit=StoreCheckLimit())
     async with AsyncExitStack() as opened:
         creation = _Creation(
             **given, warehouse=warehouse, executor=executor, store=Kept(), on_check=made.append, opened=opened,  # type: ignore[arg-type]

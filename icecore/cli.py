@@ -323,27 +323,38 @@ def replay_events(
     name: str,
     /,
     *,
-    first: Annotated[int, Parameter(name="--from")],
+    first: Annotated[int | None, Parameter(name="--from")] = None,
     last: Annotated[int | None, Parameter(name="--to")] = None,
     filters: Annotated[list[str] | None, Parameter(name="--filter", negative=())] = None,
+    cancel: Annotated[bool, Parameter(negative=())] = False,
     data: Data = None,
     config: Config = None,
 ) -> ExitCode:
     """Publish a part of the log to a sink again, marked as a replay. New events are published meanwhile.
+
+    If the command is killed, the leader of the sink continues its replay, at the latest before the next one. --cancel ends it.
 
     Parameters
     ----------
     name
         Name of the sink.
     first
-        Position of the first event.
+        Position of the first event. Required unless --cancel is given.
     last
         Position of the last event. Default: the end of the log.
     filters
         type=table.*, warehouse=NAME or namespace=a.b. May be repeated.
+    cancel
+        Cancel the unfinished replays of the sink instead.
     """
     from . import sink_commands
 
+    if cancel:
+        if first is not None or last is not None or filters:
+            raise CommandFailed(ExitCode.USAGE, "--cancel takes neither --from, --to nor --filter")
+        return sink_commands.cancel_replays(_settings(config, data), Output(), name)
+    if first is None:
+        raise CommandFailed(ExitCode.USAGE, "--from is required, or --cancel. See icecore sinks replay --help")
     return sink_commands.replay(_settings(config, data), Output(), name, first, last, filters or [])
 
 

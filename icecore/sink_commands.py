@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
 
 import orjson
 import uvloop
@@ -135,12 +136,31 @@ def replay(settings: Settings, console: Console, name: str, first: int, last: in
         return uvloop.run(replay_to_sink(opened, console, name, first, last, chosen))
 
 
+def cancel_replays(settings: Settings, console: Console, name: str) -> ExitCode:
+    """Cancels the sink's replays that have not finished, such as one whose command was killed. A running `replay` ends."""
+    _require_sink(settings, name)
+
+    async def run(opened: Settings) -> list[tuple[UUID, int]]:
+        async with _connection(opened) as connection:
+            return await checkpoints.cancel_replays(connection, name)
+
+    with opened_database(settings) as opened:
+        cancelled = uvloop.run(run(opened))
+    for replay_id, position in cancelled:
+        console.print(f"replay {replay_id} to {name} cancelled after position {position}", highlight=False, soft_wrap=True)
+    if not cancelled:
+        console.print(f"{name} has no replay to cancel", highlight=False, soft_wrap=True)
+    return ExitCode.OK
+
+
 async def replay_to_sink(settings: Settings, console: Console, name: str, first: int, last: int | None, chosen: EventFilter) -> ExitCode:
     """Publishes positions `first` to `last` (None: the end) again. `settings` have their database."""
     publisher = publishers(settings)[name]
     stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # `nohup` ignores SIGHUP.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with _connection(settings) as connection:
         head = await log_head(connection)
         given = f"--from {first}" if last is None else f"--from {first} --to {last}"
@@ -156,7 +176,8 @@ async def replay_to_sink(settings: Settings, console: Console, name: str, first:
             stop.set()
             await asyncio.wait({publishing}, timeout=3)
             publishing.cancel()
-        # Read at the end: the publisher may have published a batch after the stop.
+        # At the end: the publisher may have published a batch after the stop, which counts.
+        await checkpoints.cancel_replay(connection, replay_id)
         state = await checkpoints.replay_progress(connection, replay_id)
     if state.finished:
         said = f"{state.replayed_events} events of positions {first} to {last} published again to {name} as replay {replay_id}"
@@ -166,18 +187,17 @@ async def replay_to_sink(settings: Settings, console: Console, name: str, first:
     return ExitCode.OK if state.finished else ExitCode.NO
 
 
-async def _watch(connection: Connection, replay_id: Any, first: int, last: int, stop: asyncio.Event) -> None:
-    """Returns once all events are published, or once the operator has stopped the replay, which cancels it."""
+async def _watch(connection: Connection, replay_id: UUID, first: int, last: int, stop: asyncio.Event) -> None:
+    """Returns once all events are published, or once an operator has stopped this command or cancelled the replay."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         bar = progress.add_task("publishing", total=last - first + 1)
         while not stop.is_set():
             state = await checkpoints.replay_progress(connection, replay_id)
             progress.update(bar, completed=state.replayed_position - first + 1, description=(state.last_error or "publishing")[:60])
-            if state.finished:
+            if state.finished or state.cancelled:
                 return
             await asyncio.sleep(PROGRESS_SECONDS)
-    await checkpoints.cancel_replay(connection, replay_id)
 
 
 def parse_filter(filters: list[str]) -> EventFilter:

@@ -217,6 +217,7 @@ class ReplayProgress:
     replayed_position: int
     replayed_events: int
     finished: bool
+    cancelled: bool
     last_error: str | None
 
 
@@ -228,4 +229,11 @@ async def replay_progress(connection: Connection, replay_id: UUID) -> ReplayProg
 
 
 async def cancel_replay(connection: Connection, replay_id: UUID) -> None:
+    """Cancels a replay unless it has finished."""
     await connection.execute(_SQL["cancel_replay"], {"replay_id": replay_id})
+
+
+async def cancel_replays(connection: Connection, name: str) -> list[tuple[UUID, int]]:
+    """Cancels the replays of a sink that have not finished. Returns their ids and the last position that each has published."""
+    cursor = await connection.execute(_SQL["cancel_replays"], {"name": name})
+    return await cursor.fetchall()

@@ -48,7 +48,7 @@ left join lateral (
 update icecore.sink_replays r
 set replayed_position = %(position)s, replayed_events = replayed_events + %(events)s,
     finished_at = case when %(position)s >= to_position then now() end
-where replay_id = %(replay_id)s and replayed_position = %(before)s
+where replay_id = %(replay_id)s and replayed_position = %(before)s and cancelled_at is null
   and exists (select 1 from icecore.sinks where name = r.sink and epoch = %(epoch)s)
 
 -- name: found_again --
@@ -71,12 +71,18 @@ insert into icecore.sink_replays (replay_id, sink, from_position, to_position, f
 values (%(replay_id)s, %(name)s, %(from_position)s, %(to_position)s, %(filter)s, %(from_position)s - 1)
 
 -- name: replay_progress --
-select r.replayed_position, r.replayed_events, r.finished_at is not null, s.last_error
+select r.replayed_position, r.replayed_events, r.finished_at is not null, r.cancelled_at is not null, s.last_error
 from icecore.sink_replays r left join icecore.sinks s on s.name = r.sink
 where r.replay_id = %(replay_id)s
 
 -- name: cancel_replay --
-update icecore.sink_replays set cancelled_at = now() where replay_id = %(replay_id)s and finished_at is null
+update icecore.sink_replays set cancelled_at = now()
+where replay_id = %(replay_id)s and finished_at is null and cancelled_at is null
+
+-- name: cancel_replays --
+update icecore.sink_replays set cancelled_at = now()
+where sink = %(name)s and finished_at is null and cancelled_at is null
+returning replay_id, replayed_position
 
 -- name: status --
 select s.name, s.position, h.head, e.recorded_at, s.leader, s.led_since, s.last_error, s.last_error_at, s.blocked_position, s.lost_position,

@@ -174,10 +174,11 @@ def test_time_travel(documented: Documented) -> None:
 
 
 def test_sinks_are_replayed_and_skip(documented: Documented) -> None:
-    """The two commands of the page, on a sink that publishes and on one whose destination rejects an event."""
+    """The commands of the page, on a sink that publishes and on one whose destination rejects an event."""
     rejected = _until(lambda: documented.sinks()["contracts"].get("blocked-position"))
     assert _until(lambda: documented.sinks()["lake"]["position"] >= rejected)
     assert "replay" in documented.run(PAGES["replay"].replace("--to 500", f"--to {rejected}"))
+    assert "lake has no replay to cancel" in documented.run(PAGES["cancel replays"])
     documented.run(PAGES["skip"].replace("9128", str(rejected)))
     assert _until(lambda: documented.sinks()["contracts"]["position"] >= rejected)
 

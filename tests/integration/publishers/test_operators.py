@@ -4,6 +4,7 @@ import asyncio
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from pydantic import SecretStr
 from rich.console import Console
+from uuid_utils.compat import uuid7
 
 from icecore import sink_commands
 from icecore.commands.namespaces.create_namespace import create_namespace
@@ -34,6 +36,7 @@ from icecore.domain.commands import CreateNamespace, CreateTable
 from icecore.domain.identifiers import NamespaceIdentifier
 from icecore.exit_codes import CommandFailed, ExitCode
 from icecore.publishers import checkpoints, standard_output
+from icecore.publishers.checkpoints import leading
 from icecore.publishers.event_filter import EventFilter
 from icecore.publishers.kafka import EVENTS_PER_TRANSACTION, Kafka
 from icecore.publishers.sink import Checkpoint, SinkRefusedError
@@ -175,6 +178,79 @@ async def test_a_replay_that_is_stopped_at_once_says_where(database: str, log: l
     assert (ExitCode.NO, "stopped at position 2; continue with --from 3\n") == (code, out.getvalue())
     with psycopg.connect(database) as connection:
         assert (1,) == connection.execute("select count(*) from icecore.sink_replays where cancelled_at is not null").fetchone()
+
+
+def start_replay(database: str, port: int) -> subprocess.Popen[str]:
+    """A replay to a broker that is not there, once it is requested. The caller ends it."""
+    environment = os.environ | {"ICECORE_DATABASE_URL": database, "ICECORE_SINKS__S__TYPE": "nats"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "icecore", "sinks", "replay", "s", "--from", "3"],
+        cwd=ROOT,
+        env=environment | {"ICECORE_SINKS__S__URL": f"nats://127.0.0.1:{port}"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    with psycopg.connect(database, autocommit=True) as connection:
+        while (0,) == connection.execute("select count(*) from icecore.sink_replays where cancelled_at is null").fetchone():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    return process
+
+
+def test_a_replay_whose_command_was_killed_can_be_cancelled(database: str, log: list[str], unused_tcp_port: int) -> None:
+    """The next replay publishes only its own events."""
+    with start_replay(database, unused_tcp_port) as killed:
+        killed.kill()
+    sink = {"S__TYPE": "stdout"}
+    cancelled = icecore(database, "sinks", "replay", "s", "--cancel", **sink)
+    assert (0, "") == (cancelled.returncode, cancelled.stderr)
+    assert re.fullmatch(r"replay [0-9a-f-]{36} to s cancelled after position 2\n", cancelled.stdout)
+    again = icecore(database, "sinks", "replay", "s", "--cancel", **sink)
+    assert (0, "s has no replay to cancel\n") == (again.returncode, again.stdout)
+    told = icecore(database, "sinks", "replay", "s", "--from", "1", "--to", "2", **sink)
+    events = [json.loads(line) for line in told.stdout.splitlines() if line.startswith("{")]
+    assert log[:2] == [event["replayof"] for event in events if "replayof" in event]
+
+
+def test_a_cancelled_replay_ends_its_command(database: str, log: list[str], unused_tcp_port: int) -> None:
+    """As Ctrl-C does."""
+    with start_replay(database, unused_tcp_port) as running:
+        try:
+            assert 0 == icecore(database, "sinks", "replay", "s", "--cancel", S__TYPE="stdout").returncode
+            said, _ = running.communicate(timeout=30)
+        finally:
+            running.kill()
+    assert (ExitCode.NO, "stopped at position 2; continue with --from 3\n") == (running.returncode, said)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "--from is required, or --cancel"),
+        (["--cancel", "--from", "1"], "--cancel takes neither --from, --to nor --filter"),
+        (["--cancel", "--filter", "type=table.*"], "--cancel takes neither --from, --to nor --filter"),
+    ],
+)
+def test_a_replay_is_either_requested_or_cancelled(arguments: list[str], said: str) -> None:
+    """The wrong command line does not use the database."""
+    refused = icecore("postgresql://127.0.0.1:1/none", "sinks", "replay", "s", *arguments, S__TYPE="stdout")
+    assert (ExitCode.USAGE, True) == (refused.returncode, said in refused.stderr), refused.stderr
+
+
+async def test_a_cancelled_replay_does_not_move(database: str, log: list[str]) -> None:
+    """A leader may publish a batch of it after the cancellation."""
+    replay_id = uuid7()
+    async with leading(database, "s", "beginning") as leadership:
+        assert leadership is not None
+        await checkpoints.request_replay(leadership.connection, replay_id, "s", 1, len(log), EventFilter())
+        replay = (await leadership.operator_requests()).replay
+        assert replay is not None
+        await checkpoints.cancel_replay(leadership.connection, replay_id)
+        await leadership.move_replay(replay, len(log), len(log))
+        state = await checkpoints.replay_progress(leadership.connection, replay_id)
+    assert (0, 0, False, True) == (state.replayed_position, state.replayed_events, state.finished, state.cancelled)
 
 
 async def test_a_batch_that_ends_after_the_stop_is_counted(database: str, log: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,8 +19,9 @@ TABLES = "/namespaces/a/tables"
 @pytest.fixture
 def store_proxy(s3_server: S3Server) -> Iterator[LossyStoreProxy]:
     """A proxy in front of the session's S3 server."""
-    with LossyStoreProxy(s3_server.endpoint).running() as proxy:
-        yield proxy
+    proxy = LossyStoreProxy(s3_server.endpoint)
+    yield proxy
+    proxy.close()
 
 
 @pytest.fixture

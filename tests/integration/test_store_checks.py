@@ -161,8 +161,9 @@ async def test_each_check_can_fail(s3_store: OpenedStore, lacks: str) -> None:
 
 @pytest.fixture
 def store_proxy(s3_server: S3Server) -> Iterator[LossyStoreProxy]:
-    with LossyStoreProxy(s3_server.endpoint).running() as proxy:
-        yield proxy
+    proxy = LossyStoreProxy(s3_server.endpoint)
+    yield proxy
+    proxy.close()
 
 
 def test_over_http_the_same_key_succeeds_once_the_store_is_back(

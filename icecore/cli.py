@@ -28,6 +28,7 @@ app = App(
     name="icecore",
     help="An Apache Iceberg REST catalog built on an event log in Postgres.",
     version=icecore_version,
+    console=Output(),
 )
 warehouse = App(name="warehouse", help="Create and list warehouses.")
 app.command(warehouse)

@@ -34,6 +34,18 @@ def check_hooks(settings: Settings) -> None:
         _made(name, hook)
 
 
+def hook_failures(settings: Settings) -> dict[str, str | None]:
+    """Why each hook cannot be created; None for one that can. Nothing is logged."""
+    found: dict[str, str | None] = {}
+    for name, hook in settings.hooks.items():
+        try:
+            _made(name, hook, is_logged=False)
+            found[name] = None
+        except SettingsError as error:
+            found[name] = str(error)
+    return found
+
+
 async def _configured(opened: AsyncExitStack, name: str, settings: HookSettings) -> ConfiguredHook:
     hook = _made(name, settings)
     if isinstance(hook, ApprovalWebhook):
@@ -48,16 +60,16 @@ async def _configured(opened: AsyncExitStack, name: str, settings: HookSettings)
     return ConfiguredHook(name, hook, settings.timeout_seconds, settings.on_failure, settings.hook_filter(), settings.refusal_status)
 
 
-def _made(name: str, settings: HookSettings) -> ApprovalHook:
+def _made(name: str, settings: HookSettings, *, is_logged: bool = True) -> ApprovalHook:
     if isinstance(settings, PluginHook):
-        return _plugin(name, settings)
+        return _plugin(name, settings, is_logged=is_logged)
     try:
         return ApprovalWebhook(settings)
     except (SinkError, ValueError) as error:
         raise SettingsError(f"The hook {name}: the secret cannot be read: {type(error).__name__}") from None
 
 
-def _plugin(name: str, settings: PluginHook) -> ApprovalHook:
+def _plugin(name: str, settings: PluginHook, *, is_logged: bool) -> ApprovalHook:
     found = {entry.name: entry for entry in entry_points(group=GROUP)}
     entry = found.get(settings.plugin)
     if entry is None:
@@ -68,7 +80,8 @@ def _plugin(name: str, settings: PluginHook) -> ApprovalHook:
         hook = make(settings.options)
     except Exception as error:
         # The text may contain the value of an option. It is logged only in the trace, where secrets are redacted.
-        _log.error("plugin_failed", hook=name, plugin=settings.plugin, exc_info=error)
+        if is_logged:
+            _log.error("plugin_failed", hook=name, plugin=settings.plugin, exc_info=error)
         raise SettingsError(f"The hook {name}: the plug-in {settings.plugin!r} cannot be created: {client_error_text(error)}") from None
     if not callable(getattr(hook, "review", None)):
         raise SettingsError(f"The hook {name}: the plug-in {settings.plugin!r} has no method `review`")

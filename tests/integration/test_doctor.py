@@ -4,6 +4,8 @@ import asyncio
 import base64
 import io
 import json
+import os
+import re
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +19,7 @@ import icecore.doctor as doctor_module
 from icecore.commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
 from icecore.doctor import doctor
 from icecore.exit_codes import ExitCode
-from icecore.publishers.checkpoints import locked
+from icecore.publishers.checkpoints import leading, locked
 from icecore.settings import Settings, SettingsError
 from tests.fixtures.catalog import SECRET_KEY, context, opened_catalog
 from tests.fixtures.object_stores import S3_CREDENTIAL, S3Server, s3_profile, s3_server
@@ -143,14 +145,16 @@ async def test_roles_are_told_apart(examine: Examine, serving: str, database: st
     assert ("failed", True) == (revoked["role"][0], "may not append events: run `icecore migrate`" in revoked["role"][1])
 
 
-def test_a_clock_that_differs_is_a_warning(examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("seconds", "said"), [(90, "ahead of"), (-90, "behind")])
+def test_a_clock_that_differs_is_a_warning(examine: Examine, monkeypatch: pytest.MonkeyPatch, seconds: int, said: str) -> None:
     """With the direction of the difference."""
     assert "ok" == examine()["clock"][0]
-    clock = {**doctor_module._SQL, "clock": "select clock_timestamp() + interval '90 seconds'"}
+    clock = {**doctor_module._SQL, "clock": f"select clock_timestamp() + interval '{seconds} seconds'"}
     monkeypatch.setattr(doctor_module, "_SQL", clock)
     status, message = examine()["clock"]
     assert "warning" == status
-    assert message.startswith("the database is 90.0 s ahead of this machine") or message.startswith("the database is 89.")
+    # The time between the two readings is subtracted.
+    assert re.match(rf"the database is (90\.0|8\d\.\d) s {said} this machine", message), message
 
 
 def test_another_secret_key_is_found(examine: Examine, database: str, tmp_path: Path, s3_server: S3Server) -> None:
@@ -204,6 +208,33 @@ def test_sinks_are_opened_where_nobody_leads_them(examine: Examine, database: st
             return await asyncio.to_thread(examine, sinks={"out": {"type": "stdout"}})
 
     assert ("ok", "another process is starting to publish to it") == asyncio.run(beside_a_leader())["sink out"]
+
+
+async def test_a_sink_whose_leader_reports_an_error_is_a_failed_check(examine: Examine, database: str) -> None:
+    """In `icecore sinks` too, with its leader."""
+    async with leading(database, "out", "beginning") as leadership:
+        assert leadership is not None
+        await leadership.report("refused by the destination", None)
+        found = await asyncio.to_thread(examine, sinks={"out": {"type": "stdout"}})
+        sink = {"ICECORE_DATABASE_URL": database, "ICECORE_SINKS__OUT__TYPE": "stdout", "COLUMNS": "200"}
+        shown = await asyncio.to_thread(icecore, "sinks", **sink)
+    assert ("failed", "refused by the destination") == found["sink out"]
+    assert ExitCode.NO == shown.returncode
+    line = shown.stdout.splitlines()[1]
+    assert ["out", "stdout", "0", "0", f"{socket.gethostname()}:{os.getpid()}"] == line.split()[:5]
+    assert line.rstrip().endswith("  refused by the destination")
+
+
+def test_options_that_a_plug_in_refuses_are_one_failed_check(database: str, tmp_path: Path) -> None:
+    """In one line without a trace, and the other checks follow."""
+    config = tmp_path / "icecore.toml"
+    config.write_text('[hooks.contracts]\ntype = "plugin"\nplugin = "schema-contract"\noptions = { hunter2 = 1 }\n')
+    examined = icecore("doctor", "--config", str(config), ICECORE_DATABASE_URL=database, ICECORE_SECRET_KEY=SECRET_KEY)
+    lines = examined.stdout.splitlines()
+    assert (ExitCode.NO, "") == (examined.returncode, examined.stderr)
+    assert ["settings", "hook contracts", "database", "schema", "role", "clock", "secret key"] == [line.split(":")[0][9:] for line in lines]
+    assert lines[1].startswith("failed   hook contracts: The hook contracts: the plug-in 'schema-contract' cannot be created: ")
+    assert "hunter2" not in examined.stdout
 
 
 def test_nothing_is_written(examine: Examine, database: str, with_warehouse: Path) -> None:

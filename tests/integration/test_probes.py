@@ -16,7 +16,7 @@ from aiohttp import web
 from icecore.api.request_metrics import REQUEST_METRICS
 from icecore.api.server import build_runner
 from icecore.compose import Application
-from icecore.migrations.apply import load_migrations
+from icecore.migrations.apply import MigrationError, load_migrations, pending_migrations
 from tests.integration.test_program import Serve, connection, process_of, serve
 
 __all__ = ["serve"]
@@ -25,11 +25,13 @@ __all__ = ["serve"]
 @asynccontextmanager
 async def served(catalog: Application) -> AsyncIterator[aiohttp.ClientSession]:
     runner = build_runner(catalog.app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    async with aiohttp.ClientSession(f"http://127.0.0.1:{runner.addresses[0][1]}") as session:
-        yield session
-    await runner.cleanup()
+    try:
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        async with aiohttp.ClientSession(f"http://127.0.0.1:{runner.addresses[0][1]}") as session:
+            yield session
+    finally:
+        await runner.cleanup()
 
 
 async def asked(session: aiohttp.ClientSession, path: str) -> tuple[int, dict[str, str]]:
@@ -77,6 +79,15 @@ async def test_a_server_whose_database_lacks_a_migration_is_not_ready(catalog: A
         await direct.execute("update icecore.migrations set number = %s where number = -1", (last.number,))
         await direct.execute("delete from icecore.migrations where number = 9999")
         assert 200 == (await asked(session, "/readyz"))[0]
+
+
+async def test_a_server_whose_migrations_were_altered_stays_ready(catalog: Application) -> None:
+    """All are applied. A new server is refused, so a restart of those that run would end the service."""
+    async with served(catalog) as session, await psycopg.AsyncConnection.connect(catalog.dsn, autocommit=True) as direct:
+        await direct.execute("update icecore.migrations set checksum = 'altered', name = 'altered'")
+        assert (200, {"status": "ok"}) == await asked(session, "/readyz")
+        with pytest.raises(MigrationError):
+            await pending_migrations(catalog.dsn)
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -526,6 +526,16 @@ def test_a_reader_that_closes_the_pipe_changes_no_exit_code(own: dict[str, str],
     assert (ExitCode.NO, "") == unread("verify", "--json")
 
 
+@pytest.mark.parametrize("arguments", [("verify", "--json"), ("warehouse", "list"), ("--version",), ("--help",)], ids=lambda each: each[0])
+def test_output_that_cannot_be_written_is_one_line(own: dict[str, str], arguments: tuple[str, ...]) -> None:
+    """As on a full disk. The exit code is not that of a difference."""
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            command(*arguments), cwd=CHECKOUT, env=os.environ | own, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60
+        )
+    assert (ExitCode.CRASHED, "icecore: Standard output cannot be written: No space left on device\n") == (ended.returncode, ended.stderr)
+
+
 # Operators' commands on a data folder
 
 

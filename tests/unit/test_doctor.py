@@ -6,6 +6,7 @@ import json
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,14 +26,15 @@ async def hang(*_: object) -> None:
     await asyncio.sleep(60)
 
 
-def test_a_hook_that_is_not_installed_is_a_failed_check_of_the_settings() -> None:
-    """A server would not start with it."""
+def test_a_hook_that_is_not_installed_is_a_failed_check(tmp_path: Path) -> None:
+    """A server would not start with it. The other checks follow."""
     out = io.StringIO()
-    hooks: Any = {"four-eyes": {"type": "plugin", "plugin": "nowhere"}}
-    code = doctor(lambda: Settings(hooks=hooks), Console(file=out), as_json=True)
-    [check] = json.loads(out.getvalue())
-    assert (ExitCode.NO, "settings", "failed") == (code, check["name"], check["status"])
-    assert "needs the plug-in 'nowhere'" in check["message"]
+    hooks: Any = {"four-eyes": {"type": "plugin", "plugin": "nowhere"}, "contracts": {"type": "plugin", "plugin": "schema-contract"}}
+    code = doctor(lambda: Settings(hooks=hooks, data_dir=tmp_path / "none"), Console(file=out), as_json=True)
+    checks = json.loads(out.getvalue())
+    expected = [("settings", "ok"), ("hook four-eyes", "failed"), ("hook contracts", "ok"), ("data folder", "failed")]
+    assert (ExitCode.NO, expected) == (code, [(check["name"], check["status"]) for check in checks])
+    assert "needs the plug-in 'nowhere'" in checks[1]["message"]
 
 
 async def test_a_store_that_hangs_is_a_failed_check(monkeypatch: pytest.MonkeyPatch) -> None:

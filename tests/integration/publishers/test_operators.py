@@ -447,6 +447,9 @@ async def test_skipping_a_published_event_affects_only_replays(database: str, lo
     late = icecore(database, "sinks", "skip", "s", "2", "--reason", "r", **sink)
     said = f"s is already at position {len(log)}: only replays will skip position 2"
     assert (0, said) == (late.returncode, late.stdout.strip())
+    # The position of the sink is that of the last event it published.
+    last = icecore(database, "sinks", "skip", "s", str(len(log)), "--reason", "r", **sink)
+    assert f"s is already at position {len(log)}: only replays will skip position {len(log)}" == last.stdout.strip()
     again = icecore(database, "sinks", "replay", "s", "--from", "1", "--to", "3", **sink)
     told = [json.loads(line)["replayof"] for line in again.stdout.splitlines() if line.startswith("{")]
     assert [log[0], log[2]] == told

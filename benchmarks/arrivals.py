@@ -1,4 +1,4 @@
-"""When requests of a fixed-rate run are due. The timer does not wait for answers, so that a stall is counted in full."""
+"""When requests of a fixed-rate run are due. The timer does not wait for responses, so that a stall is counted in full."""
 
 import asyncio
 import ctypes

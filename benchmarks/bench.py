@@ -29,7 +29,7 @@ HOT = "hot"
 LARGE = "large"
 LARGE_SNAPSHOTS = 1_000
 REFERENCE_BYTES = 4_096
-"""The bytes of the file and of the answer for which the reference's rate for writes is recorded."""
+"""The bytes of the file and of the response for which the reference's rate for writes is recorded."""
 
 
 class UnfitRunError(Exception):
@@ -141,7 +141,7 @@ class Bench:
         return self.read(catalog.address, template=template, count=count, seed=seed, headers=catalog.headers, **more)
 
     def read(self, address: tuple[str, int], **job: Any) -> Json:
-        """A block of reads. Raises UnfitRunError if an answer is not 200."""
+        """A block of reads. Raises UnfitRunError if a response is not 200."""
         given = {"connections": READ_CONNECTIONS, "seconds": self.block_seconds, **job}
         result = self.client.do({"kind": "reads", "address": address, **given})
         if [*result["statuses"]] != ["200"] or result["lost"]:
@@ -166,9 +166,9 @@ class Bench:
             "with": {"namespace": NAMESPACE, **given},
         }
 
-    def write_reference(self, address: tuple[str, int], *, file_bytes: int, answer_bytes: int, clients: int = WRITERS) -> Json:
+    def write_reference(self, address: tuple[str, int], *, file_bytes: int, response_bytes: int, clients: int = WRITERS) -> Json:
         """A block of the reference's commits."""
-        path = f"/commits/table-{{n}}?file={file_bytes}&answer={answer_bytes}"
+        path = f"/commits/table-{{n}}?file={file_bytes}&response={response_bytes}"
         job = {"kind": "writes", "address": address, "prefix": "", "headers": {}, "writer": "post_same", "clients": clients}
         return self.client.do({**job, "seconds": self.block_seconds, "with": {"path": path}})
 

@@ -115,12 +115,12 @@ class NatsPlace:
         try:
             # As many in flight as for the sink: the library waits with the next message until one is acknowledged.
             stream = client.jetstream(publish_async_max_pending=MESSAGES_IN_FLIGHT_MAX)
-            answers = []
+            responses = []
             for each in messages:
                 headers = {**each.headers, Header.EXPECTED_STREAM: self._name}
-                answers.append(await stream.publish_async(self._name + each.where, each.body, headers=headers))
-            for number, answer in enumerate(await asyncio.gather(*answers), 1):
-                assert answer.seq == number, f"message {number} was kept as {answer.seq}"
+                responses.append(await stream.publish_async(self._name + each.where, each.body, headers=headers))
+            for number, response in enumerate(await asyncio.gather(*responses), 1):
+                assert response.seq == number, f"message {number} was kept as {response.seq}"
         finally:
             await client.close()
 

@@ -190,7 +190,7 @@ class _Reads:
     def result(self) -> Json:
         seconds = self._ended - self._started
         return {
-            "answers": len(self._latencies),
+            "responses": len(self._latencies),
             "rate": len(self._latencies) / seconds,
             "seconds": seconds,
             "statuses": {str(status): count for status, count in self._statuses.items()},
@@ -223,7 +223,7 @@ def _written(writings: list[Writing], seconds: float) -> Json:
         "locations": [location for writing in writings for location in writing.locations],
         "answered": [at for writing in writings for at in writing.answered],
         "request_bytes": sum(writing.request_bytes for writing in writings),
-        "answer_bytes": sum(writing.answer_bytes for writing in writings),
+        "response_bytes": sum(writing.response_bytes for writing in writings),
         "commits": sum(writing.commits for writing in writings),
         **_latencies(latencies),
     }

@@ -54,7 +54,7 @@ def _beside(client: ClientProcess, job: Json, catalog: RestCatalog, files: list[
     with ThreadPoolExecutor(1) as beside:
         for file in files:
             large = beside.submit(_register_and_expire, catalog, file)
-            # A stall longer than a slice is counted in it, because its writers wait for their answers.
+            # A stall longer than a slice is counted in it, because its writers wait for their responses.
             while not large.done():
                 result = client.do(job)
                 slowest = max(slowest, result["max_ms"])

@@ -15,7 +15,7 @@ _CHECK_BLOCKS = 3
 def run(bench: Bench) -> list[Finding]:
     with bench.catalog("commits") as catalog, bench.commit_reference() as address:
         check = [
-            bench.write_reference(address, file_bytes=REFERENCE_BYTES, answer_bytes=REFERENCE_BYTES)["rate"] for _ in range(_CHECK_BLOCKS)
+            bench.write_reference(address, file_bytes=REFERENCE_BYTES, response_bytes=REFERENCE_BYTES)["rate"] for _ in range(_CHECK_BLOCKS)
         ]
         sizes = _Sizes()
 
@@ -29,7 +29,7 @@ def run(bench: Bench) -> list[Finding]:
             bench.rounds,
             {
                 "ours": ours,
-                "reference": lambda: bench.write_reference(address, file_bytes=sizes.document, answer_bytes=sizes.document),
+                "reference": lambda: bench.write_reference(address, file_bytes=sizes.document, response_bytes=sizes.document),
             },
         )
     found = ratio([block["rate"] for block in blocks["ours"]], [block["rate"] for block in blocks["reference"]])
@@ -46,14 +46,14 @@ class _Sizes:
         self.document = REFERENCE_BYTES
 
     def note(self, result: Json) -> None:
-        self.document = result["answer_bytes"] // max(1, result["commits"])
+        self.document = result["response_bytes"] // max(1, result["commits"])
 
 
 def append_block(bench: Bench, catalog: RestCatalog) -> Json:
     """A block of appends to 32 new tables. Raises UnfitRunError if one was refused."""
     result = append_to_new_tables(bench, catalog)
     if [*result["statuses"]] != ["200"]:
-        raise UnfitRunError(f"appends to a table nobody else writes were answered with {result['statuses']}: {result['refusals']}")
+        raise UnfitRunError(f"appends to a table that no other client writes were answered with {result['statuses']}: {result['refusals']}")
     return result
 
 

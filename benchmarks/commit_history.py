@@ -1,4 +1,4 @@
-"""The time of a commit to a table with 10,000 snapshots against one with 10: one client, no gzip, the answer is read completely."""
+"""The time of a commit to a table with 10,000 snapshots against one with 10: one client, no gzip, the response is read completely."""
 
 import secrets
 

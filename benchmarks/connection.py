@@ -1,4 +1,4 @@
-"""A keep-alive HTTP/1.1 connection over a raw asyncio protocol, with as little work per answer as Python allows."""
+"""A keep-alive HTTP/1.1 connection over a raw asyncio protocol, with as little work per response as Python allows."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,7 +10,7 @@ ANSWER_SECONDS_MAX = 120.0
 
 @dataclass(slots=True)
 class Received:
-    """An answer: its status, its header block, and its body as read (empty if it was discarded)."""
+    """A response: its status, its header block, and its body as read (empty if it was discarded)."""
 
     status: int
     header: bytes
@@ -19,16 +19,16 @@ class Received:
 
     @property
     def body(self) -> bytes:
-        """The joined body. For a large answer this takes as long as reading it, so it is done only on access."""
+        """The joined body. For a large response this takes as long as reading it, so it is done only on access."""
         return b"".join(self.pieces)
 
 
 class ConnectionLostError(Exception):
-    """The server closed the connection before its answer."""
+    """The server closed the connection before its response."""
 
 
-# All connections read into one buffer, and copy from it before the event loop reads again. A `bytes` object for each read of an answer that
-# is only counted would take a third of the answer's time.
+# All connections read into one buffer, and copy from it before the event loop reads again. A `bytes` object for each read of one that
+# is only counted would take a third of the response's time.
 _READ_BYTES_MAX = 256 * 1024
 _buffer = bytearray(_READ_BYTES_MAX)
 _read = memoryview(_buffer)
@@ -42,9 +42,9 @@ class Connection(asyncio.BufferedProtocol):
         self._answered: Callable[[Received], None] | None = None
         self._lost: Callable[[], None] | None = None
         self._keep_body = True
-        self._begin_answer()
+        self._begin_response()
 
-    def _begin_answer(self) -> None:
+    def _begin_response(self) -> None:
         self._head = b""
         self._status = 0
         self._header = b""
@@ -80,7 +80,7 @@ class Connection(asyncio.BufferedProtocol):
     def start(
         self, request: bytes, answered: Callable[[Received], None], lost: Callable[[], None] | None = None, *, keep_body: bool = False
     ) -> None:
-        """Sends a request. Calls `answered` with its answer, or `lost` if there is none."""
+        """Sends a request. Calls `answered` with its response, or `lost` if there is none."""
         if self._transport is None:
             raise ConnectionLostError
         self._answered = answered
@@ -89,7 +89,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.write(request)
 
     async def exchange(self, request: bytes) -> Received:
-        """Sends a request and waits for its answer with the body."""
+        """Sends a request and waits for its response with the body."""
         future: asyncio.Future[Received] = asyncio.get_running_loop().create_future()
 
         def lost() -> None:
@@ -160,20 +160,20 @@ class Connection(asyncio.BufferedProtocol):
     def _finish(self) -> None:
         received = Received(self._status, self._header, self._pieces, self._size)
         answered, self._answered, self._lost = self._answered, None, None
-        self._begin_answer()
+        self._begin_response()
         if answered is not None:
             answered(received)
 
 
 def _content_length(header: bytes) -> int:
-    """The length of an answer's body; -1 if it is chunked."""
+    """The length of a response's body; -1 if it is chunked."""
     at = header.find(b"Content-Length: ")
     if at < 0:
         lower = header.lower()
         at = lower.find(b"content-length: ")
         if at < 0:
             if b"transfer-encoding: chunked" not in lower:
-                raise ConnectionLostError("an answer without a length")
+                raise ConnectionLostError("a response without a length")
             return -1
     return int(header[at + 16 : header.index(b"\r\n", at)])
 

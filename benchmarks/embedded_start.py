@@ -1,4 +1,4 @@
-"""Measures how long `icecore serve` takes to its first answer, with and without the embedded Postgres: `python -m
+"""Measures how long `icecore serve` takes to its first response, with and without the embedded Postgres: `python -m
 benchmarks.embedded_start`.
 
 The time is from the start of the process until `GET /catalog/v1/config` is answered: on a new data folder, on an existing one, and on a
@@ -50,17 +50,17 @@ def main() -> None:
 def _round(directory: Path, seconds: Mapping[str, list[float]]) -> None:
     data = directory / "data"
     with _served("--data", str(data)) as (_, first):
-        seconds["first answer, fresh data folder"].append(first)
+        seconds["first response, fresh data folder"].append(first)
     with _served("--data", str(data)) as (uri, first):
-        seconds["first answer, existing data folder"].append(first)
+        seconds["first response, existing data folder"].append(first)
         postmaster = _postmaster(data)
         assert postmaster is not None
         os.kill(postmaster, signal.SIGKILL)
         died = time.monotonic()
-        # The server's child processes continue to answer for a moment. A name that is not cached is looked up in Postgres.
+        # The server's child processes continue to respond for a moment. A name that is not cached is looked up in Postgres.
         _until(lambda: _postmaster(data) not in (None, postmaster))
         _until(lambda: _status(f"{uri}/v1/config?warehouse=none-{time.monotonic_ns()}") == 404)
-        seconds["answers again after the server was killed"].append(time.monotonic() - died)
+        seconds["responses again after the server was killed"].append(time.monotonic() - died)
     with _served("--data", str(data)) as _:
         stopping = time.monotonic()
     seconds["stop"].append(time.monotonic() - stopping)
@@ -68,12 +68,12 @@ def _round(directory: Path, seconds: Mapping[str, list[float]]) -> None:
     with embedded_postgres(directory / "own") as dsn:
         uvloop.run(apply_migrations(dsn))
         with _served(environment={"ICECORE_DATABASE_URL": dsn, "ICECORE_SECRET_KEY": _SECRET_KEY}) as (_, first):
-            seconds["first answer, a server that runs"].append(first)
+            seconds["first response, a server that runs"].append(first)
 
 
 @contextlib.contextmanager
 def _served(*arguments: str, environment: Mapping[str, str] | None = None) -> Iterator[tuple[str, float]]:
-    """The catalog's address, and the time to its first answer."""
+    """The catalog's address, and the time to its first response."""
     port = free_port()
     command = [sys.executable, "-m", "icecore", "serve", "--port", str(port), *arguments]
     began = time.monotonic()
@@ -106,10 +106,10 @@ def _until(holds: Callable[[], bool]) -> None:
 
 
 def _status(uri: str) -> int | None:
-    """The status of a GET; None without an answer."""
+    """The status of a GET; None without a response."""
     try:
-        with urllib.request.urlopen(uri, timeout=5) as answer:
-            return int(answer.status)
+        with urllib.request.urlopen(uri, timeout=5) as response:
+            return int(response.status)
     except urllib.error.HTTPError as error:
         error.close()
         return error.code

@@ -7,7 +7,7 @@ from benchmarks.blocks import alternate, ratio
 from benchmarks.findings import Finding, Json, at_least, of_ratio
 
 GOAL = at_least(1.2)
-# At half of its own throughput, each answers without a queue, as in normal use by engines.
+# At half of its own throughput, each responds without a queue, as in normal use by engines.
 _RATE_SHARE = 0.5
 
 

@@ -18,6 +18,6 @@ def run(bench: Bench) -> list[Finding]:
             },
         )
     found = ratio([block["rate"] for block in blocks["large"]], [block["rate"] for block in blocks["small"]])
-    sent = sum(block["bytes"] for block in blocks["large"]) / sum(block["answers"] for block in blocks["large"])
+    sent = sum(block["bytes"] for block in blocks["large"]) / sum(block["responses"] for block in blocks["large"])
     details = {"large": summary(blocks["large"]), "small": summary(blocks["small"]), "gzip_bytes": round(sent)}
     return [of_ratio("rate beside the 4 KB table", found, GOAL, details)]

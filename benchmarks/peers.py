@@ -141,8 +141,8 @@ class Peer:
             print(f"    {self.name}, {work}: {_first_line(error)}", flush=True)
             return {"rate": 0.0, "statuses": {"none": 1}}
 
-    def answers(self, wanted: Callable[[str], bool]) -> int:
-        """How many answers had this status; `none` counts requests without an answer."""
+    def responses(self, wanted: Callable[[str], bool]) -> int:
+        """How many responses had this status; `none` counts requests without a response."""
         return sum(
             count
             for blocks in self.blocks.values()
@@ -227,7 +227,7 @@ def _start(peer: Peer, opened: contextlib.ExitStack) -> None:
         for number in range(LISTED_TABLES):
             catalog.create_table(LISTED, f"t{number}")
     except (ToolMissingError, ServerNotReadyError, RefusedError, OSError, LookupError, ValueError) as error:
-        # The last two: the answer is not that of a catalog.
+        # The last two: the response is not that of a catalog.
         peer.absent = _first_line(error)
         return
     peer.started = started
@@ -263,7 +263,7 @@ def _median(blocks: list[Json], key: str) -> str:
 
 
 def _count(peer: Peer, wanted: Callable[[str], bool]) -> str:
-    return "–" if peer.absent is not None else f"{peer.answers(wanted):,}"
+    return "–" if peer.absent is not None else f"{peer.responses(wanted):,}"
 
 
 def _name_and_uri(text: str) -> tuple[str, str]:

@@ -24,7 +24,7 @@ _POLL_SECONDS = 0.1
 
 
 async def commits_and_events(job: Json, write: Callable[[Json], Awaitable[Json]]) -> Json:
-    """The result of `write` and, as `published`, the seconds from each answer to its event; `job["broker"]`: type, url, place.
+    """The result of `write` and, as `published`, the seconds from each response to its event; `job["broker"]`: type, url, place.
 
     A commit and its event have the same metadata location. Events that arrive after _LATE_SECONDS_MAX are missing.
     """

@@ -194,7 +194,7 @@ def _delay(bench: Bench, broker: Broker, rate: float) -> Finding:
         "clients": _CLIENTS,
         "commit_p99_ms": round(result["p99_ms"], 1),
     }
-    what = f"{broker.kind}: p99 from a commit's answer to its event at a consumer, at {rate:,.0f} commits/s"
+    what = f"{broker.kind}: p99 from a commit's response to its event at a consumer, at {rate:,.0f} commits/s"
     return Finding(what, result["published"]["p99_ms"], "ms", DELAY_GOAL, details=details)
 
 

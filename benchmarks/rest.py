@@ -45,15 +45,15 @@ class RestCatalog:
         headers = {**self.headers, **({"Content-Type": "application/json"} if body is not None else {})}
         try:
             self._connection.request(method, path, body, headers)
-            answer = self._connection.getresponse()
+            response = self._connection.getresponse()
         except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError):
             # A kept connection that the server has closed meanwhile.
             self._connection.close()
             self._connection.request(method, path, body, headers)
-            answer = self._connection.getresponse()
-        data = answer.read()
-        if answer.status >= 400:
-            raise RefusedError(answer.status, data.decode(errors="replace"))
+            response = self._connection.getresponse()
+        data = response.read()
+        if response.status >= 400:
+            raise RefusedError(response.status, data.decode(errors="replace"))
         parsed: Json = orjson.loads(data) if data else {}
         return parsed
 
@@ -69,8 +69,8 @@ class RestCatalog:
 
     def create_table(self, namespace: str, name: str, properties: dict[str, str] | None = None) -> Json:
         """Creates a table and returns its metadata."""
-        answer = self.call("POST", f"{self.prefix}/namespaces/{namespace}/tables", work.create_body(name, properties))
-        metadata: Json = answer["metadata"]
+        response = self.call("POST", f"{self.prefix}/namespaces/{namespace}/tables", work.create_body(name, properties))
+        metadata: Json = response["metadata"]
         return metadata
 
     def load(self, namespace: str, name: str) -> Json:
@@ -85,8 +85,8 @@ class RestCatalog:
 
     def list_page(self, namespace: str, size: int, token: str = "") -> tuple[list[str], str | None]:
         """The names of one page, and the next page's token."""
-        answer = self.call("GET", f"{self.list_path(namespace, size, token)}")
-        return [each["name"] for each in answer["identifiers"]], answer.get("next-page-token")
+        response = self.call("GET", f"{self.list_path(namespace, size, token)}")
+        return [each["name"] for each in response["identifiers"]], response.get("next-page-token")
 
     def list_path(self, namespace: str, size: int, token: str = "") -> str:
         return f"{self.prefix}/namespaces/{namespace}/tables?pageSize={size}&pageToken={quote(token)}"

@@ -91,7 +91,7 @@ def _record(bench: Bench) -> None:
     with bench.read_reference(b"x" * REFERENCE_BYTES) as (address, path):
         measured["read"] = median(bench.read(address, paths=[path])["rate"] for _ in range(bench.rounds))
     with bench.commit_reference() as address:
-        sizes = {"file_bytes": REFERENCE_BYTES, "answer_bytes": REFERENCE_BYTES}
+        sizes = {"file_bytes": REFERENCE_BYTES, "response_bytes": REFERENCE_BYTES}
         measured["write"] = median(bench.write_reference(address, **sizes)["rate"] for _ in range(bench.rounds))
     record_rates(measured)
     print(f"{machine.machine_class()}: " + ", ".join(f"{kind} {rate:,.0f}/s" for kind, rate in measured.items()))

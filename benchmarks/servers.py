@@ -120,7 +120,7 @@ def our_server(
     command = [sys.executable, *module, "serve", "--port", str(port), "--workers", str(workers)]
     uri = f"http://127.0.0.1:{port}"
     log = cluster.directory / f"server-{secrets.token_hex(4)}.log"
-    # An answer would not suffice: one worker answers while another still starts, and accepts its connections.
+    # A response would not suffice: one worker responds while another still starts, and accepts its connections.
     ready = functools.partial(_says, log, f"{uri}/catalog")
     with running(command, log=log, ready=ready, seconds_max=START_SECONDS_MAX, environment=environment, directory=ROOT) as process:
         yield Service(uri, dsn, process.pid, profile)
@@ -144,7 +144,7 @@ def reference_server(cluster: Cluster, name: str) -> Iterator[tuple[str, int]]:
 
 
 def store_reference_body(cluster: Cluster, body_id: str, body: bytes) -> None:
-    """Stores a body that the reference for reads answers with."""
+    """Stores a body that the reference for reads responds with."""
     with psycopg.connect(cluster.database("reference", migrated=False), autocommit=True) as connection:
         connection.execute(
             "insert into reference_bodies values (%s, %s) on conflict (id) do update set body = excluded.body", (body_id, body)

@@ -20,7 +20,7 @@ _LOCATION_KEY = b'"metadata-location":"'
 class Writing:
     """One writer: its number, connection, end and arguments, and its results.
 
-    latencies -- seconds, of commits. locations -- metadata files in the answers to its commits. answered -- when, by the clock.
+    latencies -- seconds, of commits. locations -- metadata files in the responses to its commits. answered -- when, by the clock.
     """
 
     connection: Connection
@@ -33,7 +33,7 @@ class Writing:
     successes: int = 0
     commits: int = 0
     request_bytes: int = 0
-    answer_bytes: int = 0
+    response_bytes: int = 0
     statuses: Counter[int] = field(default_factory=Counter)
     latencies: list[float] = field(default_factory=list)
     locations: list[str] = field(default_factory=list)
@@ -56,7 +56,7 @@ class Writing:
         self.latencies.append(answered - started)
         self.commits += 1
         self.request_bytes += len(body)
-        self.answer_bytes += received.body_bytes
+        self.response_bytes += received.body_bytes
         self.statuses[received.status] += 1
         if received.status in (200, 204):
             self.successes += 1
@@ -77,7 +77,7 @@ class Writing:
 
 
 def location_in(body: bytes) -> str | None:
-    """The first metadata location in an answer or event; None if there is no complete one."""
+    """The first metadata location in a response or event; None if there is no complete one."""
     at = body.find(_LOCATION_KEY, 0, 4096)
     if at < 0:
         at = body.find(_LOCATION_KEY)

@@ -17,12 +17,12 @@ from benchmarks.reliability.history import DELETE_OLD_FILES, Attempt, History, M
 from icecore.projections.verify import verify
 
 AWAY_SECONDS_MAX = 2.0
-# A tolerance in seconds: clients, proxy, workers and Postgres share the machine's cores, so answers are received late.
+# A tolerance in seconds: clients, proxy, workers and Postgres share the machine's cores, so responses are received late.
 _HEARD_SECONDS_MAX = 1.0
 HEAL_SECONDS_MAX = 3.0
-# How long a command with a lost answer is repeated, plus the last attempt to connect.
+# How long a command with a lost response is repeated, plus the last attempt to connect.
 _DOUBT_SECONDS_MAX = 12.0
-# Statuses of answers that depend on the log.
+# Statuses of responses that depend on the log.
 _ONCE_SENT = (200, 204, 409)
 _DIFFERENCES_SHOWN = 5
 _STOPPING_SECONDS = 10.0
@@ -105,7 +105,7 @@ def acknowledged(evidence: Evidence) -> list[str]:
 
 
 def once(evidence: Evidence) -> list[str]:
-    """Every change takes effect once, even if it was sent several times. A change without a key is repeated only after an answer that
+    """Every change takes effect once, even if it was sent several times. A change without a key is repeated only after a response that
     nothing was done.
     """
     broken = []
@@ -155,7 +155,7 @@ def refusals(evidence: Evidence) -> list[str]:
 
 
 def nothing_done(evidence: Evidence) -> list[str]:
-    """No change is in the log if all its answers said that nothing was done (503 with Retry-After, 429)."""
+    """No change is in the log if all its responses said that nothing was done (503 with Retry-After, 429)."""
     logged = evidence.by_op()
     return [
         f"{mutation.kind} {mutation.id} was refused as not done, and is in the log"
@@ -164,7 +164,7 @@ def nothing_done(evidence: Evidence) -> list[str]:
     ]
 
 
-def answers(evidence: Evidence) -> list[str]:
+def responses(evidence: Evidence) -> list[str]:
     """Failures are 503 with Retry-After, or CommitStateUnknown without it. Every acknowledgement has its position in the log."""
     logged = evidence.by_op()
     broken = []
@@ -236,7 +236,7 @@ def kept(evidence: Evidence) -> list[str]:
 def away(evidence: Evidence) -> list[str]:
     """While Postgres is unreachable, every request gets 503 in time, and requests succeed soon after it is back.
 
-    The outcome of a commit that was sent before the outage was noticed is unknown. It is repeated before its client gets an answer.
+    The outcome of a commit that was sent before the outage was noticed is unknown. It is repeated before its client gets a response.
     """
     commits = [attempt for mutation in evidence.history.mutations for attempt in mutation.attempts]
     attempts = [(attempt, True) for attempt in commits] + [(load.attempt, False) for load in evidence.history.loads]
@@ -248,22 +248,22 @@ def away(evidence: Evidence) -> list[str]:
             sent_on = is_commit and (attempt.status in _ONCE_SENT or attempt.error_type == "CommitStateUnknownException")
             waited = (attempt.ended if sent_on else min(attempt.ended, outage.ended)) - attempt.sent
             if waited > (_DOUBT_SECONDS_MAX if sent_on else AWAY_SECONDS_MAX) + _HEARD_SECONDS_MAX:
-                broken.append(f"{outage.kind}: no answer for {waited:.2f} s")
+                broken.append(f"{outage.kind}: no response for {waited:.2f} s")
             elif outage.silent and attempt.ended <= outage.ended and attempt.status != 503 and not sent_on:
                 broken.append(f"{outage.kind}: {attempt.status} {attempt.error_type} after {waited:.2f} s")
         healed = healing_seconds([attempt for attempt, _ in attempts], outage.back)
         if healed > HEAL_SECONDS_MAX:
-            broken.append(f"{outage.kind}: the first good answer came {healed:.2f} s after its end")
+            broken.append(f"{outage.kind}: the first good response came {healed:.2f} s after its end")
     return broken
 
 
 def healing_seconds(attempts: list[Attempt], back: float) -> float:
-    """The time from the end of an outage to the first successful answer."""
+    """The time from the end of an outage to the first successful response."""
     return min((attempt.ended - back for attempt in attempts if attempt.ended > back and attempt.status in (200, 204)), default=1e9)
 
 
 def graceful(evidence: Evidence) -> list[str]:
-    """A worker that is stopped gracefully answers the requests that it has received."""
+    """A worker that is stopped gracefully responds to the requests that it has received."""
     history = evidence.history
     attempts = [attempt for mutation in history.mutations for attempt in mutation.attempts if attempt.cut_off]
     return [
@@ -288,7 +288,7 @@ CHECKS: dict[str, Callable[[Evidence], list[str]]] = {
     "predecessor": predecessor,
     "refusals": refusals,
     "nothing done": nothing_done,
-    "answers": answers,
+    "responses": responses,
     "atomic": atomic,
     "fresh": fresh,
     "files": files,

@@ -1,4 +1,4 @@
-"""Requests of a careful client: one Idempotency-Key per change, repeated after a lost answer, and sometimes abandoned."""
+"""Requests of a careful client: one Idempotency-Key per change, repeated after a lost response, and sometimes abandoned."""
 
 import asyncio
 import random
@@ -38,7 +38,7 @@ class Client:
         self.stopping = False
 
     async def load(self, table: str, at: int | None = None) -> Json | None:
-        """The LoadTableResult; None without an answer. Loads of the current state are recorded."""
+        """The LoadTableResult; None without a response. Loads of the current state are recorded."""
         load = Load(self.number, table, self._floors.get(table, -1), Attempt(time.monotonic()))
         root = self._root if at is None else f"{self._root}{quote(f'@{at}')}"
         body = await self._send("GET", f"{root}/namespaces/{NAMESPACE}/tables/{table}", None, load.attempt, {})
@@ -92,10 +92,10 @@ class Client:
             attempts = [Attempt(time.monotonic()) for _ in range(copies)]
             mutation.attempts += attempts
             sending = [self._send("POST", self._root + path, data, attempt, headers, mutation) for attempt in attempts]
-            for attempt, answer in zip(attempts, await asyncio.gather(*sending), strict=True):
+            for attempt, response in zip(attempts, await asyncio.gather(*sending), strict=True):
                 if attempt.status is not None and attempt.status < 300:
                     mutation.outcome = "ok"
-                    self._learn(mutation, answer)
+                    self._learn(mutation, response)
             if mutation.outcome == "ok":
                 return mutation
             if any(attempt.refused for attempt in attempts):
@@ -115,10 +115,10 @@ class Client:
         await asyncio.sleep(self.dice.uniform(0.05, 0.5))
         return True
 
-    def _learn(self, mutation: Mutation, answer: bytes | None) -> None:
-        if not answer or len(mutation.tables) != 1:
+    def _learn(self, mutation: Mutation, response: bytes | None) -> None:
+        if not response or len(mutation.tables) != 1:
             return
-        table, number = mutation.tables[0], file_number(orjson.loads(answer)["metadata-location"])
+        table, number = mutation.tables[0], file_number(orjson.loads(response)["metadata-location"])
         mutation.numbers[table] = number
         self._floors[table] = max(self._floors.get(table, -1), number)
 

@@ -68,7 +68,7 @@ class Cluster:
         await self._run("pg_ctl", "stop", "-D", str(self._directories.data), "-m", "immediate", "-w")
 
     def freeze(self) -> None:
-        """Stops every process of the server (SIGSTOP). Connections stay open without answers."""
+        """Stops every process of the server (SIGSTOP). Connections stay open without responses."""
         for process_id in self._process_ids():
             with suppress(ProcessLookupError):
                 os.kill(process_id, signal.SIGSTOP)
@@ -127,7 +127,7 @@ async def private_cluster() -> AsyncIterator[Cluster]:
 
 
 class Line:
-    """A proxy between Icecore and Postgres whose connections can be cut: immediately, or after the next request, so that its answer is
+    """A proxy between Icecore and Postgres whose connections can be cut: immediately, or after the next request, so that its response is
     lost.
     """
 
@@ -157,8 +157,8 @@ class Line:
             if dice.random() < share:
                 self._abort(client)
 
-    def lose_answers(self, dice: random.Random, share: float) -> None:
-        """On a share of the connections, discards the next answer of Postgres and cuts the connection."""
+    def lose_responses(self, dice: random.Random, share: float) -> None:
+        """On a share of the connections, discards the next response of Postgres and cuts the connection."""
         self._losing |= {client for client in self._open if dice.random() < share}
 
     def _abort(self, client: asyncio.StreamWriter) -> None:
@@ -178,7 +178,7 @@ class Line:
             writer.transport.abort()
             return
         self._open[writer] = upstream_writer
-        back = asyncio.create_task(self._answers(upstream_reader, writer))
+        back = asyncio.create_task(self._responses(upstream_reader, writer))
         try:
             # Writing to an aborted transport raises RuntimeError.
             with suppress(OSError, RuntimeError):
@@ -192,13 +192,13 @@ class Line:
             upstream_writer.close()
             writer.close()
 
-    async def _answers(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _responses(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            while answer := await reader.read(_RELAY_BYTES):
+            while response := await reader.read(_RELAY_BYTES):
                 if writer in self._losing:
                     self._abort(writer)
                     return
-                writer.write(answer)
+                writer.write(response)
                 await writer.drain()
         except (OSError, RuntimeError):
             self._abort(writer)

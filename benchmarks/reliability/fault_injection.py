@@ -57,7 +57,7 @@ def inject_fault() -> None:
         control.in_worker()
 
 
-def _answer_before_commit() -> None:
+def _response_before_commit() -> None:
     from icecore.commands.execution.committer import Committer
     from icecore.commands.execution.submission import AppendResult
 
@@ -83,8 +83,8 @@ def _tables_one_by_one() -> None:
 
     async def one_by_one(write: Any, context: Any, warehouse: Any, command: Any) -> CommandResponse:
         for change in command.changes:
-            answer = await commit_table(write, replace(context, idempotency_key=None), warehouse, change)
-        return CommandResponse(204, None, answer.position)
+            response = await commit_table(write, replace(context, idempotency_key=None), warehouse, change)
+        return CommandResponse(204, None, response.position)
 
     edge: Any = importlib.import_module("icecore.api.iceberg.transactions")
     edge.execute_commit_transaction = one_by_one
@@ -105,7 +105,7 @@ def _cache_without_barrier() -> None:
     Freshness.follow = lambda self: None  # type: ignore[method-assign]
 
 
-def _lost_answer_is_a_conflict() -> None:
+def _lost_response_is_a_conflict() -> None:
     from icecore.domain.errors import CommitFailed
 
     committer: Any = importlib.import_module("icecore.commands.execution.committer")
@@ -113,7 +113,7 @@ def _lost_answer_is_a_conflict() -> None:
     committer.DOUBT_SECONDS_MAX = -1
 
 
-def _lost_answer_is_nothing_done() -> None:
+def _lost_response_is_nothing_done() -> None:
     from icecore.domain.errors import ServiceUnavailable
 
     committer: Any = importlib.import_module("icecore.commands.execution.committer")
@@ -121,7 +121,7 @@ def _lost_answer_is_nothing_done() -> None:
     committer.DOUBT_SECONDS_MAX = -1
 
 
-def _lost_answer_is_a_fault() -> None:
+def _lost_response_is_a_fault() -> None:
     from icecore.domain.errors import InternalError
 
     committer: Any = importlib.import_module("icecore.commands.execution.committer")
@@ -156,7 +156,7 @@ def _file_after_append() -> None:
     appender.write_metadata = written_later
 
 
-def _old_files_after_any_answer() -> None:
+def _old_files_after_any_response() -> None:
     from icecore.commands.execution.executor import CommandExecutor
     from icecore.storage.locations import StorageLocation
 
@@ -182,7 +182,7 @@ CONTROLS = {
         Control(
             "version check dropped",
             "linear",
-            frozenset({"predecessor", "atomic", "models", "fresh", "answers"}),
+            frozenset({"predecessor", "atomic", "models", "fresh", "responses"}),
             workers=2,
             in_database=(("is distinct from (r->>1)::uuid", "is distinct from (r->>1)::uuid and false"),),
             statements=(
@@ -191,33 +191,33 @@ CONTROLS = {
                 "alter table icecore.table_parts drop constraint table_parts_pkey",
             ),
         ),
-        # `answers` follows: when a change is repeated, the property exists already, and the answer has a position of another change.
+        # `responses` follows: when a change is repeated, the property exists already, and the response has a position of another change.
         Control(
             "idempotency row dropped",
             "once",
-            frozenset({"models", "refusals", "answers"}),
+            frozenset({"models", "refusals", "responses"}),
             in_database=(("      if i is not null then\n        v_key :=", "      if false then\n        v_key :="),),
         ),
         # `refusals` follows: a change that is repeated before the first copy is in the log conflicts with that copy.
         Control(
             "answered before the commit",
             "acknowledged",
-            frozenset({"fresh", "answers", "refusals", "kept"}),
-            _answer_before_commit,
+            frozenset({"fresh", "responses", "refusals", "kept"}),
+            _response_before_commit,
             workers=2,
         ),
         Control(
             "tables committed one by one", "atomic", frozenset({"once", "refusals", "acknowledged", "nothing done"}), _tables_one_by_one
         ),
         Control("cache without the barrier", "fresh", frozenset(), _cache_without_barrier),
-        Control("a lost response reported as a conflict", "refusals", frozenset({"nothing done"}), _lost_answer_is_a_conflict),
+        Control("a lost response reported as a conflict", "refusals", frozenset({"nothing done"}), _lost_response_is_a_conflict),
         Control(
             "a lost response reported as nothing done",
             "nothing done",
-            frozenset({"files", "kept", "once", "answers", "refusals"}),
-            _lost_answer_is_nothing_done,
+            frozenset({"files", "kept", "once", "responses", "refusals"}),
+            _lost_response_is_nothing_done,
         ),
-        Control("a lost response reported as a fault", "answers", frozenset(), _lost_answer_is_a_fault),
+        Control("a lost response reported as a fault", "responses", frozenset(), _lost_response_is_a_fault),
         Control("predecessor left out of the file", "predecessor", frozenset(), _predecessor_forgotten),
         Control(
             "rows that are not what the event says",
@@ -229,7 +229,7 @@ CONTROLS = {
             ),
         ),
         Control("metadata file written after the append", "files", frozenset({"kept"}), _file_after_append),
-        Control("old metadata files deleted after any answer", "kept", frozenset(), _old_files_after_any_answer),
+        Control("old metadata files deleted after any response", "kept", frozenset(), _old_files_after_any_response),
         Control("workers killed under the name of a stop", "graceful", workers=2),
         Control("no limit on silence", "away", frozenset(), _no_time_limit, breaks_postgres=True),
     )

@@ -14,7 +14,7 @@ Outcome = Literal["ok", "fail", "info"]
 
 @dataclass(slots=True)
 class Attempt:
-    """One request; times in seconds of the monotonic clock. No status: there was no answer."""
+    """One request; times in seconds of the monotonic clock. No status: there was no response."""
 
     sent: float
     ended: float = 0.0
@@ -29,7 +29,7 @@ class Attempt:
 
     @property
     def cut_off(self) -> bool:
-        """The connection ended before the answer, and not by the client."""
+        """The connection ended before the response, and not by the client."""
         return self.status is None and self.error_type not in ("abandoned", "TimeoutError")
 
     @property
@@ -44,7 +44,7 @@ class Mutation:
     is abandoned.
 
     outcome -- ok: answered 2xx; fail: the server answered that nothing was done; info: unknown.
-    numbers -- of the metadata files in the answers, by table.
+    numbers -- of the metadata files in the responses, by table.
     """
 
     id: str
@@ -60,7 +60,7 @@ class Mutation:
 
 @dataclass(slots=True)
 class Load:
-    """One load of a table. floor -- the newest file number in any answer when the load was sent."""
+    """One load of a table. floor -- the newest file number in any response when the load was sent."""
 
     client: int
     table: str
@@ -80,7 +80,7 @@ class BankRead:
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """A time in which Postgres was unavailable. silent -- it did not answer at all. back -- when it accepted connections again."""
+    """A time in which Postgres was unavailable. silent -- it did not respond at all. back -- when it accepted connections again."""
 
     kind: str
     began: float
@@ -123,9 +123,9 @@ class History:
             for number, attempt in enumerate(mutation.attempts, 1):
                 lines.append((attempt.sent, {"type": "invoke", **name, "attempt": number}))
                 last = number == len(mutation.attempts)
-                answer = {"status": attempt.status, "error": attempt.error_type, "retry-after": attempt.retry_after}
+                response = {"status": attempt.status, "error": attempt.error_type, "retry-after": attempt.retry_after}
                 known = {"type": mutation.outcome if last else "info", "position": mutation.position if last else None}
-                lines.append((attempt.ended, {**name, "attempt": number, **answer, **known}))
+                lines.append((attempt.ended, {**name, "attempt": number, **response, **known}))
         for load in self.loads:
             name = {"process": load.client, "f": "load", "tables": (load.table,)}
             lines.append((load.attempt.sent, {"type": "invoke", **name, "floor": load.floor}))

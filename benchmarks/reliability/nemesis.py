@@ -29,14 +29,14 @@ class Nemesis:
         self._dice = random.Random(f"{seed}-nemesis")
 
     async def storm(self, seconds: float) -> None:
-        """kill -9 of workers every 1-3 s, a crash of Postgres every 8-12 s, and cut connections and lost answers between."""
+        """kill -9 of workers every 1-3 s, a crash of Postgres every 8-12 s, and cut connections and lost responses between."""
         async with asyncio.TaskGroup() as group:
             until = time.monotonic() + seconds
             for fault, pause_min, pause_max in (
                 (self.kill_worker, 1.0, 3.0),
                 (self.crash_postgres, 8.0, 12.0),
                 (self.cut_line, 0.5, 2.0),
-                (self.lose_answers, 0.5, 2.0),
+                (self.lose_responses, 0.5, 2.0),
             ):
                 group.create_task(self._repeat(fault, pause_min, pause_max, until))
 
@@ -91,9 +91,9 @@ class Nemesis:
         self._line.cut(self._dice, 0.3)
         self._history.count("connections cut")
 
-    async def lose_answers(self) -> None:
-        self._line.lose_answers(self._dice, 0.5)
-        self._history.count("answers lost")
+    async def lose_responses(self) -> None:
+        self._line.lose_responses(self._dice, 0.5)
+        self._history.count("responses lost")
 
     async def freeze_postgres(self) -> None:
         self._cluster.freeze()

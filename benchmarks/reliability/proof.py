@@ -111,10 +111,10 @@ async def _rude_stops(seconds: float, nemesis: Nemesis) -> None:
     await asyncio.sleep(_CALM_SECONDS)
 
 
-async def _lost_answers(seconds: float, nemesis: Nemesis) -> None:
+async def _lost_responses(seconds: float, nemesis: Nemesis) -> None:
     for _ in range(20):
         await asyncio.sleep(seconds / 20)
-        await nemesis.lose_answers()
+        await nemesis.lose_responses()
     await asyncio.sleep(_CALM_SECONDS)
 
 
@@ -126,9 +126,9 @@ async def _frozen(seconds: float, nemesis: Nemesis) -> None:
 
 _CONTROL_PLANS: dict[str, Callable[[float, Nemesis], Awaitable[None]]] = {
     "answered before the commit": _kills,
-    "a lost response reported as a conflict": _lost_answers,
-    "a lost response reported as nothing done": _lost_answers,
-    "a lost response reported as a fault": _lost_answers,
+    "a lost response reported as a conflict": _lost_responses,
+    "a lost response reported as nothing done": _lost_responses,
+    "a lost response reported as a fault": _lost_responses,
     "workers killed under the name of a stop": _rude_stops,
     "no limit on silence": _frozen,
 }

@@ -53,7 +53,7 @@ class Workload:
             url = f"{self._url}/catalog/v1/{WAREHOUSE}/namespaces"
             created = False
             while not created:
-                # Fault points are active already. A conflict means that an earlier attempt without an answer has created it.
+                # Fault points are active already. A conflict means that an earlier attempt without a response has created it.
                 with suppress(aiohttp.ClientError):
                     async with session.post(url, json={"namespace": [NAMESPACE]}) as response:
                         created = response.status in (200, 409)
@@ -132,7 +132,7 @@ class Workload:
 
 
 async def _deposit(client: Client, account: str) -> int:
-    """The position of the deposit, once it can be read: a control may answer before it commits."""
+    """The position of the deposit, once it can be read: a control may respond before it commits."""
     position = 0
     while True:
         loaded = await client.load(account)

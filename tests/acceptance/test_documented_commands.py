@@ -145,9 +145,9 @@ def test_waiting_for_a_snapshot(documented: Documented) -> None:
     (command,) = _lines("wait for a snapshot")
     command = command.replace("namespace=town&table=people", "namespace=sales&table=orders")
     command = re.sub(r"snapshot-id=\d+", f"snapshot-id={documented.snapshot_id}", command)
-    answer = json.loads(documented.run(command))
-    assert answer["reached"]
-    assert documented.snapshot_id == answer["current-snapshot-id"]
+    response = json.loads(documented.run(command))
+    assert response["reached"]
+    assert documented.snapshot_id == response["current-snapshot-id"]
 
 
 def test_selecting_events_of_the_log(documented: Documented) -> None:

@@ -16,7 +16,7 @@ from icecore.embedded_postgres.binaries import _packaged_binaries
 from tests.fixtures.readme import pieces
 from tests.servers.icecore import PROGRAM, CommandFailedError, Icecore, clean_environment, icecore, operate
 from tests.servers.paths import ROOT
-from tests.servers.processes import answers, free_port, running
+from tests.servers.processes import free_port, responds, running
 
 ROLES = pieces((ROOT / "docs" / "how-to" / "database-roles.md").read_text())
 BACKUP = pieces((ROOT / "docs" / "how-to" / "backup.md").read_text())
@@ -65,11 +65,11 @@ class Cluster:
         return done.stdout
 
     def serve_once(self, **settings: str) -> None:
-        """Starts `icecore serve`, waits for an answer and stops it."""
+        """Starts `icecore serve`, waits for a response and stops it."""
         port = free_port()
         with running(
             [PROGRAM, "serve", "--port", str(port)], log=self._folder / "serve.log", seconds_max=SECONDS_MAX,
-            ready=lambda: answers(f"http://127.0.0.1:{port}/health"), environment=self._environment | settings,
+            ready=lambda: responds(f"http://127.0.0.1:{port}/health"), environment=self._environment | settings,
         ):  # fmt: skip
             pass
 

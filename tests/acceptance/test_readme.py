@@ -12,7 +12,7 @@ import pytest
 from tests.fixtures.readme import CATALOG_URI, EVENTS_URI, pieces, properties, statements
 from tests.servers.icecore import START_SECONDS_MAX, Icecore, clean_environment
 from tests.servers.paths import ROOT
-from tests.servers.processes import answers, free_port, running
+from tests.servers.processes import free_port, responds, running
 from tests.servers.spark import spark_4_1, spark_shell
 
 SECONDS_MAX = 120
@@ -24,7 +24,7 @@ def test_make_run_serves_the_catalog(scratch: Path) -> None:
     variables = clean_environment() | {"ICECORE_PORT": str(port), "ICECORE_DATA_DIR": str(scratch / "made")}
     log = scratch / "make.log"
     config = f"http://127.0.0.1:{port}/catalog/v1/config?warehouse=demo"
-    ready = functools.partial(answers, config)
+    ready = functools.partial(responds, config)
     with running(["make", "run"], log=log, ready=ready, seconds_max=START_SECONDS_MAX, environment=variables, directory=ROOT):
         assert f"http://127.0.0.1:{port}/catalog" in log.read_text()
 

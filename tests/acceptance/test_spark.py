@@ -118,18 +118,18 @@ def test_consumers_know_what_spark_has_made(
     assert story
     warehouse = request.node.callspec.params["story"].warehouse
     nats, kafka = brokers
-    until_told(server)
+    until_published(server)
     held = tables_held(RestCatalog("spark", uri=server.catalog_uri, warehouse=warehouse), ())
     assert held
     assert held == rebuilt(warehouse, "nats", nats.url)
     assert held == rebuilt(warehouse, "kafka", kafka.url, TOPIC)
 
 
-def until_told(server: Icecore) -> None:
+def until_published(server: Icecore) -> None:
     """Waits until both sinks are at the end of the log."""
     deadline = time.monotonic() + TOLD_SECONDS_MAX
     while {0} != {sink["lag-events"] for sink in json.loads(operate("sinks", "--json", "--data", str(server.data)))}:
-        assert time.monotonic() < deadline, "the sinks are not told"
+        assert time.monotonic() < deadline, "the events are not published"
 
 
 def tables_held(catalog: RestCatalog, namespace: tuple[str, ...]) -> dict[str, str]:

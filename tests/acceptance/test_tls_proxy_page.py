@@ -82,25 +82,25 @@ def test_requests_to_the_public_name(behind_nginx: tuple[Proxied, int, Path]) ->
     """Icecore accepts the name, and %1F reaches it undecoded."""
     proxy, _, _ = behind_nginx
     for levels in (["shop"], ["shop", "south"]):
-        status, answer = proxy.curl("/catalog/v1/demo/namespaces", body=json.dumps({"namespace": levels}))
-        assert 200 == status, answer
+        status, response = proxy.curl("/catalog/v1/demo/namespaces", body=json.dumps({"namespace": levels}))
+        assert 200 == status, response
     assert 200 == proxy.curl("/catalog/v1/demo/namespaces/shop%1Fsouth")[0]
 
 
 def test_a_body_over_nginx_s_default(behind_nginx: tuple[Proxied, int, Path]) -> None:
-    """2 MB reach Icecore, which answers in Iceberg's form."""
+    """2 MB reach Icecore, which responds in Iceberg's form."""
     proxy, _, _ = behind_nginx
-    status, answer = proxy.curl("/catalog/v1/demo/namespaces", body=json.dumps({"namespace": "x" * 2_000_000}))
+    status, response = proxy.curl("/catalog/v1/demo/namespaces", body=json.dumps({"namespace": "x" * 2_000_000}))
     assert 400 == status
-    assert "BadRequestException" == json.loads(answer)["error"]["type"]
+    assert "BadRequestException" == json.loads(response)["error"]["type"]
 
 
 def test_events_arrive_while_the_stream_is_open(behind_nginx: tuple[Proxied, int, Path]) -> None:
     """curl's limit ends the stream; the events came before."""
     proxy, _, _ = behind_nginx
-    status, answer = proxy.curl("/history/v1/events", "--no-buffer", "--max-time", "3", "--header", "Accept: text/event-stream")
+    status, response = proxy.curl("/history/v1/events", "--no-buffer", "--max-time", "3", "--header", "Accept: text/event-stream")
     assert 200 == status
-    assert "warehouse.created.v1" in answer
+    assert "warehouse.created.v1" in response
 
 
 def test_without_the_host_line_icecore_refuses(scratch: Path) -> None:

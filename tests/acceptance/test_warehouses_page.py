@@ -65,16 +65,16 @@ def test_warehouse_over_http(server: Icecore, scratch: Path, page: dict[str, str
     request["storage-profile"] |= {"endpoint": s3.endpoint, "bucket": s3.bucket}
     (scratch / "lake-request.json").write_text(json.dumps(request))
 
-    def answer(piece: str, **environment: str) -> Any:
+    def response(piece: str, **environment: str) -> Any:
         command = page[piece].replace(SERVER_URI, server.uri)
         return json.loads(run(["bash", "-e", "-c", command], scratch, clean_environment() | environment))
 
-    created = answer("http create")
+    created = response("http create")
     other = {**request, "warehouse-name": "other", "storage-profile": {**request["storage-profile"], "key-prefix": "other"}}
     (scratch / "warehouse.json").write_text(json.dumps(other))
-    assert "other" == answer("create request")["name"]
-    assert created in answer("http list")["warehouses"]
-    assert created == answer("http load", WAREHOUSE_ID=created["warehouse-id"])
+    assert "other" == response("create request")["name"]
+    assert created in response("http list")["warehouses"]
+    assert created == response("http load", WAREHOUSE_ID=created["warehouse-id"])
     assert "password" not in json.dumps(created)
     program = page["s3 pyiceberg"].replace(CATALOG_URI, server.catalog_uri).replace('warehouse="lake"', f'warehouse="{created["name"]}"')
     assert "http-lake" in program

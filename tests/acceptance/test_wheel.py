@@ -91,8 +91,8 @@ def test_the_wheel_holds_one_package_and_every_file_of_ours(wheel: Path) -> None
 def test_it_serves_publishes_and_rebuilds_among_packages_of_other_people(running: tuple[str, Path], installed: Path, crowded: Path) -> None:
     """Two serving processes, the worker with its sink, and a rebuild with helper processes."""
     url, data = running
-    prefix = json.loads(_answer(f"{url}/catalog/v1/config?warehouse=demo"))["overrides"]["prefix"]
-    _answer(f"{url}/catalog/v1/{prefix}/namespaces", {"namespace": ["town"]})
+    prefix = json.loads(_response(f"{url}/catalog/v1/config?warehouse=demo"))["overrides"]["prefix"]
+    _response(f"{url}/catalog/v1/{prefix}/namespaces", {"namespace": ["town"]})
     events = crowded.parent / "events"
     deadline = time.monotonic() + START_SECONDS_MAX
     while "town" not in events.read_text():
@@ -117,10 +117,10 @@ def test_the_packages_of_other_people_would_be_noticed(crowded: Path) -> None:
     assert "somebody else's domain was imported" in done.stderr
 
 
-def _answer(url: str, body: object = None) -> bytes:
+def _response(url: str, body: object = None) -> bytes:
     data = None if body is None else json.dumps(body).encode()
-    with urllib.request.urlopen(urllib.request.Request(url, data, {"Content-Type": "application/json"}), timeout=30) as answer:
-        return bytes(answer.read())
+    with urllib.request.urlopen(urllib.request.Request(url, data, {"Content-Type": "application/json"}), timeout=30) as response:
+        return bytes(response.read())
 
 
 def test_first_commands_of_the_page(running: tuple[str, Path], installed: Path) -> None:

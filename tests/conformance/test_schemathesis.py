@@ -75,7 +75,7 @@ def aimed(case: Any, draw: Any) -> Any:
     return case
 
 
-def check_answer(response: Any, method: str) -> None:
+def check_response(response: Any, method: str) -> None:
     assert response.status_code < 500, response.text
     assert response.headers["x-request-id"]
     if response.status_code < 400:
@@ -92,7 +92,7 @@ def check_answer(response: Any, method: str) -> None:
 
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=["right", "wrong"])
 @pytest.mark.parametrize(("method", "path"), OPERATIONS, ids=[f"{method} {path}" for method, path in OPERATIONS])
-def test_every_answer_is_a_right_one(document: Any, populated: str, method: str, path: str, mode: GenerationMode) -> None:
+def test_every_response_is_a_right_one(document: Any, populated: str, method: str, path: str, mode: GenerationMode) -> None:
     """No 5xx, and an Iceberg error model with every 4xx, for served and other operations, with enough cases of each kind."""
     statuses: list[int] = []
     operation = document[path][method]
@@ -110,7 +110,7 @@ def test_every_answer_is_a_right_one(document: Any, populated: str, method: str,
     def send(data: st.DataObject) -> None:
         case = aimed(data.draw(operation.as_strategy(generation_mode=mode)), data.draw)
         response = case.call(base_url=populated, session=session, timeout=SECONDS_PER_CASE_MAX)
-        check_answer(response, method)
+        check_response(response, method)
         statuses.append(response.status_code)
 
     send()

@@ -235,7 +235,7 @@ async def test_a_refusal_shows_only_its_code(aws_server: AwsServer, aws_relay: A
     """Neither what STS says, which may be anything, nor the role's external id; and the next request asks no more at once."""
     monkeypatch.setattr(renewed_credentials, "RETRY_SECONDS", 3.0)
     aws_relay.status = 403
-    aws_relay.answer = f"<ErrorResponse><Error><Code>AccessDenied</Code><Message>{CANARY}</Message></Error></ErrorResponse>".encode()
+    aws_relay.response = f"<ErrorResponse><Error><Code>AccessDenied</Code><Message>{CANARY}</Message></Error></ErrorResponse>".encode()
     store = await opened(role_profile(aws_server, aws_relay.endpoint), WITH_ID)
     said = await failure(store)
     assert "AWS STS refuses the server's AWS identity: AccessDenied" in said
@@ -243,7 +243,7 @@ async def test_a_refusal_shows_only_its_code(aws_server: AwsServer, aws_relay: A
     assert EXTERNAL_ID not in said
     assert said == await failure(store)
     assert 1 == len(aws_relay.seen)
-    aws_relay.answer = f"<ErrorResponse><Error><Code>{CANARY} x</Code></Error></ErrorResponse>".encode()
+    aws_relay.response = f"<ErrorResponse><Error><Code>{CANARY} x</Code></Error></ErrorResponse>".encode()
     await asyncio.sleep(renewed_credentials.RETRY_SECONDS)
     assert "unknown error" in await failure(store)
 

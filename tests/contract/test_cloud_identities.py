@@ -212,7 +212,7 @@ async def test_a_fetch_that_never_ends_is_abandoned(
 
 
 @both
-async def test_a_refusal_shows_nothing_of_the_answer(
+async def test_a_refusal_shows_nothing_of_the_response(
     cloud_server: CloudServer, capsys: pytest.CaptureFixture[str], profile: dict[str, Any], credential: dict[str, Any]
 ) -> None:
     """Neither in the message nor in the log, and nothing is sent to the store."""

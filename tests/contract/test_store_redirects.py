@@ -62,7 +62,7 @@ class RedirectingServer(HttpServer):
 
 @pytest.fixture
 def redirecting_server(odd_s3_server: OddS3Server) -> Iterator[RedirectingServer]:
-    """Redirects to a server that answers every request, under another name of this host."""
+    """Redirects to a server that responds to every request, under another name of this host."""
     odd_s3_server.status = 200
     opened = RedirectingServer(odd_s3_server.endpoint.replace("127.0.0.1", "localhost"))
     yield opened

@@ -558,7 +558,7 @@ async def test_a_refusal_is_a_row_without_events_and_bars_a_late_first_copy(comm
 # Lost answers
 
 
-@pytest.mark.parametrize("cut", ["answer", "request", "late"])
+@pytest.mark.parametrize("cut", ["response", "request", "late"])
 async def test_a_lost_connection_leaves_one_effect(database: str, cut: str) -> None:
     """Whether Postgres executed the request, never got it, or gets it later: the command is in the log once."""
     async with CuttingProxy(database).running() as proxy:
@@ -608,7 +608,7 @@ async def test_a_command_that_was_fenced_has_had_no_effect(database: str, monkey
 
         async def losing_bar(connection: Any, submissions: list[Submission], figures: Any) -> Any:
             if not submissions[0].has_events and proxy.cuts == 1:
-                proxy.cut = "answer"
+                proxy.cut = "response"
             return await send(connection, submissions, figures)
 
         monkeypatch.setattr(committing, "_send", losing_bar)
@@ -695,7 +695,7 @@ async def test_busy_while_in_doubt_is_still_doubt(database: str, monkeypatch: py
         committer = Committer(proxy.dsn, connections=1)
         committer.start()
         await committer.submit(namespace("warm up")[0])
-        proxy.cut = "answer"
+        proxy.cut = "response"
         submitted = asyncio.create_task(committer.submit(namespace("a")[0]))
         await proxy.has_cut.wait()
         await holder.execute("select pg_advisory_xact_lock(%s)", [AdvisoryLock.APPEND])

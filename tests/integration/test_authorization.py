@@ -185,9 +185,9 @@ def test_what_is_not_permitted_does_nothing(server: Served, recorder: Recorder) 
     methods = {operation.name: operation.method for operation in OPERATIONS}
     for name, address, body, permitted_on in [*((name, *request) for name, request in REQUESTS.items()), *OTHERS]:
         recorder.asked.clear()
-        answer = client.call_root(methods[name], address.format(warehouse=server.ids["warehouse demo"]), body)
-        assert 403 == answer.status, address
-        assert methods[name] == "HEAD" or answer.error[1] == "ForbiddenException"
+        response = client.call_root(methods[name], address.format(warehouse=server.ids["warehouse demo"]), body)
+        assert 403 == response.status, address
+        assert methods[name] == "HEAD" or response.error[1] == "ForbiddenException"
         ((context, resources),) = recorder.asked
         assert (ANONYMOUS, name) == (context.principal, context.operation)
         expected = [(each.partition(" ")[0], server.ids[each]) for each in permitted_on]
@@ -197,7 +197,7 @@ def test_what_is_not_permitted_does_nothing(server: Served, recorder: Recorder) 
 
 
 def test_what_is_kept_in_memory_is_permitted_each_time(server: Served, recorder: Recorder) -> None:
-    """A cached answer is authorized for each request."""
+    """A cached response is authorized for each request."""
     client = server.client
     recorder.denies = False
     assert [200, 200] == [client.call_root("GET", T).status for _ in range(2)]

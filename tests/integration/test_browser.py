@@ -34,7 +34,7 @@ function submit(url, enctype, field) {
   return new Promise((done) => { document.querySelector("iframe").onload = done; form.submit(); });
 }
 async function read(path, options) {
-  try { const answer = await fetch(path, options); return [answer.status, await answer.text()]; } catch (e) { return [0, String(e)]; }
+  try { const response = await fetch(path, options); return [response.status, await response.text()]; } catch (e) { return [0, String(e)]; }
 }
 window.onload = async () => {
   const found = {};
@@ -85,22 +85,22 @@ class Site:
                 if self.path.startswith("/catalog/"):
                     self.relay()
                 else:
-                    self.answer(200, site.page.encode(), "text/html")
+                    self.response(200, site.page.encode(), "text/html")
 
             def do_DELETE(self) -> None:
                 self.relay()
 
             def do_POST(self) -> None:
                 site._reports.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-                self.answer(200, b"", "text/plain")
+                self.response(200, b"", "text/plain")
 
             def relay(self) -> None:
                 with closing(http.client.HTTPConnection(urlsplit(site.catalog).netloc, timeout=30)) as connection:
                     connection.request(self.command, self.path, headers=dict(self.headers))
-                    answer = connection.getresponse()
-                    self.answer(answer.status, answer.read(), "application/json")
+                    response = connection.getresponse()
+                    self.response(response.status, response.read(), "application/json")
 
-            def answer(self, status: int, body: bytes, kind: str) -> None:
+            def response(self, status: int, body: bytes, kind: str) -> None:
                 self.send_response(status)
                 self.send_header("Content-Type", kind)
                 self.send_header("Content-Length", str(len(body)))

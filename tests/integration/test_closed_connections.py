@@ -1,4 +1,4 @@
-"""Closed connections leave nothing in memory, neither received parts of a body nor unsent parts of an answer."""
+"""Closed connections leave nothing in memory, neither received parts of a body nor unsent parts of a response."""
 
 import socket
 import time
@@ -24,7 +24,7 @@ ACCEPTED_SECONDS_MAX = 10.0
 
 @pytest.fixture
 def server(database: str, tmp_path: Path) -> Iterator[CatalogServer]:
-    """With a namespace `wide`, whose answer has 6 MB."""
+    """With a namespace `wide`, whose response has 6 MB."""
     with served_catalog(database, tmp_path / "warehouse", http=HttpSettings(stall_seconds_max=STALL_SECONDS)) as server:
         client = RestClient(server.url)
         properties = {f"p{number}": "x" * 60_000 for number in range(100)}
@@ -65,10 +65,10 @@ SENT = {
     "idle": b"",
     "head": b"GET /health HTTP/1.1\r\nHost:",
     "body": HEAD + b" " * MEBIBYTE,
-    "answer": LOAD,
+    "response": LOAD,
     "requests": WAIT + LOAD + HEAD + b" " * MEBIBYTE,
 }
-ENDED_BY_SERVER = ("head", "body", "answer")
+ENDED_BY_SERVER = ("head", "body", "response")
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_of_a_connection(server: CatalogServer, sent: str, ended_by: str) -> Non
     with ExitStack() as opened, nothing_left(EdgeProtocol, StreamReader, PiecePayload):
         client = opened.enter_context(accepted(server))
         client.sendall(SENT[sent])
-        if sent == "answer":
+        if sent == "response":
             assert b"HTTP/1.1 200" == client.recv(12)
         if ended_by == "client":
             client.close()

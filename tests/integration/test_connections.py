@@ -189,15 +189,15 @@ def tries(server: socket.socket) -> int:
 
 
 async def test_what_is_sent_while_silence_is_looked_into_is_cut_with_the_rest(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The probe got no answer, so later statements need not wait for another check."""
+    """The probe got no response, so later statements need not wait for another check."""
     looks = 0
 
-    async def answers(watch: connection_watchdog.ConnectionWatchdog) -> bool:
+    async def responds(watch: connection_watchdog.ConnectionWatchdog) -> bool:
         nonlocal looks
         looks += 1
         second.set()
         await asyncio.wait({asked}, timeout=10)
-        return await answers_indeed(watch)
+        return await responses_indeed(watch)
 
     async def one() -> None:
         async with pool.connection() as connection:
@@ -209,8 +209,8 @@ async def test_what_is_sent_while_silence_is_looked_into_is_cut_with_the_rest(da
             asked.set_result(None)
             await connection.execute("select 1")
 
-    answers_indeed = connection_watchdog.ConnectionWatchdog._responds
-    monkeypatch.setattr(connection_watchdog.ConnectionWatchdog, "_responds", answers)
+    responses_indeed = connection_watchdog.ConnectionWatchdog._responds
+    monkeypatch.setattr(connection_watchdog.ConnectionWatchdog, "_responds", responds)
     second: asyncio.Event = asyncio.Event()
     asked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     async with CuttingProxy(database).running() as proxy:

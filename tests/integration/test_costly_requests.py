@@ -29,16 +29,16 @@ def server(metrics_port: int) -> Iterator[Icecore]:
 
 
 def answered(server: Icecore, method: str, path: str, body: object = None, *, port: int | None = None) -> tuple[int, bytes]:
-    """Status and body of the answer. The server used at most PROCESSOR_SECONDS_MAX."""
+    """Status and body of the response. The server used at most PROCESSOR_SECONDS_MAX."""
     connection = http.client.HTTPConnection("127.0.0.1", port or urlsplit(server.uri).port, timeout=60)
     before = processor_seconds(server.process_id)
     sent = None if body is None else json.dumps(body, ensure_ascii=False).encode()
     connection.request(method, path, sent, {"Content-Type": "application/json"})
-    answer = connection.getresponse()
-    received = answer.read()
+    response = connection.getresponse()
+    received = response.read()
     connection.close()
     assert processor_seconds(server.process_id) - before < PROCESSOR_SECONDS_MAX
-    return answer.status, received
+    return response.status, received
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,7 @@ def test_an_unreachable_an_unmigrated_and_a_weak_database_are_distinguished(exam
     assert ("warning", True) == (status, "synchronous_commit is off" in message)
 
 
-async def test_roles_are_told_apart(examine: Examine, serving: str, database: str) -> None:
+async def test_roles_are_distinguished(examine: Examine, serving: str, database: str) -> None:
     """A role that owns the schema could change events. One that only serves is recommended."""
     one = await asyncio.to_thread(examine)
     assert ("warning", True) == (one["role"][0], "owns the schema and could change events" in one["role"][1])
@@ -188,7 +188,7 @@ def test_a_missing_directory_fails(examine: Examine, with_warehouse: Path) -> No
     assert ("failed", True) == (examine()["warehouse demo"][0], "there is no folder" in examine()["warehouse demo"][1])
 
 
-def test_sinks_are_opened_where_nobody_leads_them(examine: Examine, database: str) -> None:
+def test_sinks_without_a_leader_are_opened(examine: Examine, database: str) -> None:
     """Without publishing an event. A sink whose lock another process holds is not opened."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]

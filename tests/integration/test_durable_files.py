@@ -62,8 +62,8 @@ def recorder(monkeypatch: pytest.MonkeyPatch, client: RestClient) -> Recorder:
     return Recorder(monkeypatch)
 
 
-def _file_of(answer: Any) -> str:
-    return str(urlsplit(answer["metadata-location"]).path)
+def _file_of(response: Any) -> str:
+    return str(urlsplit(response["metadata-location"]).path)
 
 
 def _inodes(*paths: str | Path) -> list[int | str]:
@@ -100,7 +100,7 @@ def test_files_of_a_batch_wait_for_the_disk_side_by_side(client: RestClient, rec
     calls = [
         ("POST", "/namespaces/a/tables", {"name": f"t{number}", "schema": {"type": "struct", "fields": []}}, None) for number in range(4)
     ]
-    assert [200] * 4 == [answer.status for answer in client.together(calls)]
+    assert [200] * 4 == [response.status for response in client.together(calls)]
     assert recorder.threads
     assert all(name.startswith("fsync") for name in recorder.threads)
 

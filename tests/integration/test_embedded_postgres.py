@@ -60,7 +60,7 @@ def leave(process: subprocess.Popen[str]) -> None:
     assert process.returncode == 0
 
 
-def answers(dsn: str) -> bool:
+def responds(dsn: str) -> bool:
     try:
         psycopg.connect(dsn, connect_timeout=3).close()
     except psycopg.OperationalError:
@@ -91,7 +91,7 @@ def test_what_was_written_is_there_at_the_next_start(open_directory: Path) -> No
     """Stopping it keeps all data."""
     with embedded_postgres(open_directory) as dsn, psycopg.connect(dsn) as connection:
         connection.execute("CREATE TABLE kept AS SELECT 7 AS x")
-    assert not answers(dsn)
+    assert not responds(dsn)
     with embedded_postgres(open_directory) as dsn, psycopg.connect(dsn) as connection:
         assert (7,) == connection.execute("SELECT x FROM kept").fetchone()
 
@@ -102,8 +102,8 @@ def test_the_last_user_stops_it_and_no_other(open_directory: Path) -> None:
     with embedded_postgres(open_directory) as same:
         assert dsn == same
         leave(first)
-        assert answers(dsn)
-    assert not answers(dsn)
+        assert responds(dsn)
+    assert not responds(dsn)
 
 
 def test_four_processes_that_start_at_once_share_one_server(open_directory: Path) -> None:
@@ -122,7 +122,7 @@ def test_four_processes_that_start_at_once_share_one_server(open_directory: Path
     assert 1 == len(set(dsns))
     for process in processes:
         leave(process)
-    assert not answers(dsns[0].strip())
+    assert not responds(dsns[0].strip())
 
 
 def test_a_killed_user_leaves_a_server_that_the_next_takes_over_and_stops(open_directory: Path) -> None:
@@ -130,11 +130,11 @@ def test_a_killed_user_leaves_a_server_that_the_next_takes_over_and_stops(open_d
     user, dsn = user_of(open_directory)
     user.kill()
     user.communicate()
-    assert answers(dsn)
+    assert responds(dsn)
     before = server_process(open_directory)
     with embedded_postgres(open_directory):
         assert before == server_process(open_directory)
-    assert not answers(dsn)
+    assert not responds(dsn)
 
 
 def test_a_crashed_server_is_started_again_with_every_commit(open_directory: Path) -> None:
@@ -162,7 +162,9 @@ async def test_a_watch_that_cannot_go_on_stops_the_server(open_directory: Path) 
     assert [True] == stopped
 
 
-async def test_a_server_that_dies_as_soon_as_it_answers_is_started_once_more(open_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_that_dies_as_soon_as_it_responds_is_started_once_more(
+    open_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The watch counts it as a failed start and retries."""
     create_database, starts = cluster._create_database, []
 
@@ -183,7 +185,7 @@ async def test_a_server_that_dies_as_soon_as_it_answers_is_started_once_more(ope
                 while len(starts) < 2 and not stop.is_set():
                     await asyncio.sleep(0.05)
             assert not stop.is_set()
-        assert answers(dsn)
+        assert responds(dsn)
 
 
 def test_a_pid_file_of_an_unrelated_process_is_ignored(open_directory: Path) -> None:
@@ -197,7 +199,7 @@ def test_a_pid_file_of_an_unrelated_process_is_ignored(open_directory: Path) -> 
         pid_file.write_text(str(other.pid) + "\n" + text.split("\n", 1)[1])
         os.chown(pid_file, owner.st_uid, owner.st_gid)
         with embedded_postgres(open_directory) as dsn:
-            assert answers(dsn)
+            assert responds(dsn)
         assert other.poll() is None
     finally:
         other.kill()
@@ -210,7 +212,7 @@ def test_a_cluster_half_made_is_made_anew(open_directory: Path) -> None:
     half.mkdir(parents=True)
     (half / "PG_VERSION").write_text("18\n")
     with embedded_postgres(open_directory) as dsn:
-        assert answers(dsn)
+        assert responds(dsn)
 
 
 def test_no_folder_above_is_touched_and_a_closed_one_still_works(closed_directory: Path, open_directory: Path) -> None:
@@ -220,7 +222,7 @@ def test_no_folder_above_is_touched_and_a_closed_one_still_works(closed_director
     before = modes_above(data)
     for _ in range(2):
         with embedded_postgres(data, state_directory=open_directory / "state") as dsn:
-            assert answers(dsn)
+            assert responds(dsn)
     assert before == modes_above(data)
 
 
@@ -254,13 +256,13 @@ def test_a_path_too_long_for_a_socket_works(open_directory: Path) -> None:
     """Unix sockets have paths of at most about a hundred bytes."""
     deep = open_directory / ("d" * 60) / ("e" * 60)
     with embedded_postgres(deep, state_directory=open_directory / "state") as dsn:
-        assert answers(dsn)
+        assert responds(dsn)
 
 
 def test_names_with_blanks_and_quotes_work(open_directory: Path) -> None:
     """The path is passed through pg_ctl's shell and a connection string."""
     with embedded_postgres(open_directory / "it's my data") as dsn:
-        assert answers(dsn)
+        assert responds(dsn)
 
 
 @as_root
@@ -290,7 +292,7 @@ def test_binaries_that_the_account_cannot_reach_are_copied(
     monkeypatch.syspath_prepend(closed_directory)
     before = modes_above(closed_directory / package.name)
     with embedded_postgres(open_directory / "data", state_directory=open_directory / "state") as dsn:
-        assert answers(dsn)
+        assert responds(dsn)
         program = Path(f"/proc/{server_process(open_directory / 'data')}/exe").readlink()
     assert open_directory / "state" in program.parents
     assert before == modes_above(closed_directory / package.name)
@@ -313,7 +315,7 @@ def _use_as(account: pwd.struct_passwd, directory: Path) -> None:
     os.setgid(account.pw_gid)
     os.setuid(account.pw_uid)
     with embedded_postgres(directory, state_directory=Path("/nonexistent")) as dsn:
-        if not answers(dsn):
+        if not responds(dsn):
             os._exit(3)
 
 
@@ -326,7 +328,7 @@ def test_another_major_version_is_refused_with_the_way_out(open_directory: Path)
         pass
 
 
-def test_the_version_is_told_without_a_server() -> None:
+def test_the_version_is_shown_without_a_server() -> None:
     """The package reports its newest Postgres."""
     account = server_account(Path("/nonexistent"))
     assert (usable_binaries(Path("/nonexistent"), account, None) / "initdb").exists()

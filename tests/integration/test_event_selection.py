@@ -26,9 +26,9 @@ def test_events_are_selected_by_table_time_and_actor(client: RestClient, warehou
         return [(each["topic"].removesuffix(".v1"), each["name"][-1]) for each in log(*arguments)]
 
     def create(name: str) -> int:
-        answer = client.call("POST", "/namespaces/a/tables", {"name": name, "schema": SCHEMA})
-        assert 200 == answer.status
-        return answer.position
+        response = client.call("POST", "/namespaces/a/tables", {"name": name, "schema": SCHEMA})
+        assert 200 == response.status
+        return response.position
 
     before = create("old")
     renamed = client.call("POST", "/tables/rename", {"source": identifier(["a"], "old"), "destination": identifier(["a"], "new")})

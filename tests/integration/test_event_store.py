@@ -40,7 +40,7 @@ APPEND = named_sql("icecore.commands.execution", "committer.sql")["append"]
 
 # The library's cases that are not about an application's log.
 DO_NOT_APPLY = {
-    "AggregateRecorderTestCase": "a recorder without positions, whose inserts answer None: snapshots, which read models replace",
+    "AggregateRecorderTestCase": "a recorder without positions, whose inserts return None: snapshots, which read models replace",
     "TrackingRecorderTestCase": "projections' own checkpoints: the library's stock recorder, of which nothing is ours",
     "ProcessRecorderTestCase": "events and a checkpoint in one transaction: an application that writes what it follows, ours does not",
     "InfrastructureFactoryTestCase": "settings for recorders, ciphers and compressors we do not have; the log has one form",

@@ -25,7 +25,7 @@ from icecore.migrations.apply import apply_migrations
 from icecore.projections.verify import verify
 from tests.fixtures.catalog import CatalogServer, served_catalog
 from tests.fixtures.postgres import chosen_binaries
-from tests.fixtures.rest_client import RestAnswer, RestClient, set_properties, table_path
+from tests.fixtures.rest_client import RestClient, RestResponse, set_properties, table_path
 
 # The promise plus a tolerance for a busy machine, as in the reliability benchmark.
 ANSWERED_SECONDS_MAX = 2.0 + 1.0
@@ -109,10 +109,10 @@ def frozen(process_ids: list[int]) -> Iterator[None]:
                 os.kill(process_id, signal.SIGCONT)
 
 
-def timed(call: Callable[[], RestAnswer]) -> tuple[float, RestAnswer]:
+def timed(call: Callable[[], RestResponse]) -> tuple[float, RestResponse]:
     began = time.monotonic()
-    answer = call()
-    return time.monotonic() - began, answer
+    response = call()
+    return time.monotonic() - began, response
 
 
 def until(found: Callable[[], T]) -> T:
@@ -136,15 +136,15 @@ async def test_frozen_sessions_are_found_and_replaced(
     process_ids = sessions(server.dsn, names)[-count:]
     assert len(process_ids) >= min(count, 2)
     with ThreadPoolExecutor(16) as threads, frozen(process_ids):
-        asked: list[Future[tuple[float, RestAnswer]]] = []
+        asked: list[Future[tuple[float, RestResponse]]] = []
         for n in range(8):
             asked.append(threads.submit(timed, lambda: client.load_table(LEVELS, "t")))
             asked.append(threads.submit(timed, lambda n=n: client.commit(LEVELS, "t", set_properties({f"first{n}": "x"}))))  # type: ignore[misc]
-        answers = [each.result() for each in asked]
-        assert max(seconds for seconds, _ in answers) < ANSWERED_SECONDS_MAX, sorted(seconds for seconds, _ in answers)
-        assert {answer.status for _, answer in answers} <= {200, 500, 503}
-        assert {answer.error[1] for _, answer in answers if answer.status == 500} <= {"CommitStateUnknownException"}
-        acknowledged = {f"first{n}" for n in range(8) if answers[2 * n + 1][1].status == 200}
+        responses = [each.result() for each in asked]
+        assert max(seconds for seconds, _ in responses) < ANSWERED_SECONDS_MAX, sorted(seconds for seconds, _ in responses)
+        assert {response.status for _, response in responses} <= {200, 500, 503}
+        assert {response.error[1] for _, response in responses if response.status == 500} <= {"CommitStateUnknownException"}
+        acknowledged = {f"first{n}" for n in range(8) if responses[2 * n + 1][1].status == 200}
         until(lambda: client.load_table(LEVELS, "t").status == 200)
         until(lambda: client.commit(LEVELS, "t", set_properties(second="x")).status == 200)
     properties = client.load_table(LEVELS, "t").json["metadata"]["properties"]
@@ -207,9 +207,9 @@ def test_what_merely_takes_long_is_answered(server: CatalogServer, client: RestC
         read = threads.submit(timed, lambda: client.load_table(LEVELS, "t", "?snapshots=refs"))
         until(lambda: sessions(server.dsn, READERS, "wait_event_type = 'Lock' and query_start < clock_timestamp() - interval '1.6 s'"))
         operator.rollback()
-        seconds, answer = read.result()
+        seconds, response = read.result()
         assert seconds > 1.6
-        assert 200 == answer.status
+        assert 200 == response.status
 
 
 @pytest.mark.parametrize("session_ends", [False, True])
@@ -234,7 +234,7 @@ def test_a_commit_that_waits_for_a_standby_is_answered_once_that_has_it(
 
 
 @pytest.mark.parametrize("key", [None, uuid4()], ids=["nothing to change", "a key used before"])
-def test_an_answer_that_rests_on_an_earlier_commit_is_given_once_the_standby_has_that(
+def test_a_response_that_rests_on_an_earlier_commit_is_given_once_the_standby_has_that(
     cluster: str, server: CatalogServer, client: RestClient, key: UUID | None
 ) -> None:
     """The session of the earlier commit may have ended before the standby had it."""

@@ -600,7 +600,7 @@ def test_a13_names_that_deceive_cannot_be_made(ground: Ground, name: str) -> Non
 
 
 def test_a13_spellings_of_one_name_are_one_name(client: Client) -> None:
-    """A13: case-insensitive, in NFC: `Straße`, `STRASSE` and an NFD spelling are equal. The listing has the first spelling, answers the
+    """A13: case-insensitive, in NFC: `Straße`, `STRASSE` and an NFD spelling are equal. The listing has the first spelling, responses the
     caller's.
     """
     name = f"Stra\u00dfe_\u00e9_{uuid.uuid4().hex}"
@@ -739,7 +739,7 @@ def test_clients_as_they_are(ground: Ground) -> None:
 
 
 def test_an_unchanged_table_is_304(ground: Ground) -> None:
-    """The header is spelled `ETag`, because Java looks it up case-sensitively. Another ETag, or other snapshots, is a full answer."""
+    """The header is spelled `ETag`, because Java looks it up case-sensitively. Another ETag, or other snapshots, is a full response."""
     loaded = ground.client.send("GET", f"{ground.tables}/orders")
     etag = loaded.headers["etag"]
     again = ground.client.send("GET", f"{ground.tables}/orders", headers={"If-None-Match": etag})

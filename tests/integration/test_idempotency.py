@@ -1,4 +1,4 @@
-"""Idempotency-Keys on every mutation: one effect, and the same answer byte for byte, whatever has happened since."""
+"""Idempotency-Keys on every mutation: one effect, and the same response byte for byte, whatever has happened since."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from uuid_utils.compat import uuid7
 
 from icecore import compose
 from tests.fixtures.catalog import opened_catalog, served_catalog
-from tests.fixtures.rest_client import SCHEMA, RestAnswer, RestClient, namespace_path, set_properties, table_path, view_path, view_version
+from tests.fixtures.rest_client import SCHEMA, RestClient, RestResponse, namespace_path, set_properties, table_path, view_path, view_version
 from tests.fixtures.shared_server import SharedCatalog, shared
 
 Request = tuple[str, str, Any]
@@ -35,10 +35,10 @@ class Mutation:
     prepare: Callable[[RestClient], Request]
     succeeds: int
     other: Callable[[Request], Request]
-    moved_on: Callable[[RestClient], list[RestAnswer]]
+    moved_on: Callable[[RestClient], list[RestResponse]]
     refused: Callable[[RestClient], Request]
     refused_status: int
-    possible: Callable[[RestClient], list[RestAnswer]]
+    possible: Callable[[RestClient], list[RestResponse]]
     events: int = 1
 
 
@@ -75,7 +75,7 @@ def at_path(path: str) -> Callable[[Request], Request]:
     return lambda request: (request[0], path, request[2])
 
 
-def after_table(client: RestClient) -> list[RestAnswer]:
+def after_table(client: RestClient) -> list[RestResponse]:
     """The table `t` is committed to, renamed and dropped."""
     return [
         client.commit(["a"], "t", set_properties(later="1")),
@@ -85,7 +85,7 @@ def after_table(client: RestClient) -> list[RestAnswer]:
     ]
 
 
-def after_view(client: RestClient) -> list[RestAnswer]:
+def after_view(client: RestClient) -> list[RestResponse]:
     return [
         client.call("POST", view_path(["a"], "t"), commit_body(later="1")),
         client.rename_view((["a"], "t"), (["a"], "elsewhere")),
@@ -93,16 +93,16 @@ def after_view(client: RestClient) -> list[RestAnswer]:
     ]
 
 
-def taken_again(client: RestClient) -> list[RestAnswer]:
+def taken_again(client: RestClient) -> list[RestResponse]:
     """Another table takes the name."""
     return [client.create_table(["a"], "t", properties={"another": "one"})]
 
 
-def nothing(client: RestClient) -> list[RestAnswer]:
+def nothing(client: RestClient) -> list[RestResponse]:
     return []
 
 
-def made(request: Request, *steps: Callable[[RestClient], RestAnswer]) -> Callable[[RestClient], Request]:
+def made(request: Request, *steps: Callable[[RestClient], RestResponse]) -> Callable[[RestClient], Request]:
     """Runs the steps, then returns the request."""
 
     def prepare(client: RestClient) -> Request:
@@ -113,15 +113,15 @@ def made(request: Request, *steps: Callable[[RestClient], RestAnswer]) -> Callab
     return prepare
 
 
-def a_table(client: RestClient) -> RestAnswer:
+def a_table(client: RestClient) -> RestResponse:
     return client.create_table(["a"], "t")
 
 
-def a_view(client: RestClient) -> RestAnswer:
+def a_view(client: RestClient) -> RestResponse:
     return client.create_view(["a"], "t")
 
 
-def registration(path: str, make: Callable[[RestClient], RestAnswer], tail: str, **fields: Any) -> Callable[[RestClient], Request]:
+def registration(path: str, make: Callable[[RestClient], RestResponse], tail: str, **fields: Any) -> Callable[[RestClient], Request]:
     """Registers the file of a former table or view."""
 
     def prepare(client: RestClient) -> Request:
@@ -134,7 +134,7 @@ def registration(path: str, make: Callable[[RestClient], RestAnswer], tail: str,
 
 
 def registration_of_a_name(
-    path: str, make: Callable[[RestClient], RestAnswer], tail: str, *, taken: bool = True, **fields: Any
+    path: str, make: Callable[[RestClient], RestResponse], tail: str, *, taken: bool = True, **fields: Any
 ) -> Callable[[RestClient], Request]:
     """Registers the file of a dropped object under its name, which another one has if `taken`."""
 
@@ -147,19 +147,19 @@ def registration_of_a_name(
     return prepare
 
 
-def makes(*steps: Callable[[RestClient], RestAnswer]) -> Callable[[RestClient], list[RestAnswer]]:
+def makes(*steps: Callable[[RestClient], RestResponse]) -> Callable[[RestClient], list[RestResponse]]:
     return lambda client: [step(client) for step in steps]
 
 
-def deletes(path: str) -> Callable[[RestClient], list[RestAnswer]]:
+def deletes(path: str) -> Callable[[RestClient], list[RestResponse]]:
     return lambda client: [client.call("DELETE", path)]
 
 
-def a_namespace(name: str) -> Callable[[RestClient], list[RestAnswer]]:
+def a_namespace(name: str) -> Callable[[RestClient], list[RestResponse]]:
     return lambda client: [client.create_namespace(name)]
 
 
-def another_schema(client: RestClient) -> list[RestAnswer]:
+def another_schema(client: RestClient) -> list[RestResponse]:
     """The table `t` has a second schema, which is current."""
     column = {"id": 9, "name": "later", "required": False, "type": "long"}
     schema = {"type": "struct", "schema-id": 1, "fields": [*SCHEMA["fields"], column]}
@@ -397,7 +397,7 @@ def test_every_mutation_of_the_api_is_here(client: RestClient) -> None:
     assert len(changing) == len({name.split()[0] for name in MUTATIONS})
 
 
-def test_the_same_request_again_answers_the_same_bytes(client: RestClient, shared_catalog: SharedCatalog, mutation: Mutation) -> None:
+def test_the_same_request_again_returns_the_same_bytes(client: RestClient, shared_catalog: SharedCatalog, mutation: Mutation) -> None:
     """Status, body, ETag and position, without a second effect."""
     method, path, body = mutation.prepare(client)
     key = uuid7()
@@ -409,20 +409,20 @@ def test_the_same_request_again_answers_the_same_bytes(client: RestClient, share
     assert count == events(shared_catalog)
 
 
-def test_the_old_answer_comes_after_the_object_moved_on(client: RestClient, mutation: Mutation) -> None:
-    """After commits, renames, drops and a new owner of the name, the answer is the same."""
+def test_the_old_response_comes_after_the_object_moved_on(client: RestClient, mutation: Mutation) -> None:
+    """After commits, renames, drops and a new owner of the name, the response is the same."""
     method, path, body = mutation.prepare(client)
     key = uuid7()
     first = client.call(method, path, body, key=key)
     assert mutation.succeeds == first.status, first.body
     steps = mutation.moved_on(client)
     assert steps
-    assert [] == [answer.body for answer in steps if answer.status >= 300], "what should have happened since did not"
+    assert [] == [response.body for response in steps if response.status >= 300], "what should have happened since did not"
     assert first.replayable == client.call(method, path, body, key=key).replayable
 
 
 def test_another_request_with_the_key_is_refused(client: RestClient, shared_catalog: SharedCatalog, mutation: Mutation) -> None:
-    """422 without an effect. The first answer is still repeated."""
+    """422 without an effect. The first response is still repeated."""
     request = mutation.prepare(client)
     method, path, body = request
     key = uuid7()
@@ -442,29 +442,29 @@ def test_a_refusal_is_answered_again_though_it_would_succeed_now(client: RestCli
     key = uuid7()
     first = client.call(method, path, body, key=key)
     assert mutation.refused_status == first.status, first.body
-    assert [] == [answer.body for answer in mutation.possible(client) if answer.status >= 300], "what refused it should be gone"
+    assert [] == [response.body for response in mutation.possible(client) if response.status >= 300], "what refused it should be gone"
     assert first.replayable == client.call(method, path, body, key=key).replayable
     assert mutation.succeeds == (succeeded := client.call(method, path, body, key=uuid7())).status, succeeded.body
     assert first.replayable == client.call(method, path, body, key=key).replayable
 
 
 def test_twenty_twins_in_flight_have_one_effect(client: RestClient, shared_catalog: SharedCatalog, mutation: Mutation) -> None:
-    """All get the same answer, and the log has one more event, or none if nothing changed."""
+    """All get the same response, and the log has one more event, or none if nothing changed."""
     method, path, body = mutation.prepare(client)
     key = uuid7()
     before = events(shared_catalog)
-    answers = client.together([(method, path, body, key)] * 20)
-    assert {mutation.succeeds} == {answer.status for answer in answers}, {answer.body for answer in answers}
-    assert 1 == len({answer.replayable for answer in answers})
+    responses = client.together([(method, path, body, key)] * 20)
+    assert {mutation.succeeds} == {response.status for response in responses}, {response.body for response in responses}
+    assert 1 == len({response.replayable for response in responses})
     assert mutation.events == events(shared_catalog) - before
 
 
 def test_twins_of_a_refusal_hear_the_same(client: RestClient, mutation: Mutation) -> None:
     """Ten concurrent requests."""
     method, path, body = mutation.refused(client)
-    answers = client.together([(method, path, body, uuid7())] + [(method, path, body, key) for key in [uuid7()] * 10])
-    assert {mutation.refused_status} == {answer.status for answer in answers}
-    assert 1 == len({answer.replayable for answer in answers})
+    responses = client.together([(method, path, body, uuid7())] + [(method, path, body, key) for key in [uuid7()] * 10])
+    assert {mutation.refused_status} == {response.status for response in responses}
+    assert 1 == len({response.replayable for response in responses})
 
 
 def test_keys_are_distinguished(client: RestClient) -> None:
@@ -491,29 +491,29 @@ def test_a_key_is_good_in_spellings_of_one_address(client: RestClient) -> None:
 def test_a_replay_leaves_no_file_behind(client: RestClient, shared_catalog: SharedCatalog) -> None:
     """Requests that lose delete the metadata files that they wrote."""
     key = uuid7()
-    answers = client.together([("POST", TABLES, table_body("t"), key)] * 8)
-    location = answers[0].json["metadata"]["location"]
+    responses = client.together([("POST", TABLES, table_body("t"), key)] * 8)
+    location = responses[0].json["metadata"]["location"]
     folder = shared_catalog.server.warehouse_directory.parent / client.warehouse
     assert [location.rpartition("/")[2]] == [path.parent.parent.name for path in folder.rglob("*.metadata.json")]
 
 
-def test_answers_survive_a_restart_of_the_server(database: str, tmp_path: Path) -> None:
-    """Keys are stored in the database: another process repeats the answers and refusals of every mutation."""
-    asked: list[tuple[str, Request, UUID, RestAnswer]] = []
+def test_responses_survive_a_restart_of_the_server(database: str, tmp_path: Path) -> None:
+    """Keys are stored in the database: another process repeats the responses and refusals of every mutation."""
+    asked: list[tuple[str, Request, UUID, RestResponse]] = []
     with shared(database) as first:
         for mutation in MUTATIONS.values():
             for prepare, status in ((mutation.prepare, mutation.succeeds), (mutation.refused, mutation.refused_status)):
                 client = first.client(first.new_warehouse())
                 client.create_namespace("a")
                 request, key = prepare(client), uuid7()
-                answer = client.call(*request, key=key)
-                assert status == answer.status, answer.body
-                asked.append((client.warehouse, request, key, answer))
+                response = client.call(*request, key=key)
+                assert status == response.status, response.body
+                asked.append((client.warehouse, request, key, response))
                 client.close()
     with served_catalog(database, tmp_path / "warehouse") as again:
-        for warehouse, request, used, answer in asked:
+        for warehouse, request, used, response in asked:
             client = RestClient(again.url, warehouse)
-            assert answer.replayable == client.call(*request, key=used).replayable
+            assert response.replayable == client.call(*request, key=used).replayable
             assert (422, "UnprocessableEntityException") == client.call("POST", "/namespaces", {"namespace": ["z"]}, key=used).error
             client.close()
 

@@ -113,7 +113,7 @@ async def expire(catalog: Application, snapshot_ids: list[int]) -> int:
 
 
 async def append(catalog: Application, directory: Path, snapshot_id: int) -> int:
-    """Returns the size of the answer."""
+    """Returns the size of the response."""
     snapshot = {
         "snapshot-id": snapshot_id,
         "parent-snapshot-id": snapshot_id - 1,
@@ -127,15 +127,15 @@ async def append(catalog: Application, directory: Path, snapshot_id: int) -> int
         {"action": "add-snapshot", "snapshot": snapshot},
         {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": snapshot_id},
     ]
-    answer = await commit_table(catalog.commands, context("updateTable"), await demo(catalog), CommitTable(TABLE, [], updates))
-    assert answer.body is not None
-    return len(answer.body)
+    response = await commit_table(catalog.commands, context("updateTable"), await demo(catalog), CommitTable(TABLE, [], updates))
+    assert response.body is not None
+    return len(response.body)
 
 
 async def loaded(catalog: Application, past: str = "", snapshots: str = "all") -> dict[str, Any]:
-    answer = await load_table(catalog.queries, context("loadTable"), await demo(catalog, past), TABLE, snapshots)
-    assert answer.body is not None
-    document: dict[str, Any] = orjson.loads(joined(answer.body))["metadata"]
+    response = await load_table(catalog.queries, context("loadTable"), await demo(catalog, past), TABLE, snapshots)
+    assert response.body is not None
+    document: dict[str, Any] = orjson.loads(joined(response.body))["metadata"]
     return document
 
 
@@ -309,7 +309,7 @@ async def test_a_crash_between_staging_and_append_leaves_what_the_job_removes(ca
     assert SNAPSHOTS == len((await loaded(catalog))["snapshots"])
 
 
-async def test_parts_that_were_staged_by_nobody_are_named(catalog: Application, tmp_path: Path) -> None:
+async def test_parts_that_no_writer_preloaded_are_named(catalog: Application, tmp_path: Path) -> None:
     """Parts without a stream or registration, and a registration that would hide a live table's parts."""
     await register(catalog, metadata_file(tmp_path, "small", 3))
     with psycopg.connect(catalog.dsn, autocommit=True) as connection:
@@ -325,7 +325,7 @@ async def test_parts_that_were_staged_by_nobody_are_named(catalog: Application, 
 
 
 async def test_a_commit_joins_and_copies_none_of_a_large_document(database: str, tmp_path: Path) -> None:
-    """It allocates less than a quarter of the size of the file or of the answer, buffers included."""
+    """It allocates less than a quarter of the size of the file or of the response, buffers included."""
     async with opened_catalog(database, tmp_path / "warehouse") as catalog:
         await create_namespace(catalog.commands, context("createNamespace"), await demo(catalog), CreateNamespace(TABLE.namespace, {}))
         await register(catalog, metadata_file(tmp_path, snapshots=10_000))

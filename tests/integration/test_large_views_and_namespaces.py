@@ -50,7 +50,7 @@ def test_large_ones_are_loaded_and_updated_at_once_in_bounded_memory(server: Ice
         loaded = list(pool.map(lambda address: call(server, "GET", address)[0], addresses))
     with bounded_memory(server), ThreadPoolExecutor(COUNT) as pool:
         answered = list(pool.map(update, addresses))
-    # If there is no memory for answers, they are 429, and nothing was done.
+    # If there is no memory for responses, they are 429, and nothing was done.
     assert {200} <= set(loaded) <= {200, 429}
     assert {200} <= set(answered) <= {200, 429}
     assert kind == "view" or {200} == set(answered)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from icecore.domain.claims import LOCATIONS_MAX
-from tests.fixtures.rest_client import RestAnswer, RestClient, identifier, set_properties, table_path, view_path
+from tests.fixtures.rest_client import RestClient, RestResponse, identifier, set_properties, table_path, view_path
 from tests.fixtures.shared_server import FreshWarehouse
 from tests.integration.test_register import register
 from tests.integration.test_view_locations import commit_view, create_view
@@ -19,7 +19,7 @@ def test_a_commit_adds_no_location_beyond_the_limit(client: RestClient, warehous
     refers to.
     """
 
-    def change(*updates: dict[str, Any]) -> RestAnswer:
+    def change(*updates: dict[str, Any]) -> RestResponse:
         if changed_by == "view":
             return commit_view(client, "t", *updates)
         if changed_by == "commit":

@@ -26,7 +26,7 @@ ITEMS = 300
 LONG = NAME_CODE_POINTS_MAX * "\U00020000"
 ABOVE = NamespaceIdentifier((LONG,) * (NAMESPACE_LEVELS_MAX - 1))
 PEAK_BYTES_MAX = 7_000_000
-"""Limit on Python's memory, client and server. The path of 46 KB takes 4 MB, the answer 5 MB."""
+"""Limit on Python's memory, client and server. The path of 46 KB takes 4 MB, the response 5 MB."""
 
 
 @pytest.fixture
@@ -64,10 +64,10 @@ LISTINGS: list[tuple[Create, str, dict[str, str]]] = [
 ]
 
 
-def listed(answer: Any) -> list[list[str]]:
-    if "namespaces" in answer:
-        return [list(levels) for levels in answer["namespaces"]]
-    return [[*item["namespace"], item["name"]] for item in answer["identifiers"]]
+def listed(response: Any) -> list[list[str]]:
+    if "namespaces" in response:
+        return [list(levels) for levels in response["namespaces"]]
+    return [[*item["namespace"], item["name"]] for item in response["identifiers"]]
 
 
 async def created(served: Served, create: Create, count: int = ITEMS) -> list[list[str]]:
@@ -108,7 +108,7 @@ async def test_a_long_listing_is_whole_and_small_in_memory(
 
 
 async def test_a_client_that_reads_nothing_has_only_the_names_in_memory(served: Served) -> None:
-    """The budget for answers counts the memory in use, already while the names are read."""
+    """The budget for responses counts the memory in use, already while the names are read."""
     create, path, query = LISTINGS[0]
     expected = await created(served, create)
     budget = served.catalog.app[RESPONSE_BUDGET]  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Metadata files on an S3 server whose answers are lost: a write that was stored is not refused."""
+"""Metadata files on an S3 server whose responses are lost: a write that was stored is not refused."""
 
 from collections.abc import Iterator
 from uuid import uuid4
@@ -39,7 +39,7 @@ def s3_client(shared_catalog: SharedCatalog, s3_server: S3Server, store_proxy: L
 
 @pytest.mark.parametrize("fault", ["lost", "error"])
 @pytest.mark.parametrize("codec", ["none", "gzip"])
-def test_a_file_that_was_kept_without_an_answer_is_ours(
+def test_a_file_that_was_kept_without_a_response_is_ours(
     s3_client: RestClient, store_proxy: LossyStoreProxy, fault: Fault, codec: str
 ) -> None:
     """The retry of the store's client finds the first write. The create and the commit succeed, and so does the repeated key."""
@@ -57,7 +57,7 @@ def test_a_file_that_was_kept_without_an_answer_is_ours(
     assert 200 == s3_client.call("GET", f"{TABLES}/t").status
 
 
-def test_other_bytes_under_the_name_are_no_answer_for_good(s3_client: RestClient, store_proxy: LossyStoreProxy) -> None:
+def test_other_bytes_under_the_name_are_no_response_for_good(s3_client: RestClient, store_proxy: LossyStoreProxy) -> None:
     """503, which is not stored for the key: the same request succeeds once the store works."""
     key = uuid7()
     store_proxy.fault = "changed"
@@ -77,10 +77,10 @@ def test_an_unreachable_store_is_503_with_its_reason(s3_client: RestClient, stor
     }
     store_proxy.is_away = True
     for path, body in requests.items():
-        answer = s3_client.call("POST", path, body)
-        assert (503, "ServiceUnavailableException") == answer.error
-        assert "the connection was closed before a response" in answer.message
-        assert "1" == answer.headers["retry-after"]
+        response = s3_client.call("POST", path, body)
+        assert (503, "ServiceUnavailableException") == response.error
+        assert "the connection was closed before a response" in response.message
+        assert "1" == response.headers["retry-after"]
     assert 200 == s3_client.call("GET", f"{TABLES}/t").status
     store_proxy.is_away = False
     assert [200, 200, 404] == [s3_client.call("POST", path, body).status for path, body in requests.items()]

@@ -213,8 +213,8 @@ async def test_a_refusal_that_waits_for_memory_yields_to_a_command_that_has_it(b
         await share.reserve_all()
         tasks = [await waiting(begun, transaction(begun), 0), await waiting(begun, refused(begun), 1)]
     async with asyncio.timeout(QUEUE_WAIT_SECONDS_MAX / 2):
-        answer, refusal = await asyncio.gather(*tasks, return_exceptions=True)
-    assert (204, CommitFailed) == (answer.status, type(refusal))
+        response, refusal = await asyncio.gather(*tasks, return_exceptions=True)
+    assert (204, CommitFailed) == (response.status, type(refusal))
     assert begun.commands.large_documents._held == 0
 
 
@@ -235,8 +235,8 @@ async def test_a_command_behind_a_refusal_that_waits_for_memory_is_still_decided
         refusing = asyncio.create_task(commit_table(begun.commands, context("updateTable"), await demo(begun), bad))
         behind = await waiting(begun, commit(begun), 1)
     async with asyncio.timeout(QUEUE_WAIT_SECONDS_MAX / 2):
-        answer, refusal, _ = await asyncio.gather(passing, refusing, behind, return_exceptions=True)
-    assert (204, ChangeRefused, None) == (answer.status, type(refusal), behind.exception())
+        response, refusal, _ = await asyncio.gather(passing, refusing, behind, return_exceptions=True)
+    assert (204, ChangeRefused, None) == (response.status, type(refusal), behind.exception())
 
 
 async def test_a_change_under_review_holds_only_its_own_memory(begun: Application, tmp_path: Path) -> None:

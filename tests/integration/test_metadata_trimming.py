@@ -24,7 +24,7 @@ from icecore.domain.read_models.rows import PARTS_CLOSED_INLINE_MAX
 from icecore.projections import old_metadata_files
 from icecore.storage.locations import StorageLocation
 from tests.fixtures.catalog import PROJECT_ID, context
-from tests.fixtures.rest_client import RestAnswer, RestClient, set_properties, table_path
+from tests.fixtures.rest_client import RestClient, RestResponse, set_properties, table_path
 from tests.fixtures.shared_server import FreshWarehouse, SharedCatalog
 
 DELETE = {"write.metadata.delete-after-commit.enabled": "true"}
@@ -67,9 +67,9 @@ def only_named_files_stay(client: RestClient, warehouse: FreshWarehouse, *names:
     assert named == files(warehouse)
 
 
-def committed(answer: RestAnswer) -> dict[str, Any]:
-    assert 200 == answer.status, answer.body
-    found: dict[str, Any] = answer.json
+def committed(response: RestResponse) -> dict[str, Any]:
+    assert 200 == response.status, response.body
+    found: dict[str, Any] = response.json
     return found
 
 
@@ -125,9 +125,9 @@ def test_copies_of_a_keyed_commit_leave_the_current_file(client: RestClient, war
     client.create_table(["a"], "t", properties=KEEP_ONE)
     for number in range(8):
         body = {"requirements": [], "updates": [set_properties(k=str(number))]}
-        answers = client.together([("POST", table_path(["a"], "t"), body, key) for key in [uuid4()] * 4])
-        assert {200} == {answer.status for answer in answers}
-        assert 1 == len({answer.body for answer in answers})
+        responses = client.together([("POST", table_path(["a"], "t"), body, key) for key in [uuid4()] * 4])
+        assert {200} == {response.status for response in responses}
+        assert 1 == len({response.body for response in responses})
     only_named_files_stay(client, warehouse, "t")
 
 
@@ -141,7 +141,7 @@ def test_copies_of_a_keyed_transaction_leave_the_current_files(client: RestClien
             for name in ("t", "u")
         ]
         calls: list[Any] = [("POST", "/transactions/commit", {"table-changes": changes}, key) for key in [uuid4()] * 4]
-        assert {204} == {answer.status for answer in client.together(calls)}
+        assert {204} == {response.status for response in client.together(calls)}
     only_named_files_stay(client, warehouse, "t", "u")
 
 
@@ -165,18 +165,18 @@ def test_a_decision_that_was_replaced_deletes_nothing(
 
 
 async def _lost_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loses the answer to the next append after Postgres has committed it."""
+    """Loses the response to the next append after Postgres has committed it."""
     send, left = committer._send, [1]
 
-    async def answer_lost(connection: Any, submissions: list[Submission], figures: Any) -> list[AppendResult]:
+    async def response_lost(connection: Any, submissions: list[Submission], figures: Any) -> list[AppendResult]:
         results = await send(connection, submissions, figures)
         if left:
             left.pop()
             await connection.close()
-            raise psycopg.OperationalError("the answer is lost")
+            raise psycopg.OperationalError("the response is lost")
         return results
 
-    monkeypatch.setattr(committer, "_send", answer_lost)
+    monkeypatch.setattr(committer, "_send", response_lost)
 
 
 def test_a_commit_found_to_be_appended_deletes_its_old_files(
@@ -216,7 +216,7 @@ def test_old_metadata_files_of_many_entries_go_before_the_entries_are_closed(
         only_named_files_stay(client, warehouse, "t")
 
 
-def test_old_metadata_files_stay_where_nobody_asks(client: RestClient, warehouse: FreshWarehouse) -> None:
+def test_old_metadata_files_stay_unless_a_property_asks(client: RestClient, warehouse: FreshWarehouse) -> None:
     """The log is shortened to previous-versions-max, and the files stay."""
     client.create_table(["a"], "t", properties={"write.metadata.previous-versions-max": "2"})
     for number in range(5):

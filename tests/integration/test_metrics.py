@@ -36,9 +36,9 @@ async def metrics_url(catalog: Application) -> AsyncIterator[str]:
 
 
 async def _scrape(url: str) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
-    async with aiohttp.ClientSession() as session, session.get(url) as answer:
-        assert answer.headers["Content-Type"].startswith("text/plain")
-        text = await answer.text()
+    async with aiohttp.ClientSession() as session, session.get(url) as response:
+        assert response.headers["Content-Type"].startswith("text/plain")
+        text = await response.text()
     return {
         (sample.name, frozenset(sample.labels.items())): sample.value
         for family in text_string_to_metric_families(text)
@@ -85,7 +85,7 @@ async def test_an_unreachable_log_is_reported(catalog: Application, monkeypatch:
     assert ("icecore_log_position", frozenset()) not in found
 
 
-async def test_a_log_that_does_not_answer_is_reported_in_time(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_log_that_does_not_respond_is_reported_in_time(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     """The other metrics of the process are there."""
 
     async def hang(_connection: object) -> int:
@@ -117,25 +117,25 @@ async def test_every_job_and_connection_is_counted(catalog: Application) -> None
 
 
 async def test_only_the_metrics_are_served_and_only_to_read(catalog: Application) -> None:
-    """The message has the path, the answer the methods."""
+    """The message has the path, the response the methods."""
     async with metrics_url(catalog) as url, aiohttp.ClientSession() as session:
-        async with session.head(url) as answer:
-            assert 200 == answer.status
-        async with session.post(url) as answer:
-            assert (405, "GET, HEAD") == (answer.status, answer.headers["Allow"])
-        async with session.get(url.removesuffix("metrics")) as answer:
-            assert 404 == answer.status
-            assert "the metrics are at /metrics" in (await answer.json())["error"]["message"]
+        async with session.head(url) as response:
+            assert 200 == response.status
+        async with session.post(url) as response:
+            assert (405, "GET, HEAD") == (response.status, response.headers["Allow"])
+        async with session.get(url.removesuffix("metrics")) as response:
+            assert 404 == response.status
+            assert "the metrics are at /metrics" in (await response.json())["error"]["message"]
 
 
 async def test_metrics_are_for_the_server_s_own_names(catalog: Application) -> None:
     """A web page with DNS rebinding cannot read them."""
     async with metrics_url(catalog) as url, aiohttp.ClientSession() as session:
-        async with session.get(url, headers={"Host": "evil.example"}) as answer:
-            assert 403 == answer.status
-            assert "ForbiddenException" == (await answer.json())["error"]["type"]
-        async with session.get(url, headers={"Host": "localhost:1"}) as answer:
-            assert 200 == answer.status
+        async with session.get(url, headers={"Host": "evil.example"}) as response:
+            assert 403 == response.status
+            assert "ForbiddenException" == (await response.json())["error"]["type"]
+        async with session.get(url, headers={"Host": "localhost:1"}) as response:
+            assert 200 == response.status
 
 
 async def test_the_build_the_process_and_the_lag_of_sinks_are_there(catalog: Application) -> None:

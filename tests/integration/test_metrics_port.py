@@ -42,8 +42,8 @@ class Scrape:
     """The samples of one scrape, by name and labels; each is there once."""
 
     def __init__(self, url: str) -> None:
-        with urllib.request.urlopen(url, timeout=60) as answer:
-            self.text = answer.read().decode()
+        with urllib.request.urlopen(url, timeout=60) as response:
+            self.text = response.read().decode()
         self.samples: dict[Sample, float] = {}
         for family in text_string_to_metric_families(self.text):
             for sample in family.samples:
@@ -92,9 +92,9 @@ def ask(served: Served, times: int) -> None:
             # The newest first: of those the last may be the only one of its process.
             client = clients[-1 - number % len(clients)]
             client.request("GET", path)
-            answer = client.getresponse()
-            answer.read()
-            assert 200 == answer.status
+            response = client.getresponse()
+            response.read()
+            assert 200 == response.status
 
 
 @contextmanager
@@ -203,7 +203,7 @@ def test_a_worker_alone_has_a_metrics_port(serve: Serve, port: int) -> None:
     arguments = command("worker", "--data", str(served.data))
     with subprocess.Popen(arguments, cwd=CHECKOUT, env=environment, stderr=subprocess.PIPE, text=True) as working:
         try:
-            wait_until(lambda: answers(own))
+            wait_until(lambda: responds(own))
             found = scrape(own)
             assert {"worker": 1.0} == found.up()
             assert 1 == found.value("icecore_log_up", process="worker")
@@ -215,7 +215,7 @@ def test_a_worker_alone_has_a_metrics_port(serve: Serve, port: int) -> None:
     assert re.search(rf"metrics .*url=http://127.0.0.1:{own}/metrics", log), log
 
 
-def answers(port: int) -> bool:
+def responds(port: int) -> bool:
     try:
         scrape(port)
     except OSError:

@@ -45,9 +45,9 @@ def test_a_report_is_kept_as_it_came(client: RestClient, shared_catalog: SharedC
     """Byte for byte, and it is not an event."""
     table = table_id(client)
     ((events,),) = shared_catalog.rows("select count(*) from icecore.events")
-    answer = client.call("POST", PATH, body)
-    assert (204, b"") == (answer.status, answer.body)
-    assert "icecore-position" not in answer.headers
+    response = client.call("POST", PATH, body)
+    assert (204, b"") == (response.status, response.body)
+    assert "icecore-position" not in response.headers
     assert [body] == stored(shared_catalog, table, 1)
     assert [(events,)] == shared_catalog.rows("select count(*) from icecore.events")
 
@@ -74,7 +74,7 @@ def test_reports_of_many_engines_at_once_all_arrive(client: RestClient, shared_c
     """Each once."""
     table = table_id(client)
     bodies = [json.dumps({"report-type": "scan-report", "number": number}).encode() for number in range(24)]
-    assert {204} == {answer.status for answer in client.together([("POST", PATH, body, None) for body in bodies])}
+    assert {204} == {response.status for response in client.together([("POST", PATH, body, None) for body in bodies])}
     assert sorted(bodies) == sorted(stored(shared_catalog, table, 24))
 
 

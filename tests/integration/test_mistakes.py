@@ -1,4 +1,4 @@
-"""Typical mistakes of new users, operators and clients: a table of commands and one of requests, with the expected answers.
+"""Typical mistakes of new users, operators and clients: a table of commands and one of requests, with the expected responses.
 
 Every message is short, without a trace or secret, and has an exit code or status.
 """
@@ -116,7 +116,7 @@ MISTAKES = {
     "a database URL without its scheme": Mistake(
         ["verify"], ["postgresql://USER:PASSWORD@HOST:PORT/DATABASE"], environment=_url("localhost/icecore")
     ),
-    "a database that does not answer": Mistake(
+    "a database that does not respond": Mistake(
         ["verify"], ["cannot be reached", "127.0.0.1:$closed"], ExitCode.DATABASE, _url(f"postgresql://u:{SECRET}@127.0.0.1:$closed/d")
     ),
     "a database of no such name": Mistake(["verify"], ["cannot be reached"], ExitCode.DATABASE, _url("$database_nowhere")),
@@ -266,18 +266,18 @@ def _filled(text: str, values: Mapping[str, str]) -> str:
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_of_a_command_is_answered_in_words(name: str, answered: Mapping[str, Answered]) -> None:
     """With its exit code, in few lines, which a narrow terminal does not wrap."""
-    mistake, answer = MISTAKES[name], answered[name]
-    said = answer.output + answer.errors
-    assert mistake.code == answer.code, said
+    mistake, response = MISTAKES[name], answered[name]
+    said = response.output + response.errors
+    assert mistake.code == response.code, said
     for part in mistake.said:
-        assert _filled(part, answer.values) in said
+        assert _filled(part, response.values) in said
     assert len(said.splitlines()) <= LINES_MAX, said
     assert "Traceback" not in said
     for secret in (SECRET, SECRET_KEY):
         assert secret not in said
     if mistake.code == ExitCode.USAGE:
         # As root, a server logs a warning first.
-        assert ("", True) == (answer.output, answer.errors.splitlines()[-1].startswith("icecore: "))
+        assert ("", True) == (response.output, response.errors.splitlines()[-1].startswith("icecore: "))
 
 
 def test_the_tables_are_long_enough() -> None:
@@ -368,8 +368,8 @@ def test_a_mistake_of_a_client_is_answered_in_words(name: str, shared_catalog: S
     )
     with pytest.raises(urllib.error.HTTPError) as refused, urllib.request.urlopen(request, timeout=30):
         pass
-    with closing(refused.value) as answer:
-        error = json.load(answer)["error"]
+    with closing(refused.value) as response:
+        error = json.load(response)["error"]
     assert (made.status, made.status) == (refused.value.code, error["code"]), error
     assert made.said in error["message"]
     assert error["type"]

@@ -30,10 +30,10 @@ def health_of(server: CatalogServer) -> tuple[int, Any]:
     """Status and body."""
     connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=10)
     connection.request("GET", "/health")
-    answer = connection.getresponse()
-    body = json.loads(answer.read())
+    response = connection.getresponse()
+    body = json.loads(response.read())
     connection.close()
-    return answer.status, body
+    return response.status, body
 
 
 def metadata_files(server: CatalogServer) -> set[Path]:
@@ -42,9 +42,9 @@ def metadata_files(server: CatalogServer) -> set[Path]:
 
 def until_created(client: RestClient, name: str) -> None:
     deadline = time.monotonic() + HEALED_SECONDS_MAX
-    while (answer := client.create_namespace(name)).status != 200:
-        assert 503 == answer.status
-        assert time.monotonic() < deadline, answer.body
+    while (response := client.create_namespace(name)).status != 200:
+        assert 503 == response.status
+        assert time.monotonic() < deadline, response.body
         time.sleep(0.05)
 
 

@@ -9,7 +9,7 @@ import pytest
 from icecore.compose import Application
 from icecore.domain import document_sizes
 from tests.fixtures.catalog import served_catalog
-from tests.fixtures.rest_client import RestAnswer, RestClient, identifier, namespace_path, set_properties, table_path, view_path
+from tests.fixtures.rest_client import RestClient, RestResponse, identifier, namespace_path, set_properties, table_path, view_path
 from tests.integration.test_register import register, register_view
 
 BYTES_MAX = 20_000
@@ -22,7 +22,7 @@ class Bounded(RestClient):
 
     lower: Callable[[], None]
 
-    def change(self, kind: str, update: dict[str, Any], *, together: bool = False) -> RestAnswer:
+    def change(self, kind: str, update: dict[str, Any], *, together: bool = False) -> RestResponse:
         """One update of the object `o`; together: in a transaction."""
         if together:
             change = {"identifier": identifier(["a"], "o"), "requirements": [], "updates": [update]}
@@ -33,7 +33,7 @@ class Bounded(RestClient):
         path = table_path(["a"], "o") if kind == "table" else view_path(["a"], "o")
         return self.call("POST", path, {"requirements": [], "updates": [update]})
 
-    def create(self, kind: str, **properties: str) -> RestAnswer:
+    def create(self, kind: str, **properties: str) -> RestResponse:
         match kind:
             case "namespace":
                 return self.create_namespace("o", **properties)
@@ -41,7 +41,7 @@ class Bounded(RestClient):
                 return self.create_view(["a"], "o", properties=properties)
         return self.create_table(["a"], "o", properties=properties)
 
-    def end_staged_create(self) -> RestAnswer:
+    def end_staged_create(self) -> RestResponse:
         staged = self.create_table(["a"], "o", **{"stage-create": True}).json["metadata"]
         updates = [
             {"action": "assign-uuid", "uuid": staged["table-uuid"]},
@@ -123,9 +123,9 @@ def test_no_way_in_makes_an_object_larger_than_one_may_be(client: Bounded, kind:
 def test_an_object_does_not_grow_beyond_the_bound_by_small_changes(client: Bounded, kind: str) -> None:
     client.lower()
     assert 200 == client.create(kind).status
-    answers = [client.change(kind, set_properties({f"k{number}": "x" * 5_000})) for number in range(4)]
-    assert [True, True, True, False] == [answer.status < 300 for answer in answers]
-    assert REFUSED == answers[-1].error
+    responses = [client.change(kind, set_properties({f"k{number}": "x" * 5_000})) for number in range(4)]
+    assert [True, True, True, False] == [response.status < 300 for response in responses]
+    assert REFUSED == responses[-1].error
 
 
 @pytest.mark.parametrize("kind", ["table", "view", "namespace"])

@@ -7,9 +7,9 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.fixtures.rest_client import RestAnswer, RestClient, namespace_path, table_path
+from tests.fixtures.rest_client import RestClient, RestResponse, namespace_path, table_path
 
-LISTINGS: dict[str, tuple[str, Callable[[RestClient, str], RestAnswer]]] = {
+LISTINGS: dict[str, tuple[str, Callable[[RestClient, str], RestResponse]]] = {
     "namespaces": ("/namespaces?parent=a", lambda client, name: client.create_namespace("a", name)),
     "tables": ("/namespaces/a/tables?", lambda client, name: client.create_table(["a"], name)),
     "views": ("/namespaces/a/views?", lambda client, name: client.create_view(["a"], name)),
@@ -17,12 +17,12 @@ LISTINGS: dict[str, tuple[str, Callable[[RestClient, str], RestAnswer]]] = {
 
 
 @pytest.fixture(params=LISTINGS)
-def listing(request: pytest.FixtureRequest) -> tuple[str, Callable[[RestClient, str], RestAnswer]]:
+def listing(request: pytest.FixtureRequest) -> tuple[str, Callable[[RestClient, str], RestResponse]]:
     return LISTINGS[request.param]
 
 
-def names_of(answer: RestAnswer) -> list[str]:
-    listed: dict[str, Any] = answer.json
+def names_of(response: RestResponse) -> list[str]:
+    listed: dict[str, Any] = response.json
     if "namespaces" in listed:
         return [levels[-1] for levels in listed["namespaces"]]
     return [item["name"] for item in listed["identifiers"]]
@@ -33,10 +33,10 @@ def pages(client: RestClient, path: str, size: int | None, between: Callable[[],
     token: str | None = ""
     found: list[list[str]] = []
     while token is not None:
-        answer = client.call("GET", f"{path}&pageToken={quote(token)}" + (f"&pageSize={size}" if size else ""))
-        assert 200 == answer.status, answer.body
-        found.append(names_of(answer))
-        token = answer.json["next-page-token"]
+        response = client.call("GET", f"{path}&pageToken={quote(token)}" + (f"&pageSize={size}" if size else ""))
+        assert 200 == response.status, response.body
+        found.append(names_of(response))
+        token = response.json["next-page-token"]
         between()
     return found
 
@@ -61,8 +61,8 @@ def test_a_listing_of_nothing_is_one_empty_page(client: RestClient, listing: Any
     """With a null token, because Java requests pages until it is null."""
     path, _ = listing
     for query in ("&pageToken=", "&pageSize=3", "&pageToken=&pageSize=3", ""):
-        answer = client.call("GET", path + query)
-        assert (200, [], None) == (answer.status, names_of(answer), answer.json["next-page-token"])
+        response = client.call("GET", path + query)
+        assert (200, [], None) == (response.status, names_of(response), response.json["next-page-token"])
 
 
 def test_what_stays_is_listed_once_while_others_come_and_go(client: RestClient, listing: Any) -> None:
@@ -78,8 +78,8 @@ def test_what_stays_is_listed_once_while_others_come_and_go(client: RestClient, 
         number = next(changes)
         came = [create(client, name) for name in (f"s{number:02}-behind", f"s{number + 4:02}-before", f"a{number}", f"t{number}")]
         went = [client.call("DELETE", f"{below}{first}{number - 1}") for first in "at" if number]
-        assert {200} == {answer.status for answer in came}
-        assert {204} >= {answer.status for answer in went}
+        assert {200} == {response.status for response in came}
+        assert {204} >= {response.status for response in went}
 
     kind = "n" if path.startswith("/namespaces?") else path.split("/")[-1][0]
     below = {"n": "/namespaces/a%1F", "t": "/namespaces/a/tables/", "v": "/namespaces/a/views/"}[kind]
@@ -114,7 +114,7 @@ def test_pages_are_stable_under_concurrent_inserts(client: RestClient) -> None:
     for reader in readers:
         reader.join()
     assert len(results) >= 2
-    assert any(overlapped), "nobody read while something was written"
+    assert any(overlapped), "no client read while something was written"
     for found in results:
         assert before == [name for name in found if name in before]
         assert found == sorted(set(found))

@@ -35,16 +35,16 @@ async def served(catalog: Application) -> AsyncIterator[aiohttp.ClientSession]:
 
 
 async def asked(session: aiohttp.ClientSession, path: str) -> tuple[int, dict[str, str]]:
-    async with session.get(path) as answer:
-        assert "no-store" == answer.headers["Cache-Control"]
-        return answer.status, await answer.json()
+    async with session.get(path) as response:
+        assert "no-store" == response.headers["Cache-Control"]
+        return response.status, await response.json()
 
 
 async def test_probes_are_answered_to_everybody_and_counted_as_no_request(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     """Probes are not in the metrics of requests, and need no authentication."""
 
     async def refuse(headers: object) -> None:
-        raise AssertionError("nobody is authenticated for a probe")
+        raise AssertionError("no client is authenticated for a probe")
 
     monkeypatch.setattr(catalog.authenticator, "authenticate", refuse)
     async with served(catalog) as session:
@@ -112,14 +112,14 @@ def test_a_server_that_stops_is_alive_and_not_ready(serve: Serve, workers: int) 
         time.sleep(0.5)
         for _, probing, living, *_ in clients.values():
             probing.request("GET", "/readyz")
-            answer = probing.getresponse()
-            assert (503, {"status": "unavailable", "reason": "The server is stopping"}) == (answer.status, json.loads(answer.read()))
+            response = probing.getresponse()
+            assert (503, {"status": "unavailable", "reason": "The server is stopping"}) == (response.status, json.loads(response.read()))
             living.request("GET", "/livez")
             assert 200 == living.getresponse().status
         statuses = []
         for writing, *_ in clients.values():
             writing.send(body[5:])
             statuses.append(writing.getresponse().status)
-        # The same namespace in each: one of them is told so.
+        # The same namespace in each: one of them gets a conflict.
         assert [200] + [409] * (workers - 1) == sorted(statuses)
     assert 0 == running.process.wait(30)

@@ -51,13 +51,13 @@ class Served:
     url: str = ""
 
     def get(self, path: str) -> Any:
-        with urllib.request.urlopen(f"{self.url}{path}", timeout=30) as answer:
-            return json.loads(answer.read())
+        with urllib.request.urlopen(f"{self.url}{path}", timeout=30) as response:
+            return json.loads(response.read())
 
     def post(self, path: str, body: Any) -> Any:
         request = urllib.request.Request(f"{self.url}{path}", json.dumps(body).encode(), {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            return json.loads(answer.read())
+        with urllib.request.urlopen(request, timeout=30) as response:
+            return json.loads(response.read())
 
     def prefix(self) -> str:
         return "/catalog/v1/" + str(self.get("/catalog/v1/config?warehouse=demo")["overrides"]["prefix"])
@@ -76,7 +76,7 @@ Serve = Callable[..., Served]
 
 @pytest.fixture
 def serve(open_directory: Path) -> Iterator[Serve]:
-    """Starts servers on a free port and waits until they answer. Ends those that still run."""
+    """Starts servers on a free port and waits until they respond. Ends those that still run."""
     started: list[Served] = []
 
     def start(*arguments: str, data: Path | None = None, directory: Path = CHECKOUT, **environment: str) -> Served:
@@ -206,15 +206,15 @@ def test_a_request_in_flight_is_answered_before_the_server_ends(serve: Serve, wo
         served.process.send_signal(signal.SIGTERM)
         wait_until(lambda: not accepts(served.url))
         client.send(body[5:])
-        answer = client.getresponse()
-        assert 200 == answer.status
+        response = client.getresponse()
+        assert 200 == response.status
         # Its next request would fail.
-        assert "close" == answer.getheader("Connection")
+        assert "close" == response.getheader("Connection")
     assert 0 == served.process.wait(30)
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_requests_sent_before_a_stop_are_answered_although_nobody_had_read_them(serve: Serve, workers: str) -> None:
+def test_requests_sent_before_a_stop_are_answered_although_the_server_had_not_read_them(serve: Serve, workers: str) -> None:
     """On idle connections, and on new ones that were not accepted yet."""
     served = serve("--workers", workers)
     with ExitStack() as opened:
@@ -237,8 +237,8 @@ def test_requests_sent_before_a_stop_are_answered_although_nobody_had_read_them(
     assert 0 == served.process.wait(30)
 
 
-def test_an_answer_that_is_read_slowly_is_sent_whole(serve: Serve) -> None:
-    """The grace applies to answers too."""
+def test_a_response_that_is_read_slowly_is_sent_whole(serve: Serve) -> None:
+    """The grace applies to responses too."""
     served = serve()
     properties = {f"p{number}": "x" * 60_000 for number in range(270)}
     made = {"namespace": ["wide"], "properties": properties}
@@ -262,8 +262,8 @@ def test_a_body_that_makes_no_progress_does_not_hold_a_server_that_ends(serve: S
         stalled.endheaders(b"{")
         began = time.monotonic()
         served.process.send_signal(signal.SIGTERM)
-        answer = stalled.getresponse()
-        assert (408, "close") == (answer.status, answer.getheader("Connection"))
+        response = stalled.getresponse()
+        assert (408, "close") == (response.status, response.getheader("Connection"))
     assert 0 == served.process.wait(30)
     assert time.monotonic() - began < 30
 
@@ -287,7 +287,7 @@ def connection(served: Served) -> http.client.HTTPConnection:
 
 
 def status_for(served: Served, host: str, address: str = "127.0.0.1") -> int:
-    """The status of an answer to a request for `host`."""
+    """The status of a response to a request for `host`."""
     with closing(http.client.HTTPConnection(address, urlsplit(served.url).port, timeout=30)) as client:
         client.request("GET", "/health", headers={"Host": host})
         return client.getresponse().status
@@ -739,8 +739,8 @@ def test_every_request_is_logged_with_its_id_and_without_what_it_holds(serve: Se
         json.dumps({"namespace": ["town"], "properties": {"note": "hunter2"}}).encode(),
         {"Content-Type": "application/json", "Authorization": "Bearer hunter3hunter3", "X-Request-Id": "mine-1"},
     )
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        assert "mine-1" == answer.headers["X-Request-Id"]
+    with urllib.request.urlopen(request, timeout=30) as response:
+        assert "mine-1" == response.headers["X-Request-Id"]
     with pytest.raises(urllib.error.HTTPError, match="404"):
         served.get(f"{served.prefix()}/namespaces/nowhere")
     assert 0 == served.stop()

@@ -118,9 +118,11 @@ async def a_table(catalog: Application, warehouse: Warehouse, name: str, folder:
     project_id = warehouse.project_id
     await create_table(catalog.commands, for_project(project_id, "createTable"), warehouse, command)
     updates = appended(folder, data_files(folder / "data", files_count))
-    answer = await commit_table(catalog.commands, for_project(project_id, "updateTable"), warehouse, CommitTable(named(name), [], updates))
-    assert answer.body is not None
-    location: str = orjson.loads(joined(answer.body))["metadata-location"]
+    response = await commit_table(
+        catalog.commands, for_project(project_id, "updateTable"), warehouse, CommitTable(named(name), [], updates)
+    )
+    assert response.body is not None
+    location: str = orjson.loads(joined(response.body))["metadata-location"]
     return location
 
 
@@ -276,7 +278,7 @@ async def test_a_leader_beside_another_deletes_nothing_of_a_later_table(
 async def test_a_store_that_hangs_or_fails_keeps_no_other_waiting(
     catalog: Application, tmp_path: Path, odd_s3_server: OddS3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The oldest tables have stores that refuse or do not answer. The others' files are deleted meanwhile."""
+    """The oldest tables have stores that refuse or do not respond. The others' files are deleted meanwhile."""
     monkeypatch.setattr("icecore.commands.tables.table_purge.STORE_SECONDS_MAX", 2.0)
     odd_s3_server.status = 200
     catalog.commands.skip_storage_validation = True

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.fixtures.rest_client import RestAnswer, RestClient, identifier, set_properties, table_path
+from tests.fixtures.rest_client import RestClient, RestResponse, identifier, set_properties, table_path
 from tests.fixtures.shared_server import FreshWarehouse, SharedCatalog
 from tests.fixtures.snapshots import appended, data_files, manifest, manifest_list, snapshot_updates
 from tests.integration.test_purge import files, settles
@@ -94,7 +94,7 @@ def test_what_lies_elsewhere_is_listed_and_left(
     assert "not a location" not in event["files-left"]
 
 
-def test_what_a_manifest_of_another_place_names_is_not_told(
+def test_what_a_manifest_of_another_place_names_is_not_shown(
     client: RestClient, warehouse: FreshWarehouse, purged: Callable[[str], dict[str, Any]]
 ) -> None:
     """Files in the table's own location that it names are deleted. Others are only counted, because they may be another table's."""
@@ -114,8 +114,8 @@ def test_statistics_of_both_kinds_go(client: RestClient, warehouse: FreshWarehou
     for kind, more in (("statistics", {"file-footer-size-in-bytes": 1, "blob-metadata": []}), ("partition-statistics", {})):
         (folder / "metadata" / kind).write_bytes(b"PFA1")
         file |= {"statistics-path": f"{warehouse.base}/here/metadata/{kind}"}
-        answer = client.commit(["a"], "t", {"action": f"set-{kind}", "snapshot-id": 1, kind: file | more})
-        assert 200 == answer.status, answer.body
+        response = client.commit(["a"], "t", {"action": f"set-{kind}", "snapshot-id": 1, kind: file | more})
+        assert 200 == response.status, response.body
     assert "files-left" not in purged("t")
     assert set() == files(folder)
 
@@ -129,8 +129,8 @@ def test_manifests_that_a_snapshot_of_version_1_lists_itself_go(
     created = client.create_table(["a"], "t", location=f"{warehouse.base}/here", properties={"format-version": "1"})
     assert 1 == created.json["metadata"]["format-version"]
     snapshot = {"snapshot-id": 1, "timestamp-ms": created.json["metadata"]["last-updated-ms"], "manifests": [listed.manifest_path]}
-    answer = client.commit(["a"], "t", {"action": "add-snapshot", "snapshot": snapshot | {"summary": {"operation": "append"}}})
-    assert 200 == answer.status, answer.body
+    response = client.commit(["a"], "t", {"action": "add-snapshot", "snapshot": snapshot | {"summary": {"operation": "append"}}})
+    assert 200 == response.status, response.body
     assert "files-left" not in purged("t")
     assert set() == files(folder)
 
@@ -227,11 +227,11 @@ def sized(value: bytes) -> bytes:
     return number(len(value)) + value
 
 
-def create(client: RestClient, base: str, fields: dict[str, Any]) -> RestAnswer:
+def create(client: RestClient, base: str, fields: dict[str, Any]) -> RestResponse:
     return client.create_table(["a"], "t", **fields)
 
 
-def stage_and_create(client: RestClient, base: str, fields: dict[str, Any]) -> RestAnswer:
+def stage_and_create(client: RestClient, base: str, fields: dict[str, Any]) -> RestResponse:
     """A staged create of an ordinary table, whose completing commit sets the fields."""
     staged = client.create_table(["a"], "t", **{"stage-create": True}).json["metadata"]
     location = fields.get("location", staged["location"])
@@ -256,12 +256,12 @@ def changes(fields: dict[str, Any]) -> list[dict[str, Any]]:
     return [set_properties(fields["properties"])]
 
 
-def commit(client: RestClient, base: str, fields: dict[str, Any]) -> RestAnswer:
+def commit(client: RestClient, base: str, fields: dict[str, Any]) -> RestResponse:
     assert 200 == client.create_table(["a"], "t").status
     return client.commit(["a"], "t", *changes(fields))
 
 
-def transaction(client: RestClient, base: str, fields: dict[str, Any]) -> RestAnswer:
+def transaction(client: RestClient, base: str, fields: dict[str, Any]) -> RestResponse:
     assert 200 == client.create_table(["a"], "t").status
     change = {"identifier": identifier(["a"], "t"), "requirements": [], "updates": changes(fields)}
     return client.call("POST", "/transactions/commit", {"table-changes": [change]})
@@ -276,11 +276,11 @@ def metadata_file(client: RestClient, base: str, fields: dict[str, Any]) -> str:
     return f"file://{path}"
 
 
-def register_it(client: RestClient, base: str, fields: dict[str, Any]) -> RestAnswer:
+def register_it(client: RestClient, base: str, fields: dict[str, Any]) -> RestResponse:
     return register(client, "t", metadata_file(client, base, fields))
 
 
-def overwrite_it(client: RestClient, base: str, fields: dict[str, Any]) -> RestAnswer:
+def overwrite_it(client: RestClient, base: str, fields: dict[str, Any]) -> RestResponse:
     assert 200 == client.create_table(["a"], "t").status
     return register(client, "t", metadata_file(client, base, fields), overwrite=True)
 

@@ -1,4 +1,4 @@
-"""Cached answers are as fresh as the log, whichever process writes."""
+"""Cached responses are as fresh as the log, whichever process writes."""
 
 import asyncio
 import sys
@@ -68,13 +68,13 @@ async def _set(catalog: Application, warehouse: Warehouse, value: int) -> None:
 
 
 async def _turn(catalog: Application, warehouse: Warehouse) -> int:
-    answer = await load_table(catalog.queries, context("loadTable"), warehouse, TABLE)
-    assert answer.body is not None
-    return int(orjson.loads(answer.body)["metadata"]["properties"].get("turn", -1))
+    response = await load_table(catalog.queries, context("loadTable"), warehouse, TABLE)
+    assert response.body is not None
+    return int(orjson.loads(response.body)["metadata"]["properties"].get("turn", -1))
 
 
 async def _warm(reader: Application, warehouse: Warehouse) -> None:
-    """Answers for the table and its namespace are cached."""
+    """Responses for the table and its namespace are cached."""
     before = reader.queries.cache.metrics.hits
     # The first read of the log empties the cache.
     for _ in range(3):
@@ -95,14 +95,14 @@ async def _stale_reads(writer: Application, reader: Application, warehouse: Ware
 
 
 async def test_what_one_process_wrote_another_reads_at_once(catalog: Application, other: Application, warehouse: Warehouse) -> None:
-    """There is no stale answer, and some answers are cached."""
+    """There is no stale response, and some responses are cached."""
     assert 0 == await _stale_reads(catalog, other, warehouse)
     before = other.queries.cache.metrics.hits
     await asyncio.gather(*(_turn(other, warehouse) for _ in range(100)))
     assert other.queries.cache.metrics.hits - before >= 100
 
 
-async def test_control_without_the_read_of_the_log_answers_are_stale(
+async def test_control_without_the_read_of_the_log_responses_are_stale(
     catalog: Application, other: Application, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Negative control: without the read of the log, the check above fails."""
@@ -137,7 +137,7 @@ async def test_names_listings_and_properties_are_as_fresh(catalog: Application, 
     assert {"k": "v"} == (await load_namespace(queries, asked, warehouse, NAMESPACE)).properties
 
 
-async def test_answers_are_the_same_with_and_without_memory(
+async def test_responses_are_the_same_with_and_without_memory(
     catalog: Application, database: str, warehouse: Warehouse, tmp_path: Path
 ) -> None:
     """With a writer in another process, byte for byte at equal versions."""
@@ -150,7 +150,7 @@ async def test_answers_are_the_same_with_and_without_memory(
         assert 0 == plain.queries.cache.metrics.hits
 
 
-async def test_a_rebuild_under_the_readers_changes_no_answer(catalog: Application, warehouse: Warehouse) -> None:
+async def test_a_rebuild_under_the_readers_changes_no_response(catalog: Application, warehouse: Warehouse) -> None:
     """The generation is read with the log's head."""
     before = await load_table(catalog.queries, context("loadTable"), warehouse, TABLE)
     await rebuild(catalog.dsn)
@@ -192,7 +192,7 @@ async def test_more_changes_than_are_mended_empty_the_memory(
     assert hits == other.queries.cache.metrics.hits
 
 
-async def test_a_read_of_the_log_that_is_cut_is_said_and_the_next_one_answers(catalog: Application, warehouse: Warehouse) -> None:
+async def test_a_read_of_the_log_that_is_cut_is_said_and_the_next_one_responds(catalog: Application, warehouse: Warehouse) -> None:
     """Postgres ends the session during a wait for a lock: waiting requests get 503, and the broken connection is not reused."""
     await _turn(catalog, warehouse)
     connect = psycopg.AsyncConnection.connect

@@ -203,7 +203,7 @@ async def test_commands_go_on_after_a_rebuild(catalog: Application) -> None:
     assert ([], 2) == (report.differences, report.generation)
 
 
-async def test_nobody_fails_while_generations_are_switched_under_writers(catalog: Application) -> None:
+async def test_no_client_fails_while_generations_are_switched_under_writers(catalog: Application) -> None:
     """Frequently changed tables and new names, during three rebuilds. Afterwards the rows equal a rebuild without writers."""
     run = await CommandRun.on(catalog)
     tables = [TabularIdentifier(NamespaceIdentifier(("a",)), name) for name in ("t", "u")]

@@ -199,11 +199,11 @@ def test_of_a_commit_that_breaks_on_a_fault_of_ours(database: str, tmp_path: Pat
         client.call("POST", "/namespaces", {"namespace": ["a"]})
         client.call("POST", "/namespaces/a/tables", {"name": "t", "schema": SCHEMA})
         with nothing_left():
-            answer = client.call("POST", "/namespaces/a/tables/t", {"requirements": [], "updates": [UPDATE]})
+            response = client.call("POST", "/namespaces/a/tables/t", {"requirements": [], "updates": [UPDATE]})
             # The connection's handler releases its last request when the next one arrives.
             client.call("GET", "/config")
         client.close()
-    assert (500, "CommitStateUnknownException") == answer.error
+    assert (500, "CommitStateUnknownException") == response.error
 
 
 async def test_of_a_commit_that_a_hook_holds(catalog: Application) -> None:

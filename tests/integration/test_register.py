@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures.rest_client import RestAnswer, RestClient, set_properties, table_path, view_path
+from tests.fixtures.rest_client import RestClient, RestResponse, set_properties, table_path, view_path
 from tests.fixtures.shared_server import FreshWarehouse, SharedCatalog
 
 
-def register(client: RestClient, name: str, location: str, namespace: str = "a", **fields: Any) -> RestAnswer:
+def register(client: RestClient, name: str, location: str, namespace: str = "a", **fields: Any) -> RestResponse:
     return client.call("POST", f"/namespaces/{namespace}/register", {"name": name, "metadata-location": location, **fields})
 
 
-def register_view(client: RestClient, name: str, location: str, namespace: str = "a") -> RestAnswer:
+def register_view(client: RestClient, name: str, location: str, namespace: str = "a") -> RestResponse:
     return client.call("POST", f"/namespaces/{namespace}/register-view", {"name": name, "metadata-location": location})
 
 
@@ -39,11 +39,11 @@ def test_a_table_that_was_dropped_comes_back_by_its_file(client: RestClient) -> 
     client.create_table(["a"], "t")
     before = client.commit(["a"], "t", set_properties(k="v")).json
     assert 204 == client.drop_table(["a"], "t").status
-    answer = register(client, "back", before["metadata-location"])
-    assert 200 == answer.status
-    assert (before["metadata"], before["metadata-location"]) == (answer.json["metadata"], answer.json["metadata-location"])
+    response = register(client, "back", before["metadata-location"])
+    assert 200 == response.status
+    assert (before["metadata"], before["metadata-location"]) == (response.json["metadata"], response.json["metadata-location"])
     loaded = client.load_table(["a"], "back")
-    assert (answer.body, answer.headers["etag"]) == (loaded.body, loaded.headers["etag"])
+    assert (response.body, response.headers["etag"]) == (loaded.body, loaded.headers["etag"])
     after = client.commit(["a"], "back", set_properties(k="w")).json
     assert "00002" == local(after["metadata-location"]).name.split("-")[0]
 
@@ -53,8 +53,8 @@ def test_a_packed_file_is_registered_too(client: RestClient, warehouse: FreshWar
     location = moved(client.create_table(["a"], "t").json["metadata-location"], warehouse, "packed")
     target = local(location).with_name("v7.gz.metadata.json")
     target.write_bytes(gzip.compress(local(location).read_bytes()))
-    answer = register(client, "packed", f"file://{target}")
-    assert (200, f"{warehouse.base}/packed") == (answer.status, answer.json["metadata"]["location"])
+    response = register(client, "packed", f"file://{target}")
+    assert (200, f"{warehouse.base}/packed") == (response.status, response.json["metadata"]["location"])
 
 
 def test_a_file_of_another_numbering_starts_at_zero(client: RestClient, warehouse: FreshWarehouse) -> None:
@@ -87,9 +87,9 @@ def test_a_file_that_is_no_metadata_is_refused(client: RestClient, warehouse: Fr
     file = warehouse.directory / "broken.metadata.json"
     file.write_bytes(content)
     position = client.create_namespace("before").position
-    for answer in (register(client, "t", f"file://{file}"), register_view(client, "t", f"file://{file}")):
-        assert 400 == answer.status, answer.body
-        assert answer.error[1].endswith("Exception")
+    for response in (register(client, "t", f"file://{file}"), register_view(client, "t", f"file://{file}")):
+        assert 400 == response.status, response.body
+        assert response.error[1].endswith("Exception")
     assert position + 1 == client.create_namespace("after").position
 
 
@@ -108,9 +108,9 @@ def test_a_file_with_too_many_properties_is_refused(client: RestClient, warehous
 def test_a_file_that_is_not_there_is_not_found(client: RestClient, warehouse: FreshWarehouse) -> None:
     """404 with the file's location."""
     location = f"{warehouse.base}/absent.metadata.json"
-    for answer in (register(client, "t", location), register_view(client, "t", location)):
-        assert (404, "NotFoundException") == answer.error
-        assert location in answer.message
+    for response in (register(client, "t", location), register_view(client, "t", location)):
+        assert (404, "NotFoundException") == response.error
+        assert location in response.message
 
 
 def test_a_file_outside_the_warehouse_is_refused(client: RestClient, shared_catalog: SharedCatalog, warehouse: FreshWarehouse) -> None:
@@ -133,10 +133,10 @@ def test_an_overwrite_takes_the_table_over(client: RestClient, warehouse: FreshW
     first = client.create_table(["a"], "t", properties={"k": "old"})
     old = client.load_table(["a"], "t")
     location = moved(first.json["metadata-location"], warehouse, "fresh", properties={"k": "new"})
-    answer = register(client, "t", location, overwrite=True)
-    assert (200, location, {"k": "new"}) == (answer.status, answer.json["metadata-location"], answer.json["metadata"]["properties"])
+    response = register(client, "t", location, overwrite=True)
+    assert (200, location, {"k": "new"}) == (response.status, response.json["metadata-location"], response.json["metadata"]["properties"])
     loaded = client.load_table(["a"], "t")
-    assert (answer.body, answer.headers["etag"]) == (loaded.body, loaded.headers["etag"])
+    assert (response.body, response.headers["etag"]) == (loaded.body, loaded.headers["etag"])
     assert old.headers["etag"] != loaded.headers["etag"]
     assert old.body == client.at(first.position).load_table(["a"], "t").body
     after = client.commit(["a"], "t", set_properties(k="newer")).json["metadata"]
@@ -148,8 +148,8 @@ def test_an_overwrite_goes_back_to_an_older_file_of_its_own(client: RestClient) 
     first = client.create_table(["a"], "t").json
     for number in range(3):
         client.commit(["a"], "t", set_properties(k=str(number)))
-    answer = register(client, "t", first["metadata-location"], overwrite=True)
-    assert (200, first["metadata"]) == (answer.status, answer.json["metadata"])
+    response = register(client, "t", first["metadata-location"], overwrite=True)
+    assert (200, first["metadata"]) == (response.status, response.json["metadata"])
     assert first["metadata"] == client.load_table(["a"], "t").json["metadata"]
 
 
@@ -176,8 +176,8 @@ def test_an_unregistered_table_is_registered_again(client: RestClient) -> None:
     client.create_namespace("b")
     client.create_table(["a"], "t")
     left = client.call("POST", f"{table_path(['a'], 't')}/unregister").json
-    answer = register(client, "u", left["metadata-location"], namespace="b")
-    assert (200, left["metadata"]) == (answer.status, answer.json["metadata"])
+    response = register(client, "u", left["metadata-location"], namespace="b")
+    assert (200, left["metadata"]) == (response.status, response.json["metadata"])
 
 
 def test_a_view_that_was_dropped_comes_back_by_its_file(client: RestClient) -> None:
@@ -192,9 +192,9 @@ def test_a_view_that_was_dropped_comes_back_by_its_file(client: RestClient) -> N
     assert ((409, "AlreadyExistsException"), "Table with same name already exists: a.t") == (refused.error, refused.message)
     refused = register_view(client, "v", created["metadata-location"], namespace="b")
     assert ((404, "NoSuchNamespaceException"), "Namespace does not exist: b") == (refused.error, refused.message)
-    answer = register_view(client, "back", created["metadata-location"])
-    assert (200, created["metadata"]) == (answer.status, answer.json["metadata"])
-    assert answer.json == client.load_view(["a"], "back").json
+    response = register_view(client, "back", created["metadata-location"])
+    assert (200, created["metadata"]) == (response.status, response.json["metadata"])
+    assert response.json == client.load_view(["a"], "back").json
 
 
 def test_a_view_file_is_no_table_and_a_table_file_no_view(client: RestClient) -> None:
@@ -223,10 +223,10 @@ def test_a_file_with_a_credential_is_no_way_around_the_rule_of_commits(
     for number, name in enumerate(CREDENTIALS):
         location = moved(source, warehouse, f"place{number}", properties={"owner": "me", name: "canary-77"})
         target = "t" if overwrite else f"n{number}"
-        answer = register(client, target, location, overwrite=overwrite)
-        assert (400, "BadRequestException") == answer.error
-        assert f"Invalid properties: the property {name!r}" in answer.message
-        assert b"canary-77" not in answer.body
+        response = register(client, target, location, overwrite=overwrite)
+        assert (400, "BadRequestException") == response.error
+        assert f"Invalid properties: the property {name!r}" in response.message
+        assert b"canary-77" not in response.body
     assert ["t"] == client.table_names("a")
     assert source == client.load_table(["a"], "t").json["metadata-location"]
     clean = moved(source, warehouse, "clean", properties={"owner": "me", "write.metadata.metrics.column.password": "none"})
@@ -242,9 +242,9 @@ def test_a_view_s_file_with_a_credential_is_refused(client: RestClient, warehous
         target = warehouse.directory / f"view{number}" / "metadata" / "v1.metadata.json"
         target.parent.mkdir(parents=True)
         target.write_text(json.dumps(document))
-        answer = register_view(client, f"w{number}", f"file://{target}")
-        assert (400, "BadRequestException") == answer.error
-        assert b"canary-77" not in answer.body
+        response = register_view(client, f"w{number}", f"file://{target}")
+        assert (400, "BadRequestException") == response.error
+        assert b"canary-77" not in response.body
     assert ["v"] == client.view_names("a")
 
 
@@ -255,7 +255,7 @@ def test_no_other_door_lets_a_credential_in(client: RestClient, name: str) -> No
     assert 200 == client.create_view(["a"], "v").status
     canary = {name: "canary-77"}
     commit = {"requirements": [], "updates": [set_properties(canary)]}
-    answers = [
+    responses = [
         client.create_namespace("b", **canary),
         client.call("POST", "/namespaces/a/properties", {"updates": canary}),
         client.create_table(["a"], "u", properties=canary),
@@ -265,5 +265,5 @@ def test_no_other_door_lets_a_credential_in(client: RestClient, name: str) -> No
         client.call("POST", view_path(["a"], "v"), commit),
         client.call("POST", "/transactions/commit", {"table-changes": [{"identifier": {"namespace": ["a"], "name": "t"}, **commit}]}),
     ]
-    assert [(400, "BadRequestException")] * len(answers) == [answer.error for answer in answers]
-    assert not [answer.body for answer in answers if b"canary-77" in answer.body]
+    assert [(400, "BadRequestException")] * len(responses) == [response.error for response in responses]
+    assert not [response.body for response in responses if b"canary-77" in response.body]

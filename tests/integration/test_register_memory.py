@@ -17,10 +17,10 @@ from icecore.domain.commands import CreateNamespace
 from icecore.domain.identifiers import NamespaceIdentifier
 from icecore.storage.metadata_files import METADATA_VALUES_MAX
 from tests.fixtures.catalog import context, opened_catalog
-from tests.fixtures.rest_client import RestAnswer, RestClient
+from tests.fixtures.rest_client import RestClient, RestResponse
 from tests.integration.test_large_tables import demo, metadata_file
 from tests.servers.icecore import PROGRAM, START_SECONDS_MAX, clean_environment
-from tests.servers.processes import answers, free_port, running
+from tests.servers.processes import free_port, responds, running
 
 MEBIBYTE = 1024 * 1024
 PEAK_BYTES_MAX = 400 * MEBIBYTE
@@ -34,7 +34,7 @@ class Worker:
     client: RestClient
     directory: Path
 
-    def register(self, name: str, location: str) -> RestAnswer:
+    def register(self, name: str, location: str) -> RestResponse:
         return self.client.call("POST", "/namespaces/a/register", {"name": name, "metadata-location": location})
 
     def bomb(self, name: str, element: bytes, count: int) -> str:
@@ -80,7 +80,7 @@ def worker(database: str, directory: Path) -> Iterator[Worker]:
     with running(
         command,
         log=directory / "server.log",
-        ready=lambda: answers(f"{url}/health"),
+        ready=lambda: responds(f"{url}/health"),
         seconds_max=START_SECONDS_MAX,
         environment=clean_environment() | environment,
     ) as process:
@@ -113,7 +113,7 @@ def test_many_large_tables_are_loaded_and_changed_at_once(worker: Worker) -> Non
             return {called.result().status for called in [together.submit(call) for call in calls]}
 
     worker.forget_most()
-    # Beyond the budget for answers, or after too long a wait on a busy machine.
+    # Beyond the budget for responses, or after too long a wait on a busy machine.
     assert answered("GET") <= {200, 429}
     assert answered("POST", update) <= {200, 429}
     changes = [{"identifier": {"namespace": ["a"], "name": name}} | update for name in names]
@@ -136,7 +136,7 @@ def test_a_small_file_of_many_values_takes_little_memory_and_gives_it_back(worke
     names = ["x" * n for n in range(1, 5)]
     locations = [worker.bomb(name, b'{"a":0}', METADATA_VALUES_MAX // 3 - 100) for name in names]
     with ThreadPoolExecutor(len(names)) as together:
-        statuses = {answer.status for answer in together.map(worker.register, names, locations)}
+        statuses = {response.status for response in together.map(worker.register, names, locations)}
     # On a busy machine the last one may have waited too long.
     assert statuses in ({200}, {200, 429})
     assert before + 50 * MEBIBYTE < worker.bytes_most() < PEAK_BYTES_MAX

@@ -3,20 +3,20 @@
 import shutil
 from pathlib import Path
 
-from tests.fixtures.rest_client import RestAnswer, RestClient, table_path
+from tests.fixtures.rest_client import RestClient, RestResponse, table_path
 from tests.fixtures.shared_server import FreshWarehouse
 from tests.fixtures.snapshots import snapshot_updates
 from tests.integration.test_register import local, register
 
 
-def create(client: RestClient, name: str, location: str, **properties: str) -> RestAnswer:
+def create(client: RestClient, name: str, location: str, **properties: str) -> RestResponse:
     return client.create_table(["a"], name, location=location, properties=properties)
 
 
 def unregister(client: RestClient, name: str) -> str:
-    answer = client.call("POST", f"{table_path(['a'], name)}/unregister")
-    assert 200 == answer.status
-    return str(answer.json["metadata-location"])
+    response = client.call("POST", f"{table_path(['a'], name)}/unregister")
+    assert 200 == response.status
+    return str(response.json["metadata-location"])
 
 
 def copied(source: str, folder: Path) -> str:

@@ -53,15 +53,15 @@ async def url(catalog: Application) -> AsyncIterator[str]:
 
 
 async def _post(session: aiohttp.ClientSession, url: str, body: Any) -> None:
-    async with session.post(url, json=body) as answer:
-        assert answer.status == 200, await answer.text()
-        await answer.read()
+    async with session.post(url, json=body) as response:
+        assert response.status == 200, await response.text()
+        await response.read()
 
 
 async def _get(session: aiohttp.ClientSession, url: str) -> None:
-    async with session.get(url) as answer:
-        assert answer.status == 200
-        await answer.read()
+    async with session.get(url) as response:
+        assert response.status == 200
+        await response.read()
 
 
 def _commit(value: int) -> dict[str, Any]:
@@ -135,8 +135,8 @@ async def test_the_document_names_the_files_in_their_order(database: str, catalo
             commit, load = await _traced(session, table, 10 + number)
             warm, kept = _section("A commit to a table that was committed to before", commit), _section("A load that is in the cache", load)
             async with _publisher(database, StandardOutputSink(type="stdout")):
-                told = _section("An event to a sink", await _published(catalog, f"told{number}"))
-            if (text := introduction + warm + "\n" + kept + "\n" + told) == expected:
+                published = _section("An event to a sink", await _published(catalog, f"published{number}"))
+            if (text := introduction + warm + "\n" + kept + "\n" + published) == expected:
                 break
     if os.environ.get("ICECORE_TEST_RECORD"):
         DOCUMENT.write_text(text, encoding="utf-8")

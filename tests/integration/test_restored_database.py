@@ -1,4 +1,4 @@
-"""The database of a running server is restored to an earlier point: no answer contains anything of the lost part of the log."""
+"""The database of a running server is restored to an earlier point: no response contains anything of the lost part of the log."""
 
 import asyncio
 import os
@@ -181,7 +181,7 @@ def test_an_etag_of_a_lost_version_is_not_that_of_another(catalog_server: Catalo
     assert 304 == client.load_table(LEVELS, "t", if_none_match=found).status
 
 
-def test_an_answer_kept_since_the_log_was_last_compared_is_not_given_again(catalog_server: CatalogServer, client: RestClient) -> None:
+def test_a_response_kept_since_the_log_was_last_compared_is_not_given_again(catalog_server: CatalogServer, client: RestClient) -> None:
     """The restored log contains the last confirmed head, and connections continue."""
     for _ in range(3):
         client.load_table(LEVELS, "other")
@@ -265,7 +265,7 @@ async def test_a_lost_warehouse_is_not_found_any_more(catalog: Application, tmp_
 
 
 async def test_a_broken_connection_empties_the_memory(catalog: Application) -> None:
-    """The next connection may be to another log, whatever its head. Answers, warehouses and credentials are read again."""
+    """The next connection may be to another log, whatever its head. Responses, warehouses and credentials are read again."""
     profile = {"type": "s3", "bucket": "lake", "region": "mars-1", "endpoint": "http://127.0.0.1:9", "flavor": "s3-compat"}
     key = {"type": "s3", "credential-type": "access-key", "access-key-id": "id", "secret-access-key": "key"}
     catalog.commands.skip_storage_validation = True

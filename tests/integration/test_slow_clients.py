@@ -30,10 +30,10 @@ ATTACKERS = 300
 DENSE_MEBIBYTES_MAX = 200
 """Additional memory for small bodies, of which a few are parsed at a time."""
 WAITED_SECONDS_MAX = 1.5
-"""Limit on an answer during the attack, also on a busy machine."""
+"""Limit on a response during the attack, also on a busy machine."""
 STALL_SECONDS = 3
 RESPONSE_RATE_MIN = 4 * MEBIBYTE
-"""High, so that the server sees the progress of a slow client: the kernel buffers some megabytes of an answer."""
+"""High, so that the server sees the progress of a slow client: the kernel buffers some megabytes of a response."""
 SPOONFUL_BYTES = 128 * 1024
 DESCRIPTORS_AT_START = 512
 LISTENING = 1
@@ -80,8 +80,8 @@ def call(server: Icecore, method: str, path: str, body: object = None) -> tuple[
     with contextlib.closing(connection):
         headers = {} if body is None else {"Content-Type": "application/json"}
         connection.request(method, f"/catalog/v1/demo{path}", None if body is None else json.dumps(body), headers)
-        answer = connection.getresponse()
-        return answer.status, answer.read()
+        response = connection.getresponse()
+        return response.status, response.read()
 
 
 def connected(server: Icecore, opened: ExitStack, *, receive_bytes: int | None = None) -> socket.socket:
@@ -133,7 +133,7 @@ def serves(server: Icecore) -> None:
     assert 200 == call(server, "GET", "/namespaces")[0]
 
 
-def test_heads_that_nobody_ends(server: Icecore) -> None:
+def test_heads_that_no_client_ends(server: Icecore) -> None:
     """Headers of two megabytes are refused, and incomplete ones are closed in time."""
     header = b"X-Filler: " + b"x" * 16_000 + b"\r\n"
     with ExitStack() as opened, bounded_memory(server):
@@ -158,7 +158,7 @@ def test_heads_that_nobody_ends(server: Icecore) -> None:
         serves(server)
 
 
-def test_bodies_that_nobody_ends(server: Icecore) -> None:
+def test_bodies_that_no_client_ends(server: Icecore) -> None:
     """300 incomplete bodies of 30 MB: some are held, others get 429, and those without progress 408."""
     body_bytes = 30 * MEBIBYTE
     kind = f"Content-Type: application/json\r\nContent-Length: {body_bytes}"
@@ -172,8 +172,8 @@ def test_bodies_that_nobody_ends(server: Icecore) -> None:
         serves(server)
 
 
-def test_answers_that_nobody_reads(server: Icecore) -> None:
-    """300 clients request an answer of 12 MB and read nothing."""
+def test_responses_that_no_client_reads(server: Icecore) -> None:
+    """300 clients request a response of 12 MB and read nothing."""
     properties = {f"p{number}": "x" * 60_000 for number in range(100)}
     assert 200 == call(server, "POST", "/namespaces", {"namespace": ["wide"], "properties": properties})[0]
     assert 200 == call(server, "GET", "/namespaces/wide")[0]
@@ -184,7 +184,7 @@ def test_answers_that_nobody_reads(server: Icecore) -> None:
         serves(server)
         end = time.monotonic() + 30
         while call(server, "GET", "/namespaces/wide")[0] != 200:
-            assert time.monotonic() < end, "answers that nobody reads are still held"
+            assert time.monotonic() < end, "responses that no client reads are still in memory"
             time.sleep(0.2)
         answered = statuses(sockets)
         assert {200, 429} == set(answered)
@@ -195,8 +195,8 @@ REPEATS = 10
 
 
 @pytest.mark.parametrize("asked", ["replay", "events"])
-def test_answers_to_posts_that_change_nothing_and_that_nobody_reads(server: Icecore, asked: str) -> None:
-    """Replays of a key, and pages of events: of ten answers of 8 MB as many are made as the budget permits, the others get 429."""
+def test_responses_to_posts_that_change_nothing_and_that_no_client_reads(server: Icecore, asked: str) -> None:
+    """Replays of a key, and pages of events: of ten responses of 8 MB as many are made as the budget permits, the others get 429."""
     assert 200 == call(server, "POST", "/namespaces", {"namespace": [asked]})[0]
     fields = [{"id": number, "name": f"c{number}", "type": "long", "required": False, "doc": "x" * 8_000} for number in range(1, 1_001)]
     create = json.dumps({"name": "t", "schema": {"type": "struct", "schema-id": 0, "fields": fields}})
@@ -217,8 +217,8 @@ def test_answers_to_posts_that_change_nothing_and_that_nobody_reads(server: Icec
     assert {200, 429} == set(answered)
 
 
-def test_answers_of_commits_that_nobody_reads(server: Icecore) -> None:
-    """Commits to ten tables of 8 MB, each answered with the whole table. Those without memory for the answer get 429 and do nothing."""
+def test_responses_of_commits_that_no_client_reads(server: Icecore) -> None:
+    """Commits to ten tables of 8 MB, each answered with the whole table. Those without memory for the response get 429 and do nothing."""
     assert 200 == call(server, "POST", "/namespaces", {"namespace": ["committed"]})[0]
     fields = [{"id": number, "name": f"c{number}", "type": "long", "required": False, "doc": "x" * 8_000} for number in range(1, 1_001)]
     schema = {"type": "struct", "schema-id": 0, "fields": fields}
@@ -242,8 +242,8 @@ def test_answers_of_commits_that_nobody_reads(server: Icecore) -> None:
         assert (b'"seen":"1"' in loaded[1]) == (status == 200)
 
 
-def test_an_answer_that_is_read_by_the_spoonful(server: Icecore) -> None:
-    """A client that reads more slowly than RESPONSE_RATE_MIN is disconnected. Otherwise it could hold the answer for an hour."""
+def test_a_response_that_is_read_by_the_spoonful(server: Icecore) -> None:
+    """A client that reads more slowly than RESPONSE_RATE_MIN is disconnected. Otherwise it could hold the response for an hour."""
     properties = {f"p{number}": "x" * 60_000 for number in range(200)}
     assert 200 == call(server, "POST", "/namespaces", {"namespace": ["trickled"], "properties": properties})[0]
     with ExitStack() as opened, bounded_memory(server):
@@ -293,7 +293,9 @@ def roll_back(server: Icecore, name: str, size: int) -> int:
 @pytest.mark.parametrize(
     ("write", "size", "mebibytes_max"), [(write_namespace, 6_000, 100), (write_namespace, 900_000, 100), (roll_back, 900_000, 100)]
 )
-def test_event_streams_that_nobody_reads(server: Icecore, write: Callable[[Icecore, str, int], int], size: int, mebibytes_max: int) -> None:
+def test_event_streams_that_no_client_reads(
+    server: Icecore, write: Callable[[Icecore, str, int], int], size: int, mebibytes_max: int
+) -> None:
     """200 clients follow the log from a position and read nothing. A reading client gets everything meanwhile."""
     name = f"told_{write.__name__}_{size}"
     assert 200 == call(server, "POST", "/namespaces", {"namespace": [name]})[0]
@@ -309,13 +311,13 @@ def test_event_streams_that_nobody_reads(server: Icecore, write: Callable[[Iceco
         serves(server)
         reader = connected(server, opened)
         reader.sendall(asked)
-        told, text = 0, b""
-        while told < count:
+        received_count, text = 0, b""
+        while received_count < count:
             text = text[-8:] + reader.recv(MEBIBYTE)
-            told += text.count(b"\nevent: ")
+            received_count += text.count(b"\nevent: ")
 
 
-def test_requests_that_are_sent_without_waiting_for_answers(server: Icecore) -> None:
+def test_requests_that_are_sent_without_waiting_for_responses(server: Icecore) -> None:
     """Behind a slow request, 300 clients send bodies of 60 KB in succession."""
     wait = b"GET /history/v1/wait?position=999999&wait-seconds=6 HTTP/1.1\r\nHost: localhost\r\n\r\n"
     head = b"POST /catalog/v1/demo/nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 60000\r\n\r\n"

@@ -1,4 +1,4 @@
-"""Clients that send many small requests without waiting for answers: others are still answered in limited time."""
+"""Clients that send many small requests without waiting for responses: others are still answered in limited time."""
 
 import contextlib
 import http.client
@@ -37,16 +37,16 @@ def processor_seconds(process_id: int) -> float:
 
 
 def most_while_asked(server: Icecore, seconds: float) -> float:
-    """The server's largest processor time between a request and its answer."""
+    """The server's largest processor time between a request and its response."""
     connection, most = http.client.HTTPConnection(urlsplit(server.uri).netloc, timeout=60), 0.0
     with contextlib.closing(connection):
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             before = processor_seconds(server.process_id)
             connection.request("GET", "/health")
-            answer = connection.getresponse()
-            answer.read()
-            assert 200 == answer.status
+            response = connection.getresponse()
+            response.read()
+            assert 200 == response.status
             most = max(most, processor_seconds(server.process_id) - before)
     return most
 
@@ -54,7 +54,7 @@ def most_while_asked(server: Icecore, seconds: float) -> float:
 @pytest.mark.parametrize(
     "request_line", [b"DELETE /catalog/v1/demo/nowhere", b"GET /catalog/v1/config?warehouse=demo"], ids=["refused", "answered"]
 )
-def test_requests_sent_without_waiting_for_answers_leave_others_their_turns(server: Icecore, request_line: bytes) -> None:
+def test_requests_sent_without_waiting_for_responses_leave_others_their_turns(server: Icecore, request_line: bytes) -> None:
     """200 connections with 900 requests each."""
     requests = (request_line + b" HTTP/1.1\r\nHost: localhost\r\n\r\n") * 900
     with ExitStack() as opened:
@@ -113,7 +113,7 @@ def test_bodies_in_chunks_are_read(server: Icecore, chunk_bytes: int, name: str)
         # The bytes of each body are counted separately. The existing namespace results in 409.
         for status in (200, 409):
             one.sendall(POST + sent + b"0\r\n\r\n")
-            answer = http.client.HTTPResponse(one)
-            answer.begin()
-            answer.read()
-            assert status == answer.status
+            response = http.client.HTTPResponse(one)
+            response.begin()
+            response.read()
+            assert status == response.status

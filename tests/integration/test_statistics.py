@@ -562,7 +562,7 @@ def management(catalog_server: CatalogServer) -> Iterator[Management]:
         yield client
 
 
-def test_the_route_answers_hours_newest_first_in_pages(catalog_server: CatalogServer, management: Management) -> None:
+def test_the_route_returns_hours_newest_first_in_pages(catalog_server: CatalogServer, management: Management) -> None:
     """As in Lakekeeper: `timestamp` is the end of the hour. Our own members are additional."""
     warehouse_id = management.call_root("GET", "").json["warehouses"][0]["id"]
     address = f"/{warehouse_id}/statistics"
@@ -581,15 +581,15 @@ def test_the_route_answers_hours_newest_first_in_pages(catalog_server: CatalogSe
         connection.execute("select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = 'icecore-reads'")
 
     asyncio.run(count_statistics(catalog_server.dsn))
-    told = management.call_root("GET", address).json
-    assert (warehouse_id, head(catalog_server.dsn), None) == (told["warehouse-ident"], told["position"], told["next-page-token"])
-    newest, *_, oldest = told["stats"]
+    body = management.call_root("GET", address).json
+    assert (warehouse_id, head(catalog_server.dsn), None) == (body["warehouse-ident"], body["position"], body["next-page-token"])
+    newest, *_, oldest = body["stats"]
     assert {"number-of-tables": 1, "number-of-views": 0, "number-of-namespaces": 2, "number-of-commits": 0}.items() <= newest.items()
     assert [0, 0] == [oldest[f"number-of-{kind}"] for kind in ("tables", "views")]
-    ends = [datetime.fromisoformat(each["timestamp"]) for each in told["stats"]]
+    ends = [datetime.fromisoformat(each["timestamp"]) for each in body["stats"]]
     assert {timedelta(0)} == {end.utcoffset() for end in ends}
     assert ends == sorted(ends, reverse=True)
-    for each, end in zip(told["stats"], ends, strict=True):
+    for each, end in zip(body["stats"], ends, strict=True):
         assert end - timedelta(hours=1) <= datetime.fromisoformat(each["updated-at"]) < end
     pages: list[Any] = []
     token = ""
@@ -597,7 +597,7 @@ def test_the_route_answers_hours_newest_first_in_pages(catalog_server: CatalogSe
         page = management.call_root("GET", f"{address}?page_size=1&page_token={token}").json
         pages += page["stats"]
         token = page["next-page-token"]
-    assert told["stats"] == pages
+    assert body["stats"] == pages
 
 
 def test_the_route_refuses_what_it_cannot_mean(management: Management) -> None:

@@ -66,9 +66,9 @@ class Process:
         return await commit_table(self.catalog.commands, context("updateTable"), self.warehouse, setting(name, properties, *requirements))
 
     async def metadata(self, name: str) -> dict[str, Any]:
-        answer = await load_table(self.catalog.queries, context("loadTable"), self.warehouse, identifier(name))
-        assert answer.body is not None
-        metadata: dict[str, Any] = orjson.loads(answer.body)["metadata"]
+        response = await load_table(self.catalog.queries, context("loadTable"), self.warehouse, identifier(name))
+        assert response.body is not None
+        metadata: dict[str, Any] = orjson.loads(response.body)["metadata"]
         return metadata
 
 
@@ -163,7 +163,7 @@ async def test_a_batch_with_a_repeated_key_counts_as_no_conflict(one: Process, t
                 await asyncio.sleep(0)
     first, second, *behind = await asyncio.gather(*sent)
     assert (first.position, False, True) == (second.position, first.replayed, second.replayed)
-    assert [first.position + 1, first.position + 2] == [answer.position for answer in behind]
+    assert [first.position + 1, first.position + 2] == [response.position for response in behind]
     assert {"k0", "k2", "k3"} == {key for key in (await one.metadata("t"))["properties"] if key.startswith("k")}
     assert (0, {4: 1, 2: 1}) == (write.queues.metrics.conflicts, write.queues.metrics.batch_lengths - lengths)
     assert (2, files + 3) == (len(winners), metadata_files(tmp_path))
@@ -235,7 +235,7 @@ async def test_a_refusal_on_what_is_known_reads_no_state(one: Process, monkeypat
         await one.set("t", {"k": "w"}, {"type": "assert-current-schema-id", "current-schema-id": 7})
 
 
-async def test_no_room_for_an_answer_is_told_at_once(two: tuple[Process, Process], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_memory_for_a_response_is_reported_at_once(two: tuple[Process, Process], monkeypatch: pytest.MonkeyPatch) -> None:
     """Even if another process changed the table, because a newer state would not free memory."""
     first, second = two
     await first.set("t", {"warm": "the queue"})
@@ -388,8 +388,8 @@ async def test_a_rename_is_not_starved_by_commits(one: Process) -> None:
     await asyncio.sleep(0.2)
     command = RenameTable(identifier("t"), identifier("u"))
     async with asyncio.timeout(5):
-        answer = await rename_table(one.catalog.commands, context("renameTable"), one.warehouse, command)
-    assert answer.status == 204
+        response = await rename_table(one.catalog.commands, context("renameTable"), one.warehouse, command)
+    assert response.status == 204
     stop.set()
     outcomes = await asyncio.gather(*writers, return_exceptions=True)
     assert {NoSuchTable} <= {type(outcome) for outcome in outcomes} <= {NoSuchTable, type(None)}, outcomes
@@ -404,11 +404,11 @@ async def test_transactions_over_the_same_tables_never_wait_for_each_other(one: 
         return await commit_transaction(one.catalog.commands, context("commitTransaction"), one.warehouse, CommitTransaction(changes))
 
     async with asyncio.timeout(20):
-        answers = await asyncio.gather(
+        responses = await asyncio.gather(
             *(transact("t", "u", f"{n}") if n % 2 else transact("u", "t", f"{n}") for n in range(20)),
             *(one.set("t", {f"between-{n}": "v"}) for n in range(20)),
         )
-    assert {204, 200} == {answer.status for answer in answers}
+    assert {204, 200} == {response.status for response in responses}
     assert (await one.metadata("t"))["properties"]["turn"] == (await one.metadata("u"))["properties"]["turn"]
     assert (await verify(one.catalog.dsn)).ok
 
@@ -425,8 +425,8 @@ async def test_a_transaction_rests_on_the_oldest_generation_it_read(one: Process
 
     monkeypatch.setattr(ResolvedStream, "read_named", read)
     command = CommitTransaction([setting("t", {"k": "v"}), setting("u", {"k": "v"})])
-    answer = await commit_transaction(one.catalog.commands, context("commitTransaction"), one.warehouse, command)
-    assert (204, 4) == (answer.status, len(generations))
+    response = await commit_transaction(one.catalog.commands, context("commitTransaction"), one.warehouse, command)
+    assert (204, 4) == (response.status, len(generations))
 
 
 async def test_two_names_of_one_table_hold_its_queue_once(one: Process) -> None:
@@ -504,7 +504,7 @@ async def test_whoever_gives_up_waiting_for_a_queue_leaves_it_what_it_knows(
         await refused
 
 
-async def test_a_cancelled_review_answers_every_command(one: Process, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_cancelled_review_fails_every_command(one: Process, monkeypatch: pytest.MonkeyPatch) -> None:
     """However the queue's work ends, each of its commands is answered, and the next one is processed."""
 
     async def cancelled(*_: Any) -> None:

@@ -62,14 +62,14 @@ def test_a_setting_that_is_missing_is_named(
     """400 with the setting, or the warehouse."""
     with served_catalog(database, tmp_path / "demo", **NOWHERE, **settings) as server:
         client = Management(server.url)
-        answer = client.create("lake", S3 | profile, credential)
+        response = client.create("lake", S3 | profile, credential)
         client.close()
     if named is None:
-        assert (201, SYSTEM) == (answer.status, answer.json["storage-credential-type"])
+        assert (201, SYSTEM) == (response.status, response.json["storage-credential-type"])
     else:
-        assert (400, "BadRequestException") == (answer.status, answer.json["error"]["type"])
-        assert named in answer.json["error"]["message"]
-    assert EXTERNAL_ID not in answer.body.decode()
+        assert (400, "BadRequestException") == (response.status, response.json["error"]["type"])
+        assert named in response.json["error"]["message"]
+    assert EXTERNAL_ID not in response.body.decode()
 
 
 def test_a_warehouse_is_used_while_the_setting_is_on(
@@ -97,8 +97,8 @@ def test_a_warehouse_is_used_while_the_setting_is_on(
     before = len(aws_relay.seen)
     with served_catalog(database, tmp_path / "demo", **permitted) as server:
         client, demo = RestClient(server.url, "lake"), RestClient(server.url, "demo")
-        answer = client.create_table(["a"], "u")
-        assert (503, True) == (answer.status, "ICECORE_ENABLE_AWS_SYSTEM_CREDENTIALS" in answer.json["error"]["message"])
+        response = client.create_table(["a"], "u")
+        assert (503, True) == (response.status, "ICECORE_ENABLE_AWS_SYSTEM_CREDENTIALS" in response.json["error"]["message"])
         assert 200 == demo.create_namespace("a").status
         assert 200 == demo.create_table(["a"], "t").status
         client.close()
@@ -128,8 +128,8 @@ def test_a_warehouse_of_another_cloud_is_used_while_its_setting_is_on(
         management, client = Management(server.url), RestClient(server.url, "lake")
         refused = management.create("other", profile | {"key-prefix": "other"}, credential)
         assert (400, True) == (refused.status, named in refused.json["error"]["message"])
-        answer = client.create_table(["a"], "u")
-        assert (503, True) == (answer.status, named in answer.json["error"]["message"])
+        response = client.create_table(["a"], "u")
+        assert (503, True) == (response.status, named in response.json["error"]["message"])
         management.close()
         client.close()
     assert before == len(cloud_server.seen)
@@ -219,21 +219,21 @@ def test_the_client_library_is_needed(environment: dict[str, str], tmp_path: Pat
 
 
 def test_fields_without_effect_are_warned_of(database: str, tmp_path: Path) -> None:
-    """In the answer, once in the log, and in the answer to the same request again; not where the value describes what happens."""
+    """In the response, once in the log, and in the response to the same request again; not where the value describes what happens."""
     with served_catalog(database, tmp_path / "demo", **NOWHERE) as server:
         client = Management(server.url)
         plain = client.create("plain", S3 | {"sts-enabled": False, "remote-signing-enabled": False}, KEY)
         assert (201, False) == (plain.status, "warnings" in plain.json)
         fields = {"sts-enabled": True, "remote-signing-enabled": True, **ROLE}
         with structlog.testing.capture_logs() as logs:
-            answers = [client.create("lake", S3 | fields, KEY, key="019ab5e0-0000-7000-8000-000000000001") for _ in range(2)]
-        loaded = client.call_root("GET", f"/{answers[0].json['id']}").json
+            responses = [client.create("lake", S3 | fields, KEY, key="019ab5e0-0000-7000-8000-000000000001") for _ in range(2)]
+        loaded = client.call_root("GET", f"/{responses[0].json['id']}").json
         client.close()
-    assert [201, 201] == [answer.status for answer in answers]
-    assert answers[0].json == answers[1].json == loaded | {"warnings": answers[0].json["warnings"]}
-    assert ["sts-enabled", "remote-signing-enabled", "assume-role-arn"] == [said.split()[1] for said in answers[0].json["warnings"]]
+    assert [201, 201] == [response.status for response in responses]
+    assert responses[0].json == responses[1].json == loaded | {"warnings": responses[0].json["warnings"]}
+    assert ["sts-enabled", "remote-signing-enabled", "assume-role-arn"] == [said.split()[1] for said in responses[0].json["warnings"]]
     [record] = [record for record in logs if record["event"] == "storage_fields_unused"]
-    assert ("warning", "lake", answers[0].json["warnings"]) == (record["log_level"], record["warehouse"], record["warnings"])
+    assert ("warning", "lake", responses[0].json["warnings"]) == (record["log_level"], record["warehouse"], record["warnings"])
 
 
 def test_the_command_prints_a_warning(environment: dict[str, str], s3_server: S3Server) -> None:
@@ -259,9 +259,9 @@ async def test_no_key_is_in_the_log(
 
         def create() -> list[int]:
             client = Management(url)
-            answers = [client.create("lake", profile, WITH_ID), client.create("other", profile, SYSTEM | {"external-id": "another's"})]
+            responses = [client.create("lake", profile, WITH_ID), client.create("other", profile, SYSTEM | {"external-id": "another's"})]
             client.close()
-            return [answer.status for answer in answers]
+            return [response.status for response in responses]
 
         assert [201, 400] == await asyncio.to_thread(create)
     log = (tmp_path / "log").read_text()

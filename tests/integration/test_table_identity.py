@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.fixtures.rest_client import SCHEMA, RestAnswer, RestClient, identifier, set_properties, table_path, view_path
+from tests.fixtures.rest_client import SCHEMA, RestClient, RestResponse, identifier, set_properties, table_path, view_path
 from tests.fixtures.shared_server import FreshWarehouse
 
 INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
@@ -20,7 +20,7 @@ ORDER = {
 }
 
 
-def register(client: RestClient, name: str, location: str, kind: str = "register") -> RestAnswer:
+def register(client: RestClient, name: str, location: str, kind: str = "register") -> RestResponse:
     return client.call("POST", f"/namespaces/a/{kind}", {"name": name, "metadata-location": location})
 
 
@@ -48,7 +48,7 @@ def snapshot(warehouse: FreshWarehouse, snapshot_id: int, **fields: Any) -> dict
     return {"action": "add-snapshot", "snapshot": {**sent, **fields}}
 
 
-def staged(client: RestClient, name: str, uuid: str) -> RestAnswer:
+def staged(client: RestClient, name: str, uuid: str) -> RestResponse:
     """The commit that completes a staged create, as Java sends it."""
     location = client.create_table(["a"], name, **{"stage-create": True}).json["metadata"]["location"]
     updates = [
@@ -91,7 +91,7 @@ def test_the_uuid_of_a_view_stays(client: RestClient) -> None:
         body = {"requirements": [], "updates": [{"action": "assign-uuid", "uuid": uuid}]}
         assert (400, "IllegalArgumentException") == client.call("POST", view_path(["a"], "v"), body).error
     body = {"requirements": [], "updates": [{"action": "assign-uuid", "uuid": own}]}
-    assert (200, own) == ((answer := client.call("POST", view_path(["a"], "v"), body)).status, answer.json["metadata"]["view-uuid"])
+    assert (200, own) == ((response := client.call("POST", view_path(["a"], "v"), body)).status, response.json["metadata"]["view-uuid"])
 
 
 def test_a_table_begins_with_a_uuid(client: RestClient) -> None:
@@ -100,14 +100,14 @@ def test_a_table_begins_with_a_uuid(client: RestClient) -> None:
         assert (400, "IllegalArgumentException") == staged(client, "t", uuid).error, uuid
     assert [] == client.table_names("a")
     uuid = str(uuid4())
-    assert (200, uuid) == ((answer := staged(client, "t", uuid)).status, answer.json["metadata"]["table-uuid"])
+    assert (200, uuid) == ((response := staged(client, "t", uuid)).status, response.json["metadata"]["table-uuid"])
 
 
 @pytest.mark.parametrize("uuid", ["oops", "", "9c12d44103fe46939a96a0705ddf69c1"])
 def test_a_file_whose_uuid_is_none_is_not_registered(client: RestClient, warehouse: FreshWarehouse, uuid: str) -> None:
     """Tables and views."""
-    answer = register(client, "r", file_of(warehouse, copied(client, warehouse, **{"table-uuid": uuid})))
-    assert (400, "IllegalArgumentException") == answer.error
+    response = register(client, "r", file_of(warehouse, copied(client, warehouse, **{"table-uuid": uuid})))
+    assert (400, "IllegalArgumentException") == response.error
     view = client.create_view(["a"], "v").json["metadata"] | {"location": f"{warehouse.base}/v", "view-uuid": uuid}
     assert (400, "IllegalArgumentException") == register(client, "r", file_of(warehouse, view), "register-view").error
 
@@ -185,8 +185,8 @@ def test_a_table_whose_numbers_are_used_up_still_lives(
 ) -> None:
     """A registered file may have the greatest id. What needs the next one is refused with 400; the rest works."""
     document = copied(client, warehouse)
-    answer = register(client, "r", file_of(warehouse, document | last(document)))
-    assert 200 == answer.status, answer.message
+    response = register(client, "r", file_of(warehouse, document | last(document)))
+    assert 200 == response.status, response.message
     asked = update if "action" in update else snapshot(warehouse, 7, **update)
     refused = client.commit(["a"], "r", asked)
     assert (400, True) == (refused.status, refused.error[1] in ("IllegalArgumentException", "ValidationException", "BadRequestException"))
@@ -214,11 +214,11 @@ def test_what_a_body_may_not_hold_a_file_may_not_either(client: RestClient, ware
     client.create_table(["a"], "t")
     assert (400, "BadRequestException") == client.call("POST", table_path(["a"], "t"), body).error
     document = json.dumps(copied(client, warehouse)).encode()
-    answer = register(client, "r", file_of(warehouse, document[:-1] + b', "x-unknown": ' + value + b"}"))
-    assert (400, "BadRequestException") == answer.error
+    response = register(client, "r", file_of(warehouse, document[:-1] + b', "x-unknown": ' + value + b"}"))
+    assert (400, "BadRequestException") == response.error
     view = json.dumps(client.create_view(["a"], "v").json["metadata"] | {"location": f"{warehouse.base}/v"}).encode()
-    answer = register(client, "r", file_of(warehouse, view[:-1] + b', "x-unknown": ' + value + b"}"), "register-view")
-    assert (400, "BadRequestException") == answer.error
+    response = register(client, "r", file_of(warehouse, view[:-1] + b', "x-unknown": ' + value + b"}"), "register-view")
+    assert (400, "BadRequestException") == response.error
 
 
 @pytest.mark.parametrize(
@@ -227,11 +227,11 @@ def test_what_a_body_may_not_hold_a_file_may_not_either(client: RestClient, ware
 def test_numbers_outside_64_bits_are_not_kept(client: RestClient, warehouse: FreshWarehouse, value: bytes) -> None:
     """A reader would convert them to another number. Unknown members of a body are not stored, and no known field accepts them."""
     document = json.dumps(copied(client, warehouse)).encode()
-    answer = register(client, "r", file_of(warehouse, document[:-1] + b', "x-unknown": ' + value + b"}"))
-    assert (400, "BadRequestException") == answer.error
-    assert "64 bits" in answer.message
-    answer = register(client, "r", file_of(warehouse, document[:-1] + b', "last-updated-ms": ' + value + b"}"))
-    assert (400, "BadRequestException") == answer.error
+    response = register(client, "r", file_of(warehouse, document[:-1] + b', "x-unknown": ' + value + b"}"))
+    assert (400, "BadRequestException") == response.error
+    assert "64 bits" in response.message
+    response = register(client, "r", file_of(warehouse, document[:-1] + b', "last-updated-ms": ' + value + b"}"))
+    assert (400, "BadRequestException") == response.error
     client.create_table(["a"], "t")
     update = b'{"requirements": [], "updates": [{"action": "remove-snapshots", "snapshot-ids": [' + value + b"]}]}"
     assert (400, "BadRequestException") == client.call("POST", table_path(["a"], "t"), update).error
@@ -244,8 +244,8 @@ def test_what_a_body_may_hold_a_file_may_too(client: RestClient, warehouse: Fres
     client.create_table(["a"], "t")
     assert 200 == client.call("POST", table_path(["a"], "t"), body).status
     document = json.dumps(copied(client, warehouse)).encode()
-    answer = register(client, "r", file_of(warehouse, document[:-1] + b', "x-unknown": ' + value + b"}"))
-    assert (200, json.loads(value)) == (answer.status, answer.json["metadata"]["x-unknown"])
+    response = register(client, "r", file_of(warehouse, document[:-1] + b', "x-unknown": ' + value + b"}"))
+    assert (200, json.loads(value)) == (response.status, response.json["metadata"]["x-unknown"])
 
 
 CONTROLS = ["x%1Fy", "x%09", "%00", "x%0Ay", "%7F", "%C2%85"]
@@ -299,6 +299,6 @@ def test_a_taken_name_is_refused_before_the_file_is_sought(client: RestClient, w
     client.create_table(["a"], "t")
     client.create_view(["a"], "v")
     for kind, name in (("register", "t"), ("register", "v"), ("register-view", "t"), ("register-view", "v")):
-        answer = register(client, name, f"{warehouse.base}/absent.metadata.json", kind)
-        assert (409, "AlreadyExistsException") == answer.error, (kind, name)
+        response = register(client, name, f"{warehouse.base}/absent.metadata.json", kind)
+        assert (409, "AlreadyExistsException") == response.error, (kind, name)
     assert (404, "NotFoundException") == register(client, "free", f"{warehouse.base}/absent.metadata.json").error

@@ -1,4 +1,4 @@
-"""Concurrent loads share statements: each gets its own, current answer, and is not affected by others' failures."""
+"""Concurrent loads share statements: each gets its own, current response, and is not affected by others' failures."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -96,9 +96,9 @@ async def _call(catalog: Application, warehouse: Warehouse, number: int, called:
 
 
 async def _called(catalog: Application, warehouse: Warehouse, number: int) -> str:
-    answer = await load_table(catalog.queries, context("loadTable"), warehouse, _table(number))
-    assert answer.body is not None
-    called: str = orjson.loads(joined(answer.body))["metadata"]["properties"]["called"]
+    response = await load_table(catalog.queries, context("loadTable"), warehouse, _table(number))
+    assert response.body is not None
+    called: str = orjson.loads(joined(response.body))["metadata"]["properties"]["called"]
     return called
 
 
@@ -127,7 +127,7 @@ async def _after(catalog: Application, warehouse: Warehouse, statements: Stateme
     return loads
 
 
-async def test_each_gets_its_own_answer(catalog: Application, warehouse: Warehouse, statements: Statements) -> None:
+async def test_each_gets_its_own_response(catalog: Application, warehouse: Warehouse, statements: Statements) -> None:
     """From several namespaces, including missing tables, in statements of limited size. The same table is requested once."""
     held = await _held(catalog, warehouse, statements)
     absent = COUNT + 1
@@ -159,7 +159,7 @@ async def test_what_was_written_before_the_request_came_is_seen(catalog: Applica
     assert ["anew", "1", "anew"] == await asyncio.gather(*late)
 
 
-async def test_every_answer_is_as_fresh_as_its_request(catalog: Application, warehouse: Warehouse) -> None:
+async def test_every_response_is_as_fresh_as_its_request(catalog: Application, warehouse: Warehouse) -> None:
     """With a writer and all kinds of statements: none misses a commit that was acknowledged before it began."""
     written = -1
     checked, stale = 0, list[int]()
@@ -186,7 +186,7 @@ async def test_every_answer_is_as_fresh_as_its_request(catalog: Application, war
 
 
 async def test_a_cancelled_load_does_not_affect_others(catalog: Application, warehouse: Warehouse, statements: Statements) -> None:
-    """Before the statement its table is not requested. During the statement the others get their answers."""
+    """Before the statement its table is not requested. During the statement the others get their responses."""
     held = await _held(catalog, warehouse, statements)
     early, *others = await _after(catalog, warehouse, statements, [3, 4, 5, 5])
     early.cancel()
@@ -244,7 +244,7 @@ async def test_a_line_that_breaks_under_several_breaks_none_of_them(
         await _called(catalog, warehouse, 7)
 
 
-async def test_nobody_waits_for_a_large_table_twice(catalog: Application, warehouse: Warehouse, statements: Statements) -> None:
+async def test_no_client_waits_for_a_large_table_twice(catalog: Application, warehouse: Warehouse, statements: Statements) -> None:
     """Once it is known to be large, it has separate statements, which its concurrent loads share."""
     await _call(catalog, warehouse, 6, "6" * LARGE_BYTES_MIN)
     await _called(catalog, warehouse, 6)

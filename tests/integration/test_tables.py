@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures.rest_client import SCHEMA, RestAnswer, RestClient, set_properties, table_path
+from tests.fixtures.rest_client import SCHEMA, RestClient, RestResponse, set_properties, table_path
 from tests.fixtures.shared_server import FreshWarehouse, SharedCatalog
 
 CODEC = "write.metadata.compression-codec"
@@ -427,7 +427,7 @@ def test_32_appends_at_once_leave_a_dense_line_of_versions(client: RestClient, s
 def test_appends_of_four_engines_that_retry_all_arrive(client: RestClient) -> None:
     """Writers that rebuild their snapshot after 409: none is lost, and the chain of parents has no fork."""
     created = client.create_table(["a"], "t").json["metadata"]
-    failures: list[RestAnswer] = []
+    failures: list[RestResponse] = []
     lock = threading.Lock()
 
     def engine(number: int) -> None:

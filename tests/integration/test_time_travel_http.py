@@ -14,7 +14,7 @@ Listing = dict[str, Any]
 
 
 def everything(client: RestClient) -> Listing:
-    """Everything that a client can read of a warehouse: namespaces with properties, tables and views with their answers."""
+    """Everything that a client can read of a warehouse: namespaces with properties, tables and views with their responses."""
     found: Listing = {}
 
     def walk(levels: list[str]) -> None:
@@ -22,10 +22,10 @@ def everything(client: RestClient) -> Listing:
         for child in client.call("GET", f"/namespaces{query}").json["namespaces"]:
             found["/".join(child)] = client.call("GET", namespace_path(child)).json
             for name in client.table_names(*child):
-                answer = client.load_table(child, name)
+                response = client.load_table(child, name)
                 found[f"table {'/'.join(child)} {name}"] = (
-                    answer.body,
-                    answer.headers["etag"],
+                    response.body,
+                    response.headers["etag"],
                     client.load_table(child, name, "?snapshots=refs").body,
                 )
             for name in client.view_names(*child):
@@ -37,9 +37,9 @@ def everything(client: RestClient) -> Listing:
 
 
 def prefix_of(client: RestClient, reference: str) -> str:
-    answer = client.call_root("GET", f"/config?warehouse={reference}")
-    assert 200 == answer.status, answer.body
-    prefix: str = answer.json["overrides"]["prefix"]
+    response = client.call_root("GET", f"/config?warehouse={reference}")
+    assert 200 == response.status, response.body
+    prefix: str = response.json["overrides"]["prefix"]
     return prefix
 
 
@@ -101,9 +101,9 @@ def done(client: RestClient, method: str, path: str, body: Any) -> int:
     if "LIST" in repr(body):
         location = client.load_table(["a", "b"], "T").json["metadata"]["location"]
         body["updates"][0]["snapshot"]["manifest-list"] = f"{location}/metadata/snap-1.avro"
-    answer = client.call(method, path, body)
-    assert answer.status in (200, 204), answer.body
-    return answer.position
+    response = client.call(method, path, body)
+    assert response.status in (200, 204), response.body
+    return response.position
 
 
 def test_a_recorded_run_is_read_back_as_of_every_position(client: RestClient, shared_catalog: SharedCatalog) -> None:
@@ -134,7 +134,7 @@ def test_a_position_inside_a_command_means_the_one_before(client: RestClient) ->
     assert after == everything(client.at(position))
 
 
-def test_config_answers_a_prefix_that_is_pinned(client: RestClient, shared_catalog: SharedCatalog) -> None:
+def test_config_returns_a_prefix_that_is_pinned(client: RestClient, shared_catalog: SharedCatalog) -> None:
     """By position and by time: the id and the position of the last whole command."""
     position = client.create_table(["a"], "t").position
     then = everything(client)

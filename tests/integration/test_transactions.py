@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures.rest_client import SCHEMA, RestAnswer, RestClient, set_properties
+from tests.fixtures.rest_client import SCHEMA, RestClient, RestResponse, set_properties
 from tests.fixtures.shared_server import FreshWarehouse, SharedCatalog
 
 
@@ -18,7 +18,7 @@ def change(name: str, *updates: Any, requirements: Any = (), namespace: Any = ("
     }
 
 
-def commit(client: RestClient, *changes: Any) -> RestAnswer:
+def commit(client: RestClient, *changes: Any) -> RestResponse:
     return client.call("POST", "/transactions/commit", {"table-changes": list(changes)})
 
 
@@ -51,11 +51,11 @@ def test_all_tables_change_under_one_command(client: RestClient, shared_catalog:
     """204. The tables' events have one command id and consecutive positions."""
     for name in ("t", "u", "v"):
         client.create_table(["a"], name)
-    answer = commit(client, *(change(name) for name in ("t", "u", "v")))
-    assert (204, b"") == (answer.status, answer.body)
+    response = commit(client, *(change(name) for name in ("t", "u", "v")))
+    assert (204, b"") == (response.status, response.body)
     assert ["v"] * 3 == [value(client, name) for name in ("t", "u", "v")]
     commands = shared_catalog.rows(
-        "select command_id from icecore.events where notification_id between %s and %s", answer.position - 2, answer.position
+        "select command_id from icecore.events where notification_id between %s and %s", response.position - 2, response.position
     )
     assert (3, 1) == (len(commands), len(set(commands)))
 
@@ -120,11 +120,11 @@ def test_changes_that_change_nothing_write_nothing(client: RestClient) -> None:
     locations = {name: client.create_table(["a"], name).json["metadata"]["location"] for name in ("t", "u")}
     before = states(client)
     unchanging = change("u", {"action": "set-location", "location": locations["u"]})
-    answer = commit(client, change("t"), unchanging)
-    assert 204 == answer.status
+    response = commit(client, change("t"), unchanging)
+    assert 204 == response.status
     assert before["u"] == client.load_table(["a"], "u").json
     again = commit(client, unchanging)
-    assert (204, answer.position) == (again.status, again.position)
+    assert (204, response.position) == (again.status, again.position)
 
 
 @pytest.mark.parametrize("body", [{}, {"table-changes": []}, {"table-changes": None}, {"table-changes": [{"updates": []}]}])
@@ -169,8 +169,8 @@ def test_transactions_that_cross_do_not_block_one_another(client: RestClient) ->
         ("POST", "/transactions/commit", {"table-changes": [change(name, set_properties(k=str(n))) for name in order]}, None)
         for n, order in enumerate(orders)
     ]
-    answers = client.together(calls)
-    assert {204} == {answer.status for answer in answers}, {answer.body for answer in answers}
-    last = max(range(len(answers)), key=lambda n: answers[n].position)
+    responses = client.together(calls)
+    assert {204} == {response.status for response in responses}, {response.body for response in responses}
+    last = max(range(len(responses)), key=lambda n: responses[n].position)
     assert [str(last)] * 3 == [value(client, name) for name in ("t", "u", "w")]
     assert [len(orders)] * 3 == [len(client.load_table(["a"], name).json["metadata"]["metadata-log"]) for name in ("t", "u", "w")]

@@ -346,7 +346,7 @@ async def test_an_idempotency_key_agrees_with_its_command(catalog: Application, 
     assert said in [difference.column for difference in differences]
 
 
-async def test_an_idempotency_key_answers_with_the_version_of_its_own_command(catalog: Application) -> None:
+async def test_an_idempotency_key_returns_the_version_of_its_own_command(catalog: Application) -> None:
     """Another version of the same object is reported even if the record's hash is correct."""
     run = await CommandRun.on(catalog)
     for step in (Step("create_namespace"), Step("create_table")):
@@ -383,7 +383,7 @@ async def test_the_keys_of_every_kind_of_command_have_no_difference(catalog: App
 
 
 async def test_a_command_has_one_idempotency_key(catalog: Application) -> None:
-    """A second one would answer another request with the first one's outcome."""
+    """A second one would respond to another request with the first one's outcome."""
     run = await CommandRun.on(catalog)
     keyed = context("createNamespace", key=uuid7(), request_hash=b"h")
     await create_namespace(catalog.commands, keyed, run.warehouse, CreateNamespace(NamespaceIdentifier(("a",)), {}))

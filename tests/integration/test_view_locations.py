@@ -5,22 +5,22 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures.rest_client import SCHEMA, RestAnswer, RestClient, set_properties, view_path, view_version
+from tests.fixtures.rest_client import SCHEMA, RestClient, RestResponse, set_properties, view_path, view_version
 from tests.fixtures.shared_server import FreshWarehouse, SharedCatalog
 from tests.integration.test_metadata_trimming import KEEP_ONE, committed, job_held, local
 from tests.integration.test_purge import settles
 
 
-def create_view(client: RestClient, name: str, location: str | None = None, **properties: str) -> RestAnswer:
+def create_view(client: RestClient, name: str, location: str | None = None, **properties: str) -> RestResponse:
     body = {"name": name, "schema": SCHEMA, "view-version": view_version("select 1"), "properties": properties}
     return client.call("POST", "/namespaces/a/views", body if location is None else {**body, "location": location})
 
 
-def register_view(client: RestClient, name: str, location: str) -> RestAnswer:
+def register_view(client: RestClient, name: str, location: str) -> RestResponse:
     return client.call("POST", "/namespaces/a/register-view", {"name": name, "metadata-location": location})
 
 
-def commit_view(client: RestClient, name: str, *updates: dict[str, Any]) -> RestAnswer:
+def commit_view(client: RestClient, name: str, *updates: dict[str, Any]) -> RestResponse:
     return client.call("POST", view_path(["a"], name), {"requirements": [], "updates": updates})
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures.rest_client import RestAnswer, RestClient, set_properties, view_path, view_version
+from tests.fixtures.rest_client import RestClient, RestResponse, set_properties, view_path, view_version
 from tests.fixtures.shared_server import FreshWarehouse
 
 
@@ -17,7 +17,7 @@ def document(location: str) -> dict[str, Any]:
     return loaded
 
 
-def replace(client: RestClient, name: str, *updates: Any, requirements: Any = ()) -> RestAnswer:
+def replace(client: RestClient, name: str, *updates: Any, requirements: Any = ()) -> RestResponse:
     return client.call("POST", view_path(["a"], name), {"requirements": list(requirements), "updates": list(updates)})
 
 
@@ -70,14 +70,14 @@ def test_a_replaced_view_has_one_more_version(client: RestClient) -> None:
     """The new version is current, the old one is kept, and the next file has the next number."""
     created = client.create_view(["a"], "v", "select 1").json
     requirement = {"type": "assert-view-uuid", "uuid": created["metadata"]["view-uuid"]}
-    answer = replace(client, "v", *new_version("select 2"), requirements=[requirement])
-    assert 200 == answer.status
-    metadata = answer.json["metadata"]
+    response = replace(client, "v", *new_version("select 2"), requirements=[requirement])
+    assert 200 == response.status
+    metadata = response.json["metadata"]
     assert ["select 1", "select 2"] == [version["representations"][0]["sql"] for version in metadata["versions"]]
     assert 2 == metadata["current-version-id"] == metadata["version-log"][-1]["version-id"]
-    assert "00001" == Path(answer.json["metadata-location"]).name.split("-")[0]
-    assert metadata == document(answer.json["metadata-location"])
-    assert answer.json == client.load_view(["a"], "v").json
+    assert "00001" == Path(response.json["metadata-location"]).name.split("-")[0]
+    assert metadata == document(response.json["metadata-location"])
+    assert response.json == client.load_view(["a"], "v").json
 
 
 @pytest.mark.parametrize("place", ["a", "z"])
@@ -90,11 +90,11 @@ def test_a_moved_view_claims_its_new_location(client: RestClient, warehouse: Fre
 
 
 def test_a_replacement_that_changes_nothing_writes_nothing(client: RestClient, warehouse: FreshWarehouse) -> None:
-    """The same answer and position, without a file."""
+    """The same response and position, without a file."""
     created = client.create_view(["a"], "v", "select 1")
     location = created.json["metadata"]["location"]
-    answer = replace(client, "v", {"action": "set-location", "location": location})
-    assert (created.json, created.position) == (answer.json, answer.position)
+    response = replace(client, "v", {"action": "set-location", "location": location})
+    assert (created.json, created.position) == (response.json, response.position)
     assert 1 == len(list(warehouse.directory.rglob("*.metadata.json")))
 
 
@@ -121,8 +121,8 @@ def test_a_rename_moves_the_name_alone(client: RestClient) -> None:
     client.create_namespace("b")
     before = client.create_view(["a"], "v").json
     for source, destination in (((["a"], "v"), (["a"], "w")), ((["a"], "w"), (["b"], "w")), ((["b"], "w"), (["b"], "W"))):
-        answer = client.rename_view(source, destination)
-        assert (204, b"") == (answer.status, answer.body)
+        response = client.rename_view(source, destination)
+        assert (204, b"") == (response.status, response.body)
         assert before == client.load_view(*destination).json
     assert ([], ["W"]) == (client.view_names("a"), client.view_names("b"))
 
@@ -160,8 +160,8 @@ def test_replacements_at_once_all_arrive(client: RestClient) -> None:
     created = client.create_view(["a"], "v", "select 0", properties={"version.history.num-entries": "100"}).json
     requirement = {"type": "assert-view-uuid", "uuid": created["metadata"]["view-uuid"]}
     bodies = [{"requirements": [requirement], "updates": new_version(f"select {n}")} for n in range(1, 13)]
-    answers = client.together([("POST", view_path(["a"], "v"), body, None) for body in bodies])
-    assert {200} == {answer.status for answer in answers}, {answer.body for answer in answers}
+    responses = client.together([("POST", view_path(["a"], "v"), body, None) for body in bodies])
+    assert {200} == {response.status for response in responses}, {response.body for response in responses}
     kept = {version["representations"][0]["sql"] for version in client.load_view(["a"], "v").json["metadata"]["versions"]}
     assert {f"select {n}" for n in range(13)} == kept
-    assert 12 == len({answer.position for answer in answers})
+    assert 12 == len({response.position for response in responses})

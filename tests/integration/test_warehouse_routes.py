@@ -17,7 +17,7 @@ from uuid_utils.compat import uuid7
 from icecore.approval.contract import Hold, Refuse
 from tests.fixtures.catalog import CatalogServer, served_catalog
 from tests.fixtures.repeating_servers import CANARY, without_canary
-from tests.fixtures.rest_client import RestAnswer, RestClient
+from tests.fixtures.rest_client import RestClient, RestResponse
 from tests.integration.approval.judging import Judge, asking
 from tests.integration.approval.program import serving
 
@@ -36,11 +36,11 @@ class Management(RestClient):
         super().__init__(url)
         self._root = "/management/v1/warehouse"
 
-    def create(self, name: str, profile: Any, credential: Any = None, *, key: object = None, **more: Any) -> RestAnswer:
+    def create(self, name: str, profile: Any, credential: Any = None, *, key: object = None, **more: Any) -> RestResponse:
         body = {"warehouse-name": name, "storage-profile": profile, **more}
         return self.call_root("POST", "", body if credential is None else body | {"storage-credential": credential}, key=key)
 
-    def create_together(self, name: str, profile: Any, *, key: object, times: int) -> list[RestAnswer]:
+    def create_together(self, name: str, profile: Any, *, key: object, times: int) -> list[RestResponse]:
         """Sends the same request concurrently on as many connections."""
         with ThreadPoolExecutor(times) as threads:
             return list(threads.map(lambda _: self.create(name, profile, key=key), range(times)))
@@ -75,13 +75,13 @@ def local(directory: Path) -> dict[str, Any]:
 
 
 def test_a_warehouse_is_created_listed_loaded_and_used(management: Management, server: CatalogServer, roots: Path) -> None:
-    """The three answers are equal, with every field that Lakekeeper requires and its type."""
+    """The three responses are equal, with every field that Lakekeeper requires and its type."""
     created = management.create("lake", local(roots / "lake"))
     assert 201 == created.status
-    told = created.json
-    assert told == {
-        "id": told["warehouse-id"],
-        "warehouse-id": str(UUID(told["warehouse-id"])),
+    created_warehouse = created.json
+    assert created_warehouse == {
+        "id": created_warehouse["warehouse-id"],
+        "warehouse-id": str(UUID(created_warehouse["warehouse-id"])),
         "name": "lake",
         "project-id": PROJECT,
         "storage-profile": local(roots / "lake") | {"allowed-locations": []},
@@ -93,11 +93,11 @@ def test_a_warehouse_is_created_listed_loaded_and_used(management: Management, s
         "updated-at": None,
         "exact-names": False,
     }
-    assert told == management.call_root("GET", f"/{told['warehouse-id']}").json
+    assert created_warehouse == management.call_root("GET", f"/{created_warehouse['warehouse-id']}").json
     assert ["demo", "lake"] == sorted(management.names())
-    assert told in management.call_root("GET", "").json["warehouses"]
+    assert created_warehouse in management.call_root("GET", "").json["warehouses"]
     client = RestClient(server.url, "lake")
-    assert told["warehouse-id"] == client.call_root("GET", "/config?warehouse=lake").json["overrides"]["prefix"]
+    assert created_warehouse["warehouse-id"] == client.call_root("GET", "/config?warehouse=lake").json["overrides"]["prefix"]
     assert 200 == client.create_namespace("a").status
     table = client.create_table(["a"], "t")
     assert table.json["metadata-location"].startswith(f"file://{roots}/lake/")
@@ -225,7 +225,7 @@ def test_without_settings_no_folder_is_permitted(database: str, tmp_path: Path, 
         client.close()
 
 
-def test_a_key_gets_its_answer_again(management: Management, server: CatalogServer, roots: Path) -> None:
+def test_a_key_gets_its_response_again(management: Management, server: CatalogServer, roots: Path) -> None:
     """Byte for byte. Another request with the key is refused. A refusal is stored too."""
     key, other = uuid7(), uuid7()
     first = management.create("lake", local(roots / "lake"), key=key)
@@ -245,8 +245,8 @@ def test_what_a_key_keeps_tells_no_weak_credential(management: Management, serve
     """A weak credential could be guessed from a plain hash of the request."""
 
     def plain_hash(target: list[Any], body: bytes) -> bytes:
-        told = orjson.dumps(target)
-        return hashlib.sha256(len(told).to_bytes(8, "big") + told + body).digest()
+        encoded = orjson.dumps(target)
+        return hashlib.sha256(len(encoded).to_bytes(8, "big") + encoded + body).digest()
 
     warehouse_body = json.dumps({"warehouse-name": "lake", "storage-profile": S3, "storage-credential": KEY}).encode()
     assert 201 == management.call_root("POST", "", warehouse_body, key=uuid7()).status
@@ -300,7 +300,7 @@ def test_a_credential_that_a_killed_creation_left_behind_is_destroyed_an_hour_la
     assert [left] == [secret_id for (secret_id,) in destroyed]
 
 
-async def test_no_answer_log_or_event_holds_a_credential(database: str, tmp_path: Path) -> None:
+async def test_no_response_log_or_event_holds_a_credential(database: str, tmp_path: Path) -> None:
     """Neither for a created nor for a refused warehouse, at any log level."""
     log = tmp_path / "log"
     bodies: list[Any] = [
@@ -315,25 +315,25 @@ async def test_no_answer_log_or_event_holds_a_credential(database: str, tmp_path
         json.dumps({"storage-credential": KEY}).encode()[:-2],
     ]
 
-    def ask(url: str) -> list[RestAnswer]:
+    def ask(url: str) -> list[RestResponse]:
         client = Management(url)
-        answers = [client.call_root("POST", "", body, key=key) for body in bodies for key in (None, uuid7())]
-        answers += [client.call_root("GET", ""), client.call_root("GET", f"/{answers[0].json['id']}")]
+        responses = [client.call_root("POST", "", body, key=key) for body in bodies for key in (None, uuid7())]
+        responses += [client.call_root("GET", ""), client.call_root("GET", f"/{responses[0].json['id']}")]
         client.close()
         catalog = RestClient(url, "lake")
-        answers += [catalog.create_namespace("a"), catalog.create_table(["a"], "t"), catalog.call_root("GET", "/config?warehouse=lake")]
+        responses += [catalog.create_namespace("a"), catalog.create_table(["a"], "t"), catalog.call_root("GET", "/config?warehouse=lake")]
         catalog.close()
-        return answers
+        return responses
 
     settings = {"ICECORE_LOG_LEVEL": "debug", "ICECORE_WAREHOUSE_ENDPOINTS": f"http://other:9000, {ENDPOINT}"}
     settings["ICECORE_SKIP_STORAGE_VALIDATION"] = "true"
     with serving(database, log, **settings) as (url, _):
-        answers = await asyncio.to_thread(ask, url)
-    assert [201, 409, 409, 409] == [answer.status for answer in answers[:4]]
-    assert {400, 403} == {answer.status for answer in answers[4 : 2 * len(bodies)]}
-    assert 503 == answers[-2].status, "the store does not answer"
-    for answer in answers:
-        without_canary("an answer", answer.body.decode() + str(answer.headers))
+        responses = await asyncio.to_thread(ask, url)
+    assert [201, 409, 409, 409] == [response.status for response in responses[:4]]
+    assert {400, 403} == {response.status for response in responses[4 : 2 * len(bodies)]}
+    assert 503 == responses[-2].status, "the store does not respond"
+    for response in responses:
+        without_canary("a response", response.body.decode() + str(response.headers))
     without_canary("the log", log.read_text())
     with psycopg.connect(database) as connection:
         for query in (

@@ -28,8 +28,8 @@ def test_a_name_that_is_taken_is_refused(shared_catalog: SharedCatalog, tmp_path
     """Case-insensitively, at any location."""
     name = f"taken-{uuid4().hex[:12]}"
     first, second = (CreateWarehouse(each, {"type": "local", "directory": str(tmp_path / each)}) for each in (name, name.upper()))
-    answer = shared_catalog.run(create_warehouse(shared_catalog.parts.commands, context("createWarehouse"), first))
-    assert 201 == answer.status
+    response = shared_catalog.run(create_warehouse(shared_catalog.parts.commands, context("createWarehouse"), first))
+    assert 201 == response.status
     with pytest.raises(AlreadyExists, match="Warehouse already exists"):
         shared_catalog.run(create_warehouse(shared_catalog.parts.commands, context("createWarehouse"), second))
 
@@ -104,8 +104,8 @@ async def test_many_creations_at_once_ask_postgres_one_after_another(catalog: Ap
 
     monkeypatch.setattr("icecore.commands.warehouses.create_warehouse.try_lock", counting)
     profile = {"type": "s3", "bucket": "lake", "region": "mars-1"}
-    answers = await asyncio.gather(*(_create(catalog, f"lake{number}", profile) for number in range(20)))
-    assert {201} == {answer.status for answer in answers}
+    responses = await asyncio.gather(*(_create(catalog, f"lake{number}", profile) for number in range(20)))
+    assert {201} == {response.status for response in responses}
     assert 20 == asked
 
 

@@ -86,7 +86,7 @@ def a_staged_create(client: RestClient, _: str) -> tuple[str, Any]:
 def test_others_are_answered_meanwhile(
     shared_catalog: SharedCatalog, warehouse: FreshWarehouse, client: RestClient, worst: Callable[[RestClient, str], tuple[str, Any]]
 ) -> None:
-    """Another connection requests the configuration repeatedly, and each answer is fast."""
+    """Another connection requests the configuration repeatedly, and each response is fast."""
     client.create_table(["a"], "t")
     base = client.load_table(["a"], "t").json["metadata"]["location"]
     path, body = worst(client, base)
@@ -104,11 +104,11 @@ def test_others_are_answered_meanwhile(
     asking.start()
     began = time.monotonic()
     try:
-        answer = client.call("POST", path, sent)
+        response = client.call("POST", path, sent)
     finally:
         seconds = time.monotonic() - began
         ended.set()
         asking.join()
         other.close()
-    assert answer.status in (200, 204), answer.message
+    assert response.status in (200, 204), response.message
     assert max(WAITED_SECONDS_MAX, WAITED_SHARE_MAX * seconds) >= max(waits), f"{len(sent)} bytes: {max(waits):.2f} of {seconds:.2f} s"

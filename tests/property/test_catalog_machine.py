@@ -23,8 +23,8 @@ from icecore.domain.claims import NameClaim
 from icecore.projections.verify import verify
 from tests.fixtures.rest_client import (
     SCHEMA,
-    RestAnswer,
     RestClient,
+    RestResponse,
     identifier,
     namespace_path,
     set_properties,
@@ -75,7 +75,7 @@ class CatalogMachine(RuleBasedStateMachine):
         self.warehouse = self.catalog.new_warehouse(exact_names=exact_names)
         self.client = self.catalog.client(self.warehouse)
         self.model = CatalogModel(exact_names=exact_names)
-        self.keyed: list[tuple[str, str, Any, str, RestAnswer]] = []
+        self.keyed: list[tuple[str, str, Any, str, RestResponse]] = []
         self.pasts: dict[int, dict[str, Any]] = {}
         self.numbers = 0
         self.position = 0
@@ -96,7 +96,7 @@ class CatalogMachine(RuleBasedStateMachine):
 
     def ask(
         self, operation: str, method: str, path: str, body: Any, act: Callable[[], Any], *, keyed: bool = False, success: int = 200
-    ) -> tuple[RestAnswer, Any]:
+    ) -> tuple[RestResponse, Any]:
         """Sends the request. Status and error type must be the model's. Returns the answer and the result of `act`."""
         given, refusal = None, None
         try:
@@ -127,7 +127,7 @@ class CatalogMachine(RuleBasedStateMachine):
     def place(self, place: str | None) -> str:
         return "" if place is None else f"{self.warehouse.base}/{place}"
 
-    def learned(self, answer: RestAnswer, tabular: Tabular | None) -> None:
+    def learned(self, answer: RestResponse, tabular: Tabular | None) -> None:
         if tabular is not None:
             self.model.learn(tabular, answer.json["metadata-location"], answer.json["metadata"])
 

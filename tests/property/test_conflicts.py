@@ -62,10 +62,10 @@ class Logged:
 
 @dataclass(slots=True)
 class Outcome:
-    """The outcome of a contention: each commit's answer, with its request id."""
+    """The outcome of a contention: each commit's response, with its request id."""
 
     commits: list[Commit]
-    answers: list[tuple[str, CommandResponse | CatalogError]]
+    responses: list[tuple[str, CommandResponse | CatalogError]]
     log: list[Logged]
     loaded: Json
 
@@ -104,10 +104,10 @@ class Contenders:
         assert isinstance(created, CommandResponse), created
         seen = await self._load(table)
         commits = [commit_of(move, number, seen) for number, move in enumerate(contention.moves)]
-        answers = await asyncio.gather(
+        responses = await asyncio.gather(
             *(self._commit(commit.move.process, CommitTable(table, commit.requirements, commit.updates)) for commit in commits)
         )
-        return Outcome(commits, answers, await self._log(created.position), await self._load(table))
+        return Outcome(commits, responses, await self._log(created.position), await self._load(table))
 
     async def _commit(self, process: int, command: CommitTable) -> tuple[str, CommandResponse | CatalogError]:
         request = context("updateTable")
@@ -117,9 +117,9 @@ class Contenders:
             return request.request_id, refusal
 
     async def _load(self, table: TabularIdentifier) -> Json:
-        answer = await load_table(self.catalogs[1].queries, context("loadTable"), self._warehouse, table)
-        assert answer.body is not None
-        metadata: Json = orjson.loads(answer.body)["metadata"]
+        response = await load_table(self.catalogs[1].queries, context("loadTable"), self._warehouse, table)
+        assert response.body is not None
+        metadata: Json = orjson.loads(response.body)["metadata"]
         return metadata
 
     async def _log(self, begins_at: int) -> list[Logged]:
@@ -178,24 +178,24 @@ class Judge:
         self.conflicts: list[Commit] = []
 
     def judge(self) -> None:
-        asked = {id_: (commit, answer) for commit, (id_, answer) in zip(self._outcome.commits, self._outcome.answers, strict=True)}
+        asked = {id_: (commit, response) for commit, (id_, response) in zip(self._outcome.commits, self._outcome.responses, strict=True)}
         effective = [logged.request_id for logged in self._outcome.log[1:]]
         assert len({*effective}) == len(effective), "two events of one commit"
         for version, request_id in enumerate(effective, 1):
-            commit, answer = asked.pop(request_id)
-            assert isinstance(answer, CommandResponse), f"{commit} was refused with {answer!r} and is in the log"
-            self._follow(version, commit, answer)
+            commit, response = asked.pop(request_id)
+            assert isinstance(response, CommandResponse), f"{commit} was refused with {response!r} and is in the log"
+            self._follow(version, commit, response)
             self.accepted.append(commit)
-        for commit, answer in asked.values():
-            if isinstance(answer, CatalogError):
-                self._refused(commit, answer)
+        for commit, response in asked.values():
+            if isinstance(response, CatalogError):
+                self._refused(commit, response)
             else:
                 self._changed_nothing(commit)
                 self.accepted.append(commit)
         assert comparable(self._states[-1]) == comparable(self._outcome.loaded), "a load shows something else than the log's last version"
         self._disjoint_survive()
 
-    def _follow(self, version: int, commit: Commit, answer: CommandResponse) -> None:
+    def _follow(self, version: int, commit: Commit, response: CommandResponse) -> None:
         """Java accepts the commit on the state before it, and its result is the document of the fold."""
         logged, before = self._outcome.log[version], self._outcome.log[version - 1]
         said = self._ask(commit, self._states[-1], before.metadata_location, logged.document["last-updated-ms"])
@@ -203,8 +203,8 @@ class Judge:
         assert said["ok"]["changed"], f"Java finds that {commit} changes nothing"
         document: Json = said["ok"]["metadata"]
         assert comparable(document) == comparable(written(logged.document))
-        assert answer.body is not None
-        assert comparable(document) == comparable(orjson.loads(answer.body)["metadata"])
+        assert response.body is not None
+        assert comparable(document) == comparable(orjson.loads(response.body)["metadata"])
         self._states.append(document)
 
     def _changed_nothing(self, commit: Commit) -> None:
@@ -227,7 +227,7 @@ class Judge:
             others = [other for other in self._outcome.commits if other is not commit]
             if any(commit.touches & other.touches for other in others) or any(commit is one for one in self.accepted):
                 continue
-            assert "error" in self._ask(commit, self._states[0]), f"{commit} was refused though it meets nobody"
+            assert "error" in self._ask(commit, self._states[0]), f"{commit} was refused though it meets no other commit"
 
     def _ask(self, commit: Commit, base: Json, location: str | None = None, now_ms: int | None = None) -> Json:
         request = {"kind": "table", "base": base, "base-location": location, "now-ms": now_ms or 0}
@@ -256,7 +256,7 @@ def test_what_is_accepted_is_a_serial_order_and_what_is_refused_is_refused_right
                 judge.judge()
             except AssertionError as error:
                 # Reported below, because the example may pass when Hypothesis runs it again.
-                error.add_note(f"{contention}\n{outcome.answers}")
+                error.add_note(f"{contention}\n{outcome.responses}")
                 broken.append(error)
             _count(tally, outcome, judge)
 
@@ -289,8 +289,8 @@ def test_the_judge_sees_a_lost_commit_a_lie_and_a_wrong_refusal(contenders: Cont
     lost = replace(outcome, log=[outcome.log[0], *outcome.log[2:]])
     swapped = replace(outcome, log=[outcome.log[0], outcome.log[2], outcome.log[1], *outcome.log[3:]])
     refusal = CommitFailed("Requirement failed")
-    denied = replace(outcome, answers=[(id_, refusal) for id_, _ in outcome.answers])
-    wrongly = replace(outcome, answers=[(id_, refusal) for id_, _ in outcome.answers], log=outcome.log[:1])
+    denied = replace(outcome, responses=[(id_, refusal) for id_, _ in outcome.responses])
+    wrongly = replace(outcome, responses=[(id_, refusal) for id_, _ in outcome.responses], log=outcome.log[:1])
     stale = replace(outcome, loaded=outcome.log[0].document)
     for wrong in (lost, swapped, denied, wrongly, stale):
         with pytest.raises(AssertionError):

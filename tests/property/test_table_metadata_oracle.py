@@ -35,7 +35,7 @@ REFUSALS: dict[str, tuple[type[CatalogError], ...]] = {
     "ValidationException": (ValidationFailed,),
     "RetryableValidationException": (ValidationFailed,),
     "CommitFailedException": (CommitFailed,),
-    # The reference server answers 406. The REST spec requires 400 for unknown values.
+    # The reference server returns 406. The REST spec requires 400 for unknown values.
     "UnsupportedOperationException": (*ILL_FORMED, ValidationFailed),
     # Types and defaults of a later format version: 500 in the reference.
     "IllegalStateException": ILL_FORMED,
@@ -123,19 +123,19 @@ def comparable_message(message: str) -> str:
     return message.replace("(supported: v4)", "(supported: v3)")
 
 
-def assert_agreement(answer: Json, ours: Json | CatalogError, java_document: Json | None) -> None:
+def assert_agreement(response: Json, ours: Json | CatalogError, java_document: Json | None) -> None:
     """Both have the same document, or the same type of error and message."""
     if java_document is not None:
         assert isinstance(ours, dict), f"Java made a document; here: {ours!r}"
         assert comparable(java_document) == comparable(written(ours))
         assert parse_table_metadata(java_document) == {**ours, **in_java_order(java_document, ours)}
         return
-    kind, message = answer["error"]["type"], answer["error"]["message"] or ""
+    kind, message = response["error"]["type"], response["error"]["message"] or ""
     assert isinstance(ours, CatalogError), f"Java refused with {kind}: {message}; here: {ours}"
     if kind in JAVA_FAILS:
         assert ours.status in (400, 409)
         return
-    assert kind in REFUSALS, f"Java failed rather than refused: {answer}"
+    assert kind in REFUSALS, f"Java failed rather than refused: {response}"
     assert isinstance(ours, REFUSALS[kind]), f"Java refused with {kind}: {message}; here: {ours!r}"
     if not message.startswith(MESSAGES_OF_JAVA) and not re.match(DEFAULT_FOR_A_MAP, message):
         assert comparable_message(message) == comparable_message(ours.message)
@@ -152,9 +152,9 @@ def in_java_order(java_document: Json, ours: Json) -> Json:
     return order
 
 
-def is_lenient(answer: Json, ours: Json | CatalogError) -> bool:
+def is_lenient(response: Json, ours: Json | CatalogError) -> bool:
     """Java requires absent members where clients write null, and ids that the REST spec declares optional. Here both are accepted."""
-    message = answer.get("error", {}).get("message") or ""
+    message = response.get("error", {}).get("message") or ""
     asked = (
         "Cannot parse to a long value: parent-snapshot-id: null",
         "Cannot parse to a long value: sequence-number: null",
@@ -167,7 +167,7 @@ def is_lenient(answer: Json, ours: Json | CatalogError) -> bool:
     return message in asked or message.startswith("arraySize cannot be negative")
 
 
-def is_stricter(answer: Json, ours: Json | CatalogError) -> bool:
+def is_stricter(response: Json, ours: Json | CatalogError) -> bool:
     """Java accepts these although the table spec does not."""
     refused = (
         "Cannot find partition spec with default-spec-id",  # Java reads the file and fails at the next commit.
@@ -188,7 +188,7 @@ def is_stricter(answer: Json, ours: Json | CatalogError) -> bool:
         "Invalid UUID string",
         "Cannot assign a ",  # Java's ids overflow to negative numbers.
     )
-    return ours.message.startswith(first_looked_at) or ("ok" in answer and any(text in ours.message for text in refused))
+    return ours.message.startswith(first_looked_at) or ("ok" in response and any(text in ours.message for text in refused))
 
 
 def count_row_ids_by_the_spec(java_document: Json, ours: Json, updates: list[Json]) -> None:
@@ -228,21 +228,21 @@ def assert_commit_agrees(oracle: JavaOracle, base: Json | None, asked: list[Json
     ours = outcome(lambda: commit(base, base_location, asked, updates, now_ms))
     assert before == (base, asked, updates), "the inputs have been changed"
     request = {"kind": "table", "base": base and written(base), "base-location": base_location, "now-ms": now_ms}
-    answer = oracle.ask({**request, "requirements": asked, "updates": updates})
-    if base is None and "ok" in answer and all(update.get("action") != "assign-uuid" for update in updates):
-        answer["ok"]["metadata"]["table-uuid"] = TABLE_UUID  # Java draws it at random; here the caller passes it.
-    if is_lenient(answer, ours) or is_stricter(answer, ours) or is_behind_a_gap(ours, updates):
+    response = oracle.ask({**request, "requirements": asked, "updates": updates})
+    if base is None and "ok" in response and all(update.get("action") != "assign-uuid" for update in updates):
+        response["ok"]["metadata"]["table-uuid"] = TABLE_UUID  # Java draws it at random; here the caller passes it.
+    if is_lenient(response, ours) or is_stricter(response, ours) or is_behind_a_gap(ours, updates):
         return None
-    if "ok" in answer and isinstance(ours, dict):
-        count_row_ids_by_the_spec(answer["ok"]["metadata"], ours, updates)
-    if "ok" in answer and base is not None:
-        assert answer["ok"]["changed"] is (ours is not base)
+    if "ok" in response and isinstance(ours, dict):
+        count_row_ids_by_the_spec(response["ok"]["metadata"], ours, updates)
+    if "ok" in response and base is not None:
+        assert response["ok"]["changed"] is (ours is not base)
         if ours is base:
             return base
         # An element that is removed and added again in one request is a new part, even if it is equal.
         if isinstance(ours, dict) and not any(update["action"].startswith("remove-") for update in updates):
             assert_shared(base, ours)
-    assert_agreement(answer, ours, answer["ok"]["metadata"] if "ok" in answer else None)
+    assert_agreement(response, ours, response["ok"]["metadata"] if "ok" in response else None)
     return ours if isinstance(ours, dict) else None
 
 
@@ -268,10 +268,10 @@ def create(creation: Json, now_ms: int = NOW_MS) -> Json:
 
 def assert_creation_agrees(oracle: JavaOracle, creation: Json) -> Json | None:
     ours = outcome(lambda: create(creation))
-    answer = oracle.ask({"kind": "create", "table-uuid": TABLE_UUID, "now-ms": NOW_MS, **creation})
-    if is_lenient(answer, ours) or is_stricter(answer, ours):
+    response = oracle.ask({"kind": "create", "table-uuid": TABLE_UUID, "now-ms": NOW_MS, **creation})
+    if is_lenient(response, ours) or is_stricter(response, ours):
         return None
-    assert_agreement(answer, ours, answer.get("ok"))
+    assert_agreement(response, ours, response.get("ok"))
     return ours if isinstance(ours, dict) else None
 
 
@@ -280,17 +280,17 @@ def assert_file_agrees(oracle: JavaOracle, document: Json) -> Json | None:
     before = copy.deepcopy(document)
     ours = outcome(lambda: parse_table_metadata(document))
     assert before == document, "the input has been changed"
-    answer = oracle.ask({"kind": "parse", "document": document})
-    if is_lenient(answer, ours) or is_stricter(answer, ours):
+    response = oracle.ask({"kind": "parse", "document": document})
+    if is_lenient(response, ours) or is_stricter(response, ours):
         return None
     if isinstance(ours, CatalogError):
-        assert_agreement(answer, ours, answer.get("ok"))
+        assert_agreement(response, ours, response.get("ok"))
         return None
-    assert "ok" in answer, f"Java refused with {answer}; here: {ours}"
+    assert "ok" in response, f"Java refused with {response}; here: {ours}"
     unknown = {key for key in document if key not in empty_metadata(2)} - {"schema", "partition-spec"}
     known = {key: value for key, value in ours.items() if key not in unknown}
     assert {key: ours[key] for key in unknown} == {key: document[key] for key in unknown}
-    assert_agreement(answer, known, answer["ok"])
+    assert_agreement(response, known, response["ok"])
     return known
 
 

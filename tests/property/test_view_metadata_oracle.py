@@ -20,7 +20,7 @@ SEQUENCES = int(os.environ.get("ICECORE_TEST_ORACLE_SEQUENCES", "200"))
 # A long run has no deadline.
 pytestmark = pytest.mark.timeout(max(600, SEQUENCES))
 
-# Java's exceptions and our corresponding errors. The reference server answers 406 or 500 to some client errors; ours answers 400, as the
+# Java's exceptions and our corresponding errors. The reference server returns 406 or 500 to some client errors; ours returns 400, as the
 # REST spec requires for unknown updates and requirements.
 REFUSALS: dict[str, tuple[type[CatalogError], ...]] = {
     "IllegalArgumentException": (IllegalArgument, BadRequest),
@@ -57,11 +57,11 @@ def comparable(message: str) -> str:
     return re.sub(r"\[([^\[\]]*)\]", lambda found: str(sorted(found.group(1).split(", "))), message)
 
 
-def assert_agreement(answer: Json, ours: Json | CatalogError, java_document: Json | None, *, messages: bool = True) -> None:
+def assert_agreement(response: Json, ours: Json | CatalogError, java_document: Json | None, *, messages: bool = True) -> None:
     """Both have the same document, or the same type of error and message."""
-    if "error" in answer:
-        java_type, java_message = answer["error"]["type"], answer["error"]["message"]
-        assert java_type in REFUSALS, f"Java failed rather than refused: {answer}"
+    if "error" in response:
+        java_type, java_message = response["error"]["type"], response["error"]["message"]
+        assert java_type in REFUSALS, f"Java failed rather than refused: {response}"
         assert isinstance(ours, REFUSALS[java_type]), f"Java refused with {java_type}: {java_message}; here: {ours!r}"
         if messages:
             assert comparable(java_message) == comparable(ours.message)
@@ -79,15 +79,15 @@ def assert_commit_agrees(oracle: JavaOracle, base: Json | None, updates: list[Js
     before = copy.deepcopy((base, updates))
     ours = outcome(lambda: apply_view_updates(base, updates, now_ms=NOW_MS))
     assert before == (base, updates), "the inputs have been changed"
-    answer = oracle.ask({"kind": "view", "base": base, "updates": updates, "now-ms": NOW_MS})
-    if isinstance(ours, dict) and "ok" in answer and base is not None:
-        assert answer["ok"]["changed"] is (ours is not base)
+    response = oracle.ask({"kind": "view", "base": base, "updates": updates, "now-ms": NOW_MS})
+    if isinstance(ours, dict) and "ok" in response and base is not None:
+        assert response["ok"]["changed"] is (ours is not base)
         if ours is base:  # Java then commits nothing, and its builder's result is discarded.
             return base
         for kind in ("schemas", "versions", "version-log"):
             fresh = [element for element in ours[kind] if not any(element is one for one in base[kind])]
             assert not [element for element in fresh if element in base[kind] and kind != "version-log"], "copied instead of shared"
-    assert_agreement(answer, ours, answer["ok"]["metadata"] if "ok" in answer else None)
+    assert_agreement(response, ours, response["ok"]["metadata"] if "ok" in response else None)
     return ours if isinstance(ours, dict) else None
 
 
@@ -118,8 +118,8 @@ def test_commits_agree_with_java(java_oracle: JavaOracle, first: Json, commits: 
 def test_commits_on_a_registered_file_agree_with_java(java_oracle: JavaOracle, document: Json, commits: list[list[Json]]) -> None:
     """A file with many versions is read, trimmed and changed as in Java."""
     view = outcome(lambda: parse_view_metadata(document))
-    answer = java_oracle.ask({"kind": "parse-view", "document": document})
-    assert_agreement(answer, view, answer.get("ok"))
+    response = java_oracle.ask({"kind": "parse-view", "document": document})
+    assert_agreement(response, view, response.get("ok"))
     for updates in commits if isinstance(view, dict) else ():
         assert isinstance(view, dict)
         view = assert_commit_agrees(java_oracle, view, updates) or view
@@ -139,8 +139,8 @@ def test_creations_agree_with_java(java_oracle: JavaOracle, creation: Json) -> N
     location = creation.get("location")
     assume(location and isinstance(location, str))  # Locations are checked elsewhere.
     assume(not has_text_like_levels(creation.get("view-version")))
-    answer = java_oracle.ask({"kind": "create-view", "view-uuid": VIEW_UUID, "now-ms": NOW_MS, **creation})
-    assert_agreement(answer, outcome(lambda: create(creation)), answer.get("ok"), messages=False)
+    response = java_oracle.ask({"kind": "create-view", "view-uuid": VIEW_UUID, "now-ms": NOW_MS, **creation})
+    assert_agreement(response, outcome(lambda: create(creation)), response.get("ok"), messages=False)
 
 
 @oracle_settings
@@ -148,8 +148,8 @@ def test_creations_agree_with_java(java_oracle: JavaOracle, creation: Json) -> N
 def test_broken_files_are_refused_as_in_java(java_oracle: JavaOracle, document: Json) -> None:
     """A file with one wrong member is read or refused as in Java."""
     assume(not any(has_text_like_levels(version) for version in members(document.get("versions"))))
-    answer = java_oracle.ask({"kind": "parse-view", "document": document})
-    assert_agreement(answer, outcome(lambda: parse_view_metadata(document)), answer.get("ok"), messages=False)
+    response = java_oracle.ask({"kind": "parse-view", "document": document})
+    assert_agreement(response, outcome(lambda: parse_view_metadata(document)), response.get("ok"), messages=False)
 
 
 @oracle_settings
@@ -160,9 +160,9 @@ def test_broken_updates_are_refused_as_in_java(java_oracle: JavaOracle, first: J
     assume(isinstance(view, dict) and not has_text_like_levels(update.get("view-version")))
     assert isinstance(view, dict)
     ours = outcome(lambda: apply_view_updates(view, [update], now_ms=NOW_MS))
-    answer = java_oracle.ask({"kind": "view", "base": view, "updates": [update], "now-ms": NOW_MS})
-    if ours is not view or "error" in answer:
-        assert_agreement(answer, ours, answer["ok"]["metadata"] if "ok" in answer else None, messages=False)
+    response = java_oracle.ask({"kind": "view", "base": view, "updates": [update], "now-ms": NOW_MS})
+    if ours is not view or "error" in response:
+        assert_agreement(response, ours, response["ok"]["metadata"] if "ok" in response else None, messages=False)
 
 
 def members(value: Any) -> list[Any]:
@@ -219,14 +219,14 @@ def required(view: Json, requirement: Any) -> Json:
 @pytest.mark.parametrize("requirement", REQUIREMENTS, ids=str)
 def test_requirements_agree_with_java(java_oracle: JavaOracle, requirement: Json) -> None:
     """A requirement passes or fails with the same message as in Java."""
-    answer = java_oracle.ask({"kind": "view", "base": A_VIEW, "requirements": [requirement], "updates": []})
-    assert_agreement(answer, outcome(lambda: required(A_VIEW, requirement)), answer["ok"]["metadata"] if "ok" in answer else None)
+    response = java_oracle.ask({"kind": "view", "base": A_VIEW, "requirements": [requirement], "updates": []})
+    assert_agreement(response, outcome(lambda: required(A_VIEW, requirement)), response["ok"]["metadata"] if "ok" in response else None)
 
 
 @settings(max_examples=SEQUENCES * 3, deadline=None)
 @given(value=view_updates.junk())
 def test_junk_is_refused_in_the_words_of_the_catalog(value: Any) -> None:
-    """For any JSON in any place, the answer is one of our 4xx errors."""
+    """For any JSON in any place, the response is one of our 4xx errors."""
     for action in (
         lambda: parse_view_metadata(value),
         lambda: apply_view_updates(A_VIEW, [value], now_ms=NOW_MS),

@@ -41,7 +41,7 @@ def controls(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
 
 
 def test_no_promise_breaks_while_everything_else_does(tmp_path: Path) -> None:
-    """kill -9, crashes, lost answers, fault points, and a frozen, stopped and full Postgres under 32 committers: every check stays
+    """kill -9, crashes, lost responses, fault points, and a frozen, stopped and full Postgres under 32 committers: every check stays
     green.
     """
     proof = outcomes(tmp_path, "--no-controls")["quick"]

@@ -1,4 +1,4 @@
-"""Answers of a queue to commands that append nothing depend only on committed states."""
+"""Responses of a queue to commands that append nothing depend only on committed states."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -61,9 +61,9 @@ class Table:
         return len([*self.directory.rglob("*.metadata.json")])
 
     async def metadata(self) -> dict[str, Any]:
-        answer = await load_table(self.catalogs[1].queries, context("loadTable"), self.warehouse, TABLE)
-        assert answer.body is not None
-        metadata: dict[str, Any] = orjson.loads(answer.body)["metadata"]
+        response = await load_table(self.catalogs[1].queries, context("loadTable"), self.warehouse, TABLE)
+        assert response.body is not None
+        metadata: dict[str, Any] = orjson.loads(response.body)["metadata"]
         return metadata
 
 
@@ -143,12 +143,12 @@ async def test_the_state_behind_a_commit_in_doubt_is_read_again(table: Table, mo
     """The commit is in the log, so the next one must not be decided on the state before it."""
     queues, submit_batch = table.catalogs[0].commands.queues, table.catalogs[0].commands.committer.submit_batch
 
-    async def answer_lost(submissions: Sequence[Submission]) -> list[AppendResult]:
+    async def response_lost(submissions: Sequence[Submission]) -> list[AppendResult]:
         await submit_batch(submissions)
         raise CommitStateUnknown("lost")
 
     with monkeypatch.context() as patched:
-        patched.setattr(table.catalogs[0].commands.committer, "submit_batch", answer_lost)
+        patched.setattr(table.catalogs[0].commands.committer, "submit_batch", response_lost)
         with pytest.raises(CommitStateUnknown):
             await table.commit([setting("a", "1")])
     await table.commit([setting("b", "1")])
@@ -177,8 +177,8 @@ async def test_a_refusal_does_not_rest_on_a_state_that_the_batch_behind_it_dispr
 
 
 @pytest.mark.parametrize("confirmed_by", ["read", "append", "last event"])
-async def test_a_state_is_as_old_as_the_question_it_answers(table: Table, monkeypatch: pytest.MonkeyPatch, confirmed_by: str) -> None:
-    """While the answer that proves the queue's state is in flight, another process commits, and a request arrives that depends on that
+async def test_a_state_is_as_old_as_its_request(table: Table, monkeypatch: pytest.MonkeyPatch, confirmed_by: str) -> None:
+    """While the response that proves the queue's state is in flight, another process commits, and a request arrives that depends on that
     commit.
     """
     asked, answered = asyncio.Event(), asyncio.Event()
@@ -229,7 +229,7 @@ async def test_a_state_is_as_old_as_the_question_it_answers(table: Table, monkey
 
 @pytest.mark.parametrize("keyed", [True, False])
 async def test_what_changes_nothing_is_answered_as_things_are(table: Table, keyed: bool) -> None:
-    """Another process has changed the state that the queue has cached. Neither the answer nor the record of the key is from the cached
+    """Another process has changed the state that the queue has cached. Neither the response nor the record of the key is from the cached
     state.
     """
     location = (await table.metadata())["location"]
@@ -237,9 +237,9 @@ async def test_what_changes_nothing_is_answered_as_things_are(table: Table, keye
     command = CommitTable(TABLE, [], [{"action": "set-location", "location": location}])
     keyed_context = context("updateTable", key=uuid7(), request_hash=b"x" * 32) if keyed else context("updateTable")
     for _ in range(2):
-        answer = await commit_table(table.catalogs[0].commands, keyed_context, table.warehouse, command)
-        assert answer.body is not None
-        assert "1" == orjson.loads(joined(answer.body))["metadata"]["properties"]["newer"]
+        response = await commit_table(table.catalogs[0].commands, keyed_context, table.warehouse, command)
+        assert response.body is not None
+        assert "1" == orjson.loads(joined(response.body))["metadata"]["properties"]["newer"]
 
 
 @pytest.mark.parametrize("keyed", [True, False])
@@ -265,7 +265,7 @@ async def test_a_requirement_that_does_not_hold_is_refused_still(table: Table) -
 
 
 async def test_commands_behind_a_commit_in_doubt_get_503(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The answer to the first commit is lost and the commit is repeated. The second one, which was not sent, and a transaction need not
+    """The response to the first commit is lost and the commit is repeated. The second one, which was not sent, and a transaction need not
     wait for it.
     """
     committer = table.catalogs[0].commands.committer

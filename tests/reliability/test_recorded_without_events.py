@@ -94,7 +94,7 @@ async def run(processes: Processes, monkeypatch: pytest.MonkeyPatch, command: Co
         return await submit_batch(submissions)
 
     monkeypatch.setattr(committer, "submit_batch", after_the_other)
-    # The repeated answer depends on the operation.
+    # The repeated response depends on the operation.
     asked = context("replaceView", key=uuid7(), request_hash=b"x" * 32)
     try:
         await command(processes.asked.commands, asked, processes.warehouse)
@@ -103,17 +103,17 @@ async def run(processes: Processes, monkeypatch: pytest.MonkeyPatch, command: Co
 
 
 async def test_a_view_that_was_changed_meanwhile_is_answered_as_it_is(processes: Processes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The answer and the record of the key contain what the other process set."""
+    """The response and the record of the key contain what the other process set."""
     view = partial(commit_view, command=CommitView(VIEW, [], []))
     newer = partial(commit_view, command=CommitView(VIEW, [], [set_properties(newer="1")]))
-    answers: list[Any] = []
+    responses: list[Any] = []
 
     async def kept(write: CommandExecutor, asked: RequestContext, warehouse: Warehouse) -> None:
-        answers.append(await view(write, asked, warehouse))
-        answers.append(await view(write, asked, warehouse))
+        responses.append(await view(write, asked, warehouse))
+        responses.append(await view(write, asked, warehouse))
 
     await run(processes, monkeypatch, kept, newer)
-    assert [{"newer": "1"}] * 2 == [orjson.loads(answer.body)["metadata"]["properties"] for answer in answers]
+    assert [{"newer": "1"}] * 2 == [orjson.loads(response.body)["metadata"]["properties"] for response in responses]
 
 
 @pytest.mark.parametrize(
@@ -146,6 +146,6 @@ async def test_a_table_that_a_transaction_leaves_as_it_is_must_stay_so(
     """Another process adds a column to the table whose schema the transaction requires. The whole transaction is refused."""
     with pytest.raises(CommitFailed):
         await run(processes, monkeypatch, transaction(*changes), partial(commit_table, command=CommitTable(FIRST, [], ADDING_COLUMN)))
-    answer = await load_table(processes.other.queries, context("loadTable"), processes.warehouse, SECOND)
-    assert answer.body is not None
-    assert "mine" not in orjson.loads(joined(answer.body))["metadata"]["properties"]
+    response = await load_table(processes.other.queries, context("loadTable"), processes.warehouse, SECOND)
+    assert response.body is not None
+    assert "mine" not in orjson.loads(joined(response.body))["metadata"]["properties"]

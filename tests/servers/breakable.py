@@ -61,7 +61,7 @@ class BreakableServer(abc.ABC):
         shutil.rmtree(self._stored)
 
     def freeze(self) -> None:
-        """Freezes it with SIGSTOP: it neither answers nor closes connections."""
+        """Freezes it with SIGSTOP: it neither responds nor closes connections."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
 

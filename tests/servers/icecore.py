@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.servers.paths import ROOT
-from tests.servers.processes import answers, free_port, log_tail, running, until_ended
+from tests.servers.processes import free_port, log_tail, responds, running, until_ended
 
 START_SECONDS_MAX = 60.0
 COMMAND_SECONDS_MAX = 300.0
@@ -70,7 +70,11 @@ def icecore(
         command += ["--workers", str(workers)]
     ready = f"{uri}/health"
     with running(
-        command, log=log, ready=lambda: answers(ready), seconds_max=START_SECONDS_MAX, environment=clean_environment() | (environment or {})
+        command,
+        log=log,
+        ready=lambda: responds(ready),
+        seconds_max=START_SECONDS_MAX,
+        environment=clean_environment() | (environment or {}),
     ) as process:
         yield Icecore(uri, data, process.pid, log)
     if process.returncode != 0:

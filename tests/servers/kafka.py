@@ -88,12 +88,12 @@ class KafkaBroker(BreakableServer):
         self._launch(
             _java("kafka.Kafka", str(properties)),
             log="kafka.log",
-            ready=self._answers,
+            ready=self._responds,
             seconds_max=START_SECONDS_MAX,
             environment=java_environment(),
         )
 
-    def _answers(self) -> bool:
+    def _responds(self) -> bool:
         # The log of a client that cannot connect yet is not needed.
         client = AdminClient({"bootstrap.servers": self.url, "log_level": 0, "socket.connection.setup.timeout.ms": 1_000})
         try:

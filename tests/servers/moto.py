@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.servers.processes import answers, free_port, running, until_ended
+from tests.servers.processes import free_port, responds, running, until_ended
 
 SECONDS_MAX = 30.0
 REGION = "us-east-1"
@@ -59,7 +59,7 @@ def moto_s3(directory: Path) -> Iterator[S3]:
     program = Path(sys.executable).parent / "moto_server"
     ready = f"{endpoint}/moto-api/"
     with running(
-        [program, "-H", "127.0.0.1", "-p", str(port)], log=directory / "moto.log", ready=lambda: answers(ready), seconds_max=SECONDS_MAX
+        [program, "-H", "127.0.0.1", "-p", str(port)], log=directory / "moto.log", ready=lambda: responds(ready), seconds_max=SECONDS_MAX
     ):
         server = S3(endpoint)
         urllib.request.urlopen(urllib.request.Request(f"{endpoint}/{server.bucket}", method="PUT"), timeout=10).close()

@@ -17,7 +17,7 @@ from tests.servers.java import JavaServer, java_server
 from tests.servers.maven import Jar, jar
 from tests.servers.moto import ACCESS_KEY_ID, REGION, S3, SECRET_ACCESS_KEY, moto_s3
 from tests.servers.postgres import debian_postgres
-from tests.servers.processes import answers, free_port, until_ended
+from tests.servers.processes import free_port, responds, until_ended
 from tests.servers.spark import spark_3_5
 
 # The newest version with a runner in Maven Central.
@@ -57,7 +57,7 @@ def nessie_server(directory: Path, dsn: str, s3: S3) -> Iterator[JavaServer]:
     }
     arguments = [*(f"-D{name}={value}" for name, value in settings.items()), "-jar", str(jar(RUNNER))]
     java = Path(spark_3_5().environment["JAVA_HOME"])
-    ready = functools.partial(answers, f"http://127.0.0.1:{management}/q/health/ready")
+    ready = functools.partial(responds, f"http://127.0.0.1:{management}/q/health/ready")
     with java_server(arguments, uri=f"http://127.0.0.1:{port}/iceberg", log=directory / "nessie.log", ready=ready, home=java) as server:
         yield server
 

@@ -1,4 +1,4 @@
-"""Starts servers on loopback, waits until they answer, and ends them by their process ids."""
+"""Starts servers on loopback, waits until they respond, and ends them by their process ids."""
 
 import contextlib
 import os
@@ -21,7 +21,7 @@ SERVER_PORTS = range(15_000, 32_000)
 
 
 class ServerNotReadyError(Exception):
-    """A server ended or did not answer; the message contains the end of its log."""
+    """A server ended or did not respond; the message contains the end of its log."""
 
 
 def free_port() -> int:
@@ -40,7 +40,7 @@ def listens(port: int) -> bool:
     return False
 
 
-def answers(uri: str) -> bool:
+def responds(uri: str) -> bool:
     """Whether a GET of that URL is answered with 2xx."""
     with contextlib.suppress(urllib.error.URLError, OSError), urllib.request.urlopen(uri, timeout=2):
         return True

@@ -117,7 +117,7 @@ class SparkShell:
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
-        self.version: str = self._answer()[0][0]
+        self.version: str = self._response()[0][0]
 
     def sql(self, statement: str) -> list[list[Any]]:
         """The rows of one statement. Raises SqlRefusedError."""
@@ -125,16 +125,16 @@ class SparkShell:
             raise SqlRefusedError("the session is closed")
         self._process.stdin.write(json.dumps(statement) + "\n")
         self._process.stdin.flush()
-        return self._answer()
+        return self._response()
 
-    def _answer(self) -> list[list[Any]]:
+    def _response(self) -> list[list[Any]]:
         line = self._process.stdout.readline() if self._process.stdout else ""
         if not line:
             raise SqlRefusedError(f"Spark has ended with {self._process.wait()}")
-        answer = json.loads(line)
-        if "error" in answer:
-            raise SqlRefusedError(answer["error"])
-        rows: list[list[Any]] = answer["rows"]
+        response = json.loads(line)
+        if "error" in response:
+            raise SqlRefusedError(response["error"])
+        rows: list[list[Any]] = response["rows"]
         return rows
 
 

@@ -1,6 +1,6 @@
-"""Runs SQL in a PySpark session for another process: one JSON request per line in, one JSON answer per line out.
+"""Runs SQL in a PySpark session for another process: one JSON request per line in, one JSON response per line out.
 
-Arguments: the session's settings as one JSON object. Request: a string of SQL. Answer: {"rows": [...]} or {"error": "..."}. It runs in an
+Arguments: the session's settings as one JSON object. Request: a string of SQL. Response: {"rows": [...]} or {"error": "..."}. It runs in an
 environment with PySpark and without our packages.
 """
 
@@ -24,22 +24,22 @@ def plain(value: Any) -> Any:
 
 
 def main() -> None:
-    # Spark's output goes to standard error. Only answers go to the real standard output.
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    # Spark's output goes to standard error. Only responses go to the real standard output.
+    responses = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     builder = SparkSession.builder.master("local[2]").appName("icecore-tests")
     for name, value in json.loads(sys.argv[1]).items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    print(json.dumps({"rows": [[spark.version]]}), file=answers, flush=True)
+    print(json.dumps({"rows": [[spark.version]]}), file=responses, flush=True)
     for line in sys.stdin:
-        answer: dict[str, Any]
+        response: dict[str, Any]
         try:
-            answer = {"rows": [plain(tuple(row)) for row in spark.sql(json.loads(line)).collect()]}
+            response = {"rows": [plain(tuple(row)) for row in spark.sql(json.loads(line)).collect()]}
         except Exception as refusal:  # PySpark has no class for most exceptions of the JVM.
-            answer = {"error": f"{type(refusal).__name__}: {refusal}"[:ERROR_TEXT_MAX]}
-        print(json.dumps(answer), file=answers, flush=True)
+            response = {"error": f"{type(refusal).__name__}: {refusal}"[:ERROR_TEXT_MAX]}
+        print(json.dumps(response), file=responses, flush=True)
     spark.stop()
 
 

@@ -27,7 +27,7 @@ def long_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contention_backoff, "BACKOFF_SECONDS_MAX", 60.0)
 
 
-async def test_without_a_crowd_nobody_is_held(long_turns: None) -> None:
+async def test_without_contention_no_client_is_delayed(long_turns: None) -> None:
     """A refusal without competition is sent at once."""
     crowd = Crowd()
     crowd.refuse(*range(CONTENTION_REFUSALS - 1))
@@ -71,7 +71,7 @@ async def test_an_unused_turn_goes_to_the_next_client() -> None:
     assert [*range(6)] == crowd.heard
 
 
-async def test_where_nobody_comes_back_more_are_called_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_where_no_client_comes_back_more_are_called_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """After each turn without a retry, twice as many refusals are sent, until a client retries."""
     monkeypatch.setattr(contention_backoff, "BACKOFF_SECONDS_MIN", 0.05)
     monkeypatch.setattr(contention_backoff, "BACKOFF_INTERVALS", 0.0)
@@ -90,7 +90,7 @@ async def test_where_nobody_comes_back_more_are_called_at_once(monkeypatch: pyte
     assert at_once + 32 == len(crowd.heard), "one that came back is a crowd again"
 
 
-async def test_nobody_is_held_for_long(long_turns: None, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_client_is_delayed_for_long(long_turns: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even while no commit succeeds."""
     monkeypatch.setattr(contention_backoff, "DELAY_SECONDS_MAX", 0.05)
     crowd = Crowd()
@@ -145,10 +145,10 @@ async def test_winners_that_go_home_are_not_waited_for_again(monkeypatch: pytest
     for more in range(1, 4):
         called = len(crowd.heard)
         crowd.backoff.commit_succeeded()
-        assert called + 1 == len(crowd.heard), f"success {more} after nobody came back"
+        assert called + 1 == len(crowd.heard), f"success {more} after no client came back"
 
 
-async def test_nobody_is_called_while_another_process_may_go_on(long_turns: None, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_client_is_called_while_another_process_may_go_on(long_turns: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Afterwards the next refusal is sent, although no commit of this process succeeded."""
     monkeypatch.setattr(contention_backoff, "QUANTUM_SECONDS_MAX", 0.1)
     crowd = Crowd()

@@ -79,7 +79,7 @@ async def test_a_sink_is_closed_even_if_it_hangs(monkeypatch: pytest.MonkeyPatch
     assert ("did not respond" in message) == hanging
 
 
-async def test_an_owner_s_database_that_does_not_answer_is_a_failed_check(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_owner_s_database_that_does_not_respond_is_a_failed_check(monkeypatch: pytest.MonkeyPatch) -> None:
     """A host that accepts the connection and says nothing."""
     monkeypatch.setattr(doctor_module, "OWNER_SECONDS_MAX", 2)
     found: Reported = []

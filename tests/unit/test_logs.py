@@ -206,7 +206,7 @@ def test_a_short_secret_does_not_blank_the_log(capsys: pytest.CaptureFixture[str
     ],
 )
 def test_what_is_shaped_like_a_credential_is_blanked(text: str) -> None:
-    """Secrets that are not in the settings: those of warehouses, and those that other servers' answers repeat."""
+    """Secrets that are not in the settings: those of warehouses, and those that other servers' responses repeat."""
     assert "hunter2" not in redact(None, "info", {"error": text})["error"]
 
 
@@ -233,7 +233,7 @@ def test_a_secret_at_the_end_of_what_is_shown_is_not_cut_in_half(capsys: pytest.
     assert "canar" not in capsys.readouterr().err
 
 
-def test_what_nobody_catches_is_logged_and_blanked() -> None:
+def test_what_no_handler_catches_is_logged_and_blanked() -> None:
     """In the main thread, in another, and in a destructor. Python's own output is not redacted."""
     program = """
 import sys, threading

@@ -84,7 +84,7 @@ def test_histograms_are_added_by_bucket() -> None:
     assert (6.0, 18.0) == tuple(values([family])[f"icecore_size_{name}", ()] for name in ("count", "sum"))
 
 
-def test_gauges_are_told_apart_by_process() -> None:
+def test_gauges_are_distinguished_by_process() -> None:
     """In one family: Prometheus refuses two of a name."""
     (family,) = labelled([("one", gauge(1)), ("two", gauge(2))])
     assert {("icecore_queue", ("one",)): 1, ("icecore_queue", ("two",)): 2} == values([family])
@@ -122,8 +122,8 @@ async def test_a_replaced_child_s_counters_stay_in_the_sum() -> None:
         assert {"load": 131} == requests(await read_all([this, scraped]))
 
 
-async def test_a_late_answer_is_not_taken_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The child hangs for one scrape, then answers that one and the next."""
+async def test_a_late_response_is_not_taken_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The child hangs for one scrape, then responds to that one and the next."""
     monkeypatch.setattr(metrics_port, "PROCESS_SECONDS_MAX", 0.05)
     child, scraped = child_and_process()
     resumed, asked = asyncio.Event(), 0
@@ -143,7 +143,7 @@ async def test_a_late_answer_is_not_taken_for_the_next(monkeypatch: pytest.Monke
         assert {"load": 2} == requests(await read_all([scraped]))
 
 
-async def test_scrapes_at_the_same_time_each_have_an_answer() -> None:
+async def test_scrapes_at_the_same_time_each_have_a_response() -> None:
     """Two Prometheus servers scrape the same port."""
     child, scraped = child_and_process()
     async with running(child, reader(counter(load=1))):
@@ -151,15 +151,15 @@ async def test_scrapes_at_the_same_time_each_have_an_answer() -> None:
     assert [{"load": 1}] * 10 == [requests(each) for each in found]
 
 
-async def test_an_answer_may_be_long() -> None:
-    """The answer of a process that serves every operation is longer than the 64 KiB that asyncio reads as one line by default."""
+async def test_a_response_may_be_long() -> None:
+    """The response of a process that serves every operation is longer than the 64 KiB that asyncio reads as one line by default."""
     many = {f"operation{number}": 1.0 for number in range(2_000)}
     child, scraped = child_and_process()
     async with running(child, reader(counter(**many))):
         assert many == requests(await read_all([scraped]))
 
 
-async def test_a_process_whose_answer_is_too_long_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_process_whose_response_is_too_long_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """The scrape has the other processes."""
     monkeypatch.setattr(metrics_channel, "LINE_BYTES_MAX", 1_000)
     child, scraped = child_and_process()
@@ -194,8 +194,8 @@ async def test_scrapes_at_the_same_time_ask_each_process_once() -> None:
         return ProcessMetrics([counter(load=asked)])
 
     async def scrape(session: aiohttp.ClientSession, url: str) -> str:
-        async with session.get(url) as answer:
-            return await answer.text()
+        async with session.get(url) as response:
+            return await response.text()
 
     with closing(listen("127.0.0.1", 0)) as opened:
         async with (
@@ -212,7 +212,7 @@ async def test_scrapes_at_the_same_time_ask_each_process_once() -> None:
 
 
 async def test_idle_connections_take_few_open_files() -> None:
-    """The catalog in the same process needs them. A scrape among them has an answer."""
+    """The catalog in the same process needs them. A scrape among them has a response."""
     with closing(listen("127.0.0.1", 0)) as opened:
         address = opened.getsockname()
         async with (
@@ -220,8 +220,8 @@ async def test_idle_connections_take_few_open_files() -> None:
             aiohttp.ClientSession() as session,
         ):
             idle = [await asyncio.open_connection(*address) for _ in range(100)]
-            async with session.get(url) as answer:
-                assert 200 == answer.status
+            async with session.get(url) as response:
+                assert 200 == response.status
             await asyncio.sleep(0.2)
             left = [not stream.at_eof() and stream.exception() is None for stream, _ in idle]
             for _, writer in idle:

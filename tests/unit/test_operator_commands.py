@@ -22,7 +22,7 @@ from icecore.projections.rebuild import RebuildRunningError
 from icecore.settings import Settings, SettingsError
 
 
-def test_a_server_that_does_not_answer_is_unhealthy_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_does_not_respond_is_unhealthy_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """It accepts the connection and says nothing."""
     monkeypatch.setattr(operator_commands, "HEALTH_SECONDS_MAX", 0.3)
     began = time.monotonic()

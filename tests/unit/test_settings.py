@@ -131,7 +131,7 @@ def test_settings_that_contradict_each_other_are_refused(monkeypatch: pytest.Mon
 
 
 def test_an_owner_without_a_database_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`icecore migrate` would otherwise migrate an embedded Postgres that nobody asked for."""
+    """`icecore migrate` would otherwise migrate an embedded Postgres that no setting asks for."""
     monkeypatch.setenv("ICECORE_DATABASE_OWNER_URL", "postgresql://owner:hunter2@db/icecore")
     with pytest.raises(SettingsError, match="database_owner_url is set without database_url") as refusal:
         load_settings()

@@ -6,7 +6,7 @@ from typing import Any
 from icecore.approval.contract import ALLOW, ProposedChange
 from icecore.approval.hooks import Approval, ConfiguredHook, OnFailure, RefusalStatus
 from icecore.compose import Application
-from tests.fixtures.rest_client import RestAnswer, RestClient
+from tests.fixtures.rest_client import RestClient, RestResponse
 
 Say = Callable[[ProposedChange], Any]
 
@@ -54,31 +54,31 @@ class Approver(RestClient):
         super().close()
         self._management.close()
 
-    def manage(self, method: str, path: str, body: Any = None, *, key: object = None) -> RestAnswer:
+    def manage(self, method: str, path: str, body: Any = None, *, key: object = None) -> RestResponse:
         """`path` follows `/management/v1`."""
         return self._management.call_root(method, path, body, key=key)
 
-    def approve(self, proposal_id: str, *, key: object = None) -> RestAnswer:
+    def approve(self, proposal_id: str, *, key: object = None) -> RestResponse:
         return self.manage("POST", f"/proposals/{proposal_id}/approve", key=key)
 
-    def reject(self, proposal_id: str, reason: str = "not now", *, key: object = None) -> RestAnswer:
+    def reject(self, proposal_id: str, reason: str = "not now", *, key: object = None) -> RestResponse:
         return self.manage("POST", f"/proposals/{proposal_id}/reject", {"reason": reason}, key=key)
 
     def proposal(self, proposal_id: str) -> Any:
-        answer = self.manage("GET", f"/proposals/{proposal_id}")
-        assert answer.status == 200, answer.body
-        return answer.json
+        response = self.manage("GET", f"/proposals/{proposal_id}")
+        assert response.status == 200, response.body
+        return response.json
 
     def proposals(self, query: str = "") -> list[Any]:
-        answer = self.manage("GET", f"/proposals{query}")
-        assert answer.status == 200, answer.body
-        found: list[Any] = answer.json["proposals"]
+        response = self.manage("GET", f"/proposals{query}")
+        assert response.status == 200, response.body
+        found: list[Any] = response.json["proposals"]
         return found
 
 
-def held(answer: RestAnswer) -> str:
+def held(response: RestResponse) -> str:
     """The proposal of a held change. Checks that the header and the message have the same id."""
-    assert answer.error == (409, "ChangeHeldException"), answer.body
-    proposal_id = answer.headers["icecore-proposal"]
-    assert proposal_id in answer.message
+    assert response.error == (409, "ChangeHeldException"), response.body
+    proposal_id = response.headers["icecore-proposal"]
+    assert proposal_id in response.message
     return proposal_id

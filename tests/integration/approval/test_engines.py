@@ -23,7 +23,7 @@ from pyiceberg.types import IntegerType, LongType, NestedField, StringType
 from icecore.approval.contract import Hold, Refuse
 from icecore.projections.verify import verify
 from tests.fixtures.catalog import CatalogServer, opened_catalog, served_catalog
-from tests.fixtures.rest_client import RestAnswer, table_path
+from tests.fixtures.rest_client import RestResponse, table_path
 from tests.integration.approval.judging import Approver, Judge, asking
 from tests.integration.approval.program import CONTRACT, serving
 
@@ -41,7 +41,7 @@ class Contracted:
     catalog: Catalog
     client: Approver
 
-    def commit(self, *updates: dict[str, Any]) -> RestAnswer:
+    def commit(self, *updates: dict[str, Any]) -> RestResponse:
         return self.client.commit(["sales"], "orders", *updates)
 
 

@@ -23,7 +23,7 @@ from tests.integration.test_metrics import metrics_url
 HOLD = Hold("somebody should look", 60.0)
 
 
-async def told(dsn: str, chosen: EventFilter) -> list[dict[str, Any]]:
+async def published(dsn: str, chosen: EventFilter) -> list[dict[str, Any]]:
     """The events that a sink with that filter publishes."""
     async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
         events = await read_events(connection, 0, 1_000)
@@ -37,7 +37,7 @@ def test_an_approvers_service_gets_every_step(client: Approver, judge: Judge, se
     approved, rejected = (held(client.commit(["a"], "t", set_properties(k=value))) for value in "vw")
     client.approve(approved)
     client.reject(rejected, "not now")
-    events = asyncio.run(told(server.dsn, EventFilter.parse(types=("proposal.*",), warehouses=("demo",))))
+    events = asyncio.run(published(server.dsn, EventFilter.parse(types=("proposal.*",), warehouses=("demo",))))
     steps = [(event["type"].removeprefix("io.icecore."), event["subject"]) for event in events]
     assert steps == [
         ("proposal.opened.v1", approved),

@@ -10,7 +10,7 @@ import pytest
 
 from tests.fixtures.catalog import opened_catalog
 from tests.fixtures.plugins import installed_plugins
-from tests.fixtures.rest_client import RestAnswer, set_properties
+from tests.fixtures.rest_client import RestResponse, set_properties
 from tests.integration.approval.judging import Approver
 from tests.integration.approval.program import serving
 
@@ -62,11 +62,11 @@ class Asking(threading.Thread):
     def __init__(self, url: str) -> None:
         super().__init__()
         self._url = url
-        self.answer: RestAnswer | None = None
+        self.response: RestResponse | None = None
 
     def run(self) -> None:
         client = Approver(self._url)
-        self.answer = client.commit(["a"], "t", set_properties(k="v"))
+        self.response = client.commit(["a"], "t", set_properties(k="v"))
         client.close()
 
 
@@ -101,8 +101,8 @@ def test_a_blocking_plugin_delays_no_other_request(database: str, tmp_path: Path
         assert 200 == client.call("GET", "/namespaces").status
         (tmp_path / "go on").touch()
         asking.join()
-        assert asking.answer is not None
-        assert 200 == asking.answer.status
+        assert asking.response is not None
+        assert 200 == asking.response.status
 
 
 @pytest.mark.timeout(120)

@@ -31,7 +31,7 @@ from icecore.projections import proposals
 from icecore.projections.rebuild import rebuild
 from icecore.projections.verify import verify
 from tests.fixtures.catalog import PROJECT_ID, CatalogServer, context, opened_catalog, served_catalog
-from tests.fixtures.rest_client import SCHEMA, RestAnswer, identifier, set_properties, table_path, view_path, view_version
+from tests.fixtures.rest_client import SCHEMA, RestResponse, identifier, set_properties, table_path, view_path, view_version
 from tests.integration.approval.judging import Approver, Judge, asking, held
 
 HOLD = Hold("somebody should look", 60.0)
@@ -73,17 +73,17 @@ def test_a_change_waits_and_is_approved(client: Approver, judge: Judge, server: 
     assert [("table", ["a", "t"])] == [(each["kind"], each["name"]) for each in proposal["objects"]]
     commit = {"table": identifier(["a"], "t"), "requirements": [], "updates": [set_properties(k="v")]}
     assert commit == proposal["command"]
-    answer = client.approve(proposal_id)
-    assert (200, "approved", "anonymous") == (answer.status, answer.json["status"], answer.json["decided-by"])
+    response = client.approve(proposal_id)
+    assert (200, "approved", "anonymous") == (response.status, response.json["status"], response.json["decided-by"])
     assert "v" == properties(client)["k"]
-    assert answer.json == client.proposal(proposal_id)
+    assert response.json == client.proposal(proposal_id)
     columns = "topic, command_id, notification_id, causation_id"
     last = rows(server, f"select {columns} from icecore.events order by notification_id desc limit 2")
     (opened,) = rows(server, "select event_id from icecore.events where topic = 'proposal.opened.v1'")
     assert ["proposal.approved.v1", "table.committed.v1"] == [topic for topic, *_ in last]
     assert last[0][1] == last[1][1]
     assert [opened[0]] * 2 == [causation_id for *_, causation_id in last]
-    assert answer.position == last[0][2]
+    assert response.position == last[0][2]
     asyncio.run(checked(server.dsn))
 
 
@@ -204,8 +204,8 @@ def test_a_credential_that_a_change_takes_back_does_not_wait(
 def test_what_waits_is_listed_without_its_command(client: Approver, judge: Judge, server: CatalogServer) -> None:
     """Commands may be large, so only loading a proposal reads its command."""
     proposal_id = hold_commit(client, judge, k="v" * 900_000)
-    told = client.proposal(proposal_id)
-    assert told.pop("command")["updates"]
+    loaded = client.proposal(proposal_id)
+    assert loaded.pop("command")["updates"]
 
     async def read(status: ProposalStatus | None) -> list[ProposalState]:
         async with await psycopg.AsyncConnection.connect(server.dsn) as connection:
@@ -215,7 +215,7 @@ def test_what_waits_is_listed_without_its_command(client: Approver, judge: Judge
 
     for status, query in ((None, ""), ("open", "?status=open")):
         assert [{}] == [each.command for each in asyncio.run(read(status))]
-        assert [told] == client.proposals(query)
+        assert [loaded] == client.proposals(query)
 
 
 def test_a_large_change_cannot_wait(client: Approver, judge: Judge) -> None:
@@ -231,14 +231,14 @@ def test_the_same_change_waits_once(client: Approver, judge: Judge) -> None:
     """However often it is sent, also concurrently. Another change has another proposal."""
     proposal_id = hold_commit(client, judge, k="v")
     body = {"requirements": [], "updates": [set_properties(k="v")]}
-    answers = client.together([("POST", table_path(["a"], "t"), body, None)] * 6)
-    assert {proposal_id} == {held(answer) for answer in answers}
+    responses = client.together([("POST", table_path(["a"], "t"), body, None)] * 6)
+    assert {proposal_id} == {held(response) for response in responses}
     assert proposal_id != hold_commit(client, judge, k="w")
     assert 2 == len(client.proposals())
     # Sent concurrently for the first time.
     body = {"requirements": [], "updates": [set_properties(k="x")]}
-    answers = client.together([("POST", table_path(["a"], "t"), body, None)] * 8)
-    assert 1 == len({held(answer) for answer in answers})
+    responses = client.together([("POST", table_path(["a"], "t"), body, None)] * 8)
+    assert 1 == len({held(response) for response in responses})
     # After the decision, the same change opens a new proposal.
     client.reject(proposal_id)
     assert proposal_id != hold_commit(client, judge, k="v")
@@ -249,7 +249,7 @@ def test_a_held_change_is_remembered_by_its_key(client: Approver, judge: Judge, 
     judge.always(HOLD)
     key, body = uuid7(), {"requirements": [], "updates": [set_properties(k="v")]}
 
-    def send() -> RestAnswer:
+    def send() -> RestResponse:
         return client.call("POST", table_path(["a"], "t"), body, key=key)
 
     first = send()
@@ -298,8 +298,8 @@ def test_two_requests_with_one_key_at_once_are_held_once(
 def test_a_rejected_change_never_happens(client: Approver, judge: Judge, server: CatalogServer) -> None:
     """The reason is stored, and no other decision is possible."""
     proposal_id = hold_commit(client, judge, k="v")
-    answer = client.reject(proposal_id, "the consumers are not ready")
-    assert (200, "rejected", "the consumers are not ready") == (answer.status, answer.json["status"], answer.json["decision-reason"])
+    response = client.reject(proposal_id, "the consumers are not ready")
+    assert (200, "rejected", "the consumers are not ready") == (response.status, response.json["status"], response.json["decision-reason"])
     for late in (client.approve(proposal_id), client.reject(proposal_id)):
         assert (409, "ProposalClosedException") == late.error
         assert f"Proposal {proposal_id} is rejected" == late.message
@@ -359,9 +359,9 @@ def test_two_approvers_change_it_once(client: Approver, judge: Judge, server: Ca
         proposal_id = held(client.call(method, path, body))
         before = rows(server, count)[0][0]
         with ThreadPoolExecutor(6) as threads:
-            answers = list(threads.map(lambda _: client.approve(proposal_id), range(6)))  # noqa: B023 - ends before the next turn
-        assert [200] + [409] * 5 == sorted(answer.status for answer in answers)
-        assert {"ProposalClosedException"} == {answer.error[1] for answer in answers if answer.status == 409}
+            responses = list(threads.map(lambda _: client.approve(proposal_id), range(6)))  # noqa: B023 - ends before the next turn
+        assert [200] + [409] * 5 == sorted(response.status for response in responses)
+        assert {"ProposalClosedException"} == {response.error[1] for response in responses if response.status == 409}
         assert 2 == rows(server, count)[0][0] - before
         judge.say = None
         client.drop_table(["a"], "u")
@@ -375,19 +375,19 @@ def test_approving_and_rejecting_at_once(client: Approver, judge: Judge) -> None
     for number in range(6):
         proposal_id = hold_commit(client, judge, k=f"v{number}")
         with ThreadPoolExecutor(2) as threads:
-            answers = [threads.submit(client.approve, proposal_id), threads.submit(client.reject, proposal_id)]
-            approved, rejected = (answer.result() for answer in answers)
+            responses = [threads.submit(client.approve, proposal_id), threads.submit(client.reject, proposal_id)]
+            approved, rejected = (response.result() for response in responses)
         assert [200, 409] == sorted((approved.status, rejected.status))
         assert (approved.status == 200) == (properties(client).get("k") == f"v{number}")
 
 
 def test_a_key_approves_once(client: Approver, judge: Judge) -> None:
-    """The same answer, byte for byte. Another request with the key is refused."""
+    """The same response, byte for byte. Another request with the key is refused."""
     first, second = hold_commit(client, judge, k="v"), hold_commit(client, judge, k="w")
     key, other = uuid7(), uuid7()
-    answer = client.approve(first, key=key)
-    assert answer.replayable == client.approve(first, key=key).replayable
-    assert 200 == answer.status
+    response = client.approve(first, key=key)
+    assert response.replayable == client.approve(first, key=key).replayable
+    assert 200 == response.status
     assert (422, "UnprocessableEntityException") == client.approve(second, key=key).error
     assert client.reject(second, key=other).replayable == client.reject(second, key=other).replayable
     # A refusal is stored too.
@@ -499,13 +499,13 @@ def test_a_page_ends_where_its_proposals_are_large(client: Approver, judge: Judg
     ids = [hold_commit(client, judge, k=str(number) + "v" * 200_000) for number in range(4)]
     ids += [hold_commit(client, judge, k=str(number)) for number in range(2)]
     for query in ("", "?pageSize=5", "?pageSize=3", "?status=open"):
-        sizes, told, token = [], [], ""
+        sizes, loaded, token = [], [], ""
         while token is not None:
             page = client.manage("GET", f"/proposals{query}{'&' if query else '?'}pageToken={token}").json
             sizes.append(len(page["proposals"]))
-            told += [each["id"] for each in page["proposals"]]
+            loaded += [each["id"] for each in page["proposals"]]
             token = page["next-page-token"]
-        assert ids == told
+        assert ids == loaded
         assert [3, 3] == sizes, query
 
 
@@ -532,8 +532,8 @@ def test_what_cannot_be_meant(client: Approver, method: str, path: str, body: An
 def test_a_rejection_has_a_reason(client: Approver, judge: Judge, body: Any) -> None:
     """It must not be blank or too long."""
     proposal_id = hold_commit(client, judge, k="v")
-    answer = client.manage("POST", f"/proposals/{proposal_id}/reject", body)
-    assert (400, "BadRequestException") == answer.error
+    response = client.manage("POST", f"/proposals/{proposal_id}/reject", body)
+    assert (400, "BadRequestException") == response.error
     assert "open" == client.proposal(proposal_id)["status"]
 
 
@@ -557,7 +557,7 @@ def test_hooks_are_gone_and_proposals_stay(database: str, tmp_path: Path, judge:
 def test_a_large_change_takes_room_again_when_its_proposal_is_read(
     database: str, tmp_path: Path, judge: Judge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As for the body. If there is no memory, nothing is parsed, and the answer is 429. The memory is released."""
+    """As for the body. If there is no memory, nothing is parsed, and the response is 429. The memory is released."""
     opened: list[Application] = []
 
     def prepare(catalog: Application) -> None:
@@ -572,8 +572,8 @@ def test_a_large_change_takes_room_again_when_its_proposal_is_read(
         judge.say = None
         assert 0 == budget.reserved_bytes
         budget.reserve(2**40)
-        for answer in (client.approve(proposal_id), client.reject(proposal_id), client.manage("GET", f"/proposals/{proposal_id}")):
-            assert (429, "TooManyRequestsException") == answer.error
+        for response in (client.approve(proposal_id), client.reject(proposal_id), client.manage("GET", f"/proposals/{proposal_id}")):
+            assert (429, "TooManyRequestsException") == response.error
         budget.release(2**40)
         assert 5_000 == len(client.proposal(proposal_id)["command"]["properties"])
         assert 0 == budget.reserved_bytes

@@ -51,9 +51,9 @@ class Process:
         return await commit_transaction(self.catalog.commands, context("commitTransaction"), self.warehouse, command)
 
     async def properties(self) -> dict[str, str]:
-        answer = await load_table(self.catalog.queries, context("loadTable"), self.warehouse, TABLE)
-        assert answer.body is not None
-        found: dict[str, str] = orjson.loads(answer.body)["metadata"]["properties"]
+        response = await load_table(self.catalog.queries, context("loadTable"), self.warehouse, TABLE)
+        assert response.body is not None
+        found: dict[str, str] = orjson.loads(response.body)["metadata"]["properties"]
         return found
 
 

@@ -1,4 +1,4 @@
-"""No answer or failure of approval webhooks and object stores reveals secrets in logs, answers or tables."""
+"""No response or failure of approval webhooks and object stores reveals secrets in logs, responses or tables."""
 
 import asyncio
 import json
@@ -13,8 +13,8 @@ from icecore.commands.warehouses.create_warehouse import CreateWarehouse, create
 from icecore.domain.documents import Json
 from icecore.domain.errors import BadRequest
 from tests.fixtures.catalog import context, opened_catalog
-from tests.fixtures.repeating_servers import ANSWERS, CANARY, answering, webhook_headers, without_canary
-from tests.fixtures.rest_client import RestAnswer, RestClient
+from tests.fixtures.repeating_servers import CANARY, RESPONSES, answering, webhook_headers, without_canary
+from tests.fixtures.rest_client import RestClient, RestResponse
 from tests.integration.approval.program import serving
 
 KEY = {"type": "s3", "credential-type": "access-key", "aws-access-key-id": f"id-{CANARY}", "aws-secret-access-key": CANARY}
@@ -44,16 +44,16 @@ async def make_warehouses(database: str, directory: Path, endpoints: dict[str, s
     return list(warehouses)
 
 
-def create_tables(url: str, warehouses: list[str]) -> dict[str, RestAnswer]:
-    """The answers to creating a table in each. The first request asks all hooks, the others their stores."""
+def create_tables(url: str, warehouses: list[str]) -> dict[str, RestResponse]:
+    """The responses to creating a table in each. The first request asks all hooks, the others their stores."""
 
-    def create(name: str) -> RestAnswer:
+    def create(name: str) -> RestResponse:
         client = RestClient(url, name)
-        answer = client.create_namespace("a")
+        response = client.create_namespace("a")
         if name != "demo":
-            answer = client.create_table(["a"], "t")
+            response = client.create_table(["a"], "t")
         client.close()
-        return answer
+        return response
 
     names = ["demo", *warehouses]
     # Concurrently, because each store is retried for some seconds.
@@ -62,9 +62,9 @@ def create_tables(url: str, warehouses: list[str]) -> dict[str, RestAnswer]:
 
 
 async def test_no_failure_of_a_hook_or_a_store_shows_a_secret(database: str, tmp_path: Path) -> None:
-    """Malformed answers, redirects, TLS errors, wrong ports. The operator reads type, host and port; clients read less."""
+    """Malformed responses, redirects, TLS errors, wrong ports. The operator reads type, host and port; clients read less."""
     async with AsyncExitStack() as opened:
-        ports = {name: await opened.enter_async_context(answering(answer)) for name, answer in ANSWERS.items()}
+        ports = {name: await opened.enter_async_context(answering(response)) for name, response in RESPONSES.items()}
         hooks: dict[str, str] = {}
         for name, port in ports.items():
             hooks |= hook(name, f"http://127.0.0.1:{port}/hooks/{CANARY}?sig={CANARY}")
@@ -80,10 +80,10 @@ async def test_no_failure_of_a_hook_or_a_store_shows_a_secret(database: str, tmp
         warehouses = await make_warehouses(database, tmp_path / "warehouse", endpoints)
         log = tmp_path / "log"
         with serving(database, log, ICECORE_LOG_LEVEL="debug", **hooks) as (url, _):
-            answers = await asyncio.to_thread(create_tables, url, warehouses)
-    for name, answer in answers.items():
-        assert 503 == answer.status, (name, answer.body)
-        without_canary(f"the answer of {name}", answer.body.decode() + str(answer.headers))
+            responses = await asyncio.to_thread(create_tables, url, warehouses)
+    for name, response in responses.items():
+        assert 503 == response.status, (name, response.body)
+        without_canary(f"the response of {name}", response.body.decode() + str(response.headers))
     said = log.read_text()
     without_canary("the log", said)
     assert len(hooks) / 6 == said.count("approval_hook_failed")

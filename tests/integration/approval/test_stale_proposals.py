@@ -16,8 +16,8 @@ from icecore.approval.contract import Hold
 from tests.fixtures.catalog import CatalogServer, served_catalog
 from tests.fixtures.rest_client import (
     SCHEMA,
-    RestAnswer,
     RestClient,
+    RestResponse,
     identifier,
     namespace_path,
     set_properties,
@@ -35,8 +35,8 @@ VIEW = {"name": "w", "schema": SCHEMA, "view-version": view_version("select 2"),
 Change = tuple[str, str, Any]
 
 
-def done(*answers: RestAnswer) -> None:
-    assert [] == [answer.body for answer in answers if answer.status >= 300]
+def done(*responses: RestResponse) -> None:
+    assert [] == [response.body for response in responses if response.status >= 300]
 
 
 def swap_tables(client: RestClient, one: str = "t", other: str = "u") -> None:

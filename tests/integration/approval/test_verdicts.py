@@ -89,7 +89,7 @@ def test_every_kind_of_change_is_shown(client: Approver, judge: Judge) -> None:
         ("dropNamespace", "namespace", ("a", "b"), None, ("namespace.dropped.v1",)),
     ]
     changing = {operation.name for operation in OPERATIONS if operation.mutates} - {"reportMetrics"}
-    assert changing == {operation for operation, *_ in shown}, "an operation that nobody is asked about"
+    assert changing == {operation for operation, *_ in shown}, "an operation that no hook is asked about"
     assert REVIEWED_OPERATIONS == changing | {"createWarehouse"}, "what a hook's `operations` may name"
 
 
@@ -132,9 +132,9 @@ def test_a_refusal_leaves_no_trace(client: Approver, judge: Judge, server: Catal
             {"table-changes": [{"identifier": {"namespace": ["a"], "name": "t"}, "requirements": [], "updates": [set_properties(k="v")]}]},
         ),
     }
-    answer = calls[operation]()
-    assert (409, "ChangeRefusedException") == answer.error
-    assert "Refused by judge0: the owner says no" == answer.message
+    response = calls[operation]()
+    assert (409, "ChangeRefusedException") == response.error
+    assert "Refused by judge0: the owner says no" == response.message
     assert before == (head(server), files(server))
     judge.say = None
     assert calls[operation]().status in (200, 204)
@@ -180,8 +180,8 @@ def test_the_strictest_verdict_counts(bench: tuple[Approver, list[Judge]], verdi
     for judge, verdict in zip(judges, verdicts, strict=True):
         judge.shown.clear()
         judge.always(verdict)
-    answer = client.create_namespace("n")
-    assert answered == (answer.error[1] if answer.status != 200 else None)
+    response = client.create_namespace("n")
+    assert answered == (response.error[1] if response.status != 200 else None)
     assert [1, 1, 1] == [len(judge.shown) for judge in judges]
 
 
@@ -242,14 +242,14 @@ def test_no_verdict_is_the_policys(database: str, tmp_path: Path, failure: str, 
         assert client.create_table(["a"], "t").status == 200
         before = head(server)
         judge.say = FAILURES[failure]
-        answers = [client.create_namespace("n"), client.commit(["a"], "t", set_properties(k="v"))]
+        responses = [client.create_namespace("n"), client.commit(["a"], "t", set_properties(k="v"))]
         if on_failure == "allow":
-            assert [200, 200] == [answer.status for answer in answers]
+            assert [200, 200] == [response.status for response in responses]
         else:
-            for answer in answers:
-                assert (503, "ApprovalUnavailableException") == answer.error
-                assert "The approval hook judge0 returned no verdict; nothing was changed" == answer.message
-                assert "1" == answer.headers["retry-after"]
+            for response in responses:
+                assert (503, "ApprovalUnavailableException") == response.error
+                assert "The approval hook judge0 returned no verdict; nothing was changed" == response.message
+                assert "1" == response.headers["retry-after"]
             assert before == head(server)
         client.close()
 
@@ -273,7 +273,7 @@ def test_what_brings_files_is_never_held(client: Approver, judge: Judge, server:
 
 
 def test_a_refusal_is_remembered_by_its_key(client: Approver, judge: Judge) -> None:
-    """The same answer even if the hook would now allow it. A failure is not stored."""
+    """The same response even if the hook would now allow it. A failure is not stored."""
     body = {"requirements": [], "updates": [set_properties(k="v")]}
     key, other = uuid7(), uuid7()
     judge.always(REFUSAL)
@@ -297,8 +297,8 @@ async def test_a_warehouse_is_asked_about_and_never_held(database: str, tmp_path
             with pytest.raises(ChangeRefused, match=verdict.reason):
                 await create_warehouse(catalog.commands, context("createWarehouse"), CreateWarehouse("other", profile))
         judge.say = None
-        answer = await create_warehouse(catalog.commands, context("createWarehouse"), CreateWarehouse("other", profile))
-        assert 201 == answer.status
+        response = await create_warehouse(catalog.commands, context("createWarehouse"), CreateWarehouse("other", profile))
+        assert 201 == response.status
     shown = [(each.kind, each.name_before, each.name_after, each.topics) for change in judge.shown for each in change.objects]
     assert [("warehouse", None, ("other",), ("warehouse.created.v1",))] * 3 == shown
 

@@ -24,17 +24,17 @@ SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 KEY = base64.b64decode(SECRET.removeprefix("whsec_"))
 ALLOWED = b'{"verdict": "allow"}'
 
-Answer = Callable[[BaseHTTPRequestHandler], None]
+Response = Callable[[BaseHTTPRequestHandler], None]
 
 
 class Endpoint:
-    """A real HTTP server that records requests and answers as configured. A wrong signature gets 401."""
+    """A real HTTP server that records requests and responses as configured. A wrong signature gets 401."""
 
     def __init__(self) -> None:
         self.sent: list[dict[str, Any]] = []
         self.ids: list[str] = []
         self.paths: list[str] = []
-        self.answer: Answer = say(ALLOWED)
+        self.response: Response = say(ALLOWED)
         self.released = threading.Event()
         endpoint = self
 
@@ -53,7 +53,7 @@ class Endpoint:
                     return
                 endpoint.ids.append(self.headers["webhook-id"])
                 endpoint.sent.append(json.loads(body))
-                endpoint.answer(self)
+                endpoint.response(self)
 
             def log_message(self, *_: Any) -> None:
                 pass
@@ -74,8 +74,8 @@ class Endpoint:
         self._thread.join()
 
 
-def say(body: bytes, status: int = 200, **headers: str) -> Answer:
-    def answer(request: BaseHTTPRequestHandler) -> None:
+def say(body: bytes, status: int = 200, **headers: str) -> Response:
+    def response(request: BaseHTTPRequestHandler) -> None:
         request.send_response(status)
         for name, value in {"Content-Type": "application/json", "Content-Length": str(len(body)), **headers}.items():
             request.send_header(name.replace("_", "-"), value)
@@ -83,7 +83,7 @@ def say(body: bytes, status: int = 200, **headers: str) -> Answer:
         with suppress(ConnectionError):  # The client may have closed the connection.
             request.wfile.write(body)
 
-    return answer
+    return response
 
 
 def break_off(request: BaseHTTPRequestHandler) -> None:
@@ -130,64 +130,64 @@ def test_its_verdicts(database: str, tmp_path: Path, endpoint: Endpoint) -> None
     """Allow, refuse and hold. A webhook that holds also gets the approval."""
     with asked(database, tmp_path, endpoint) as client:
         assert client.create_namespace("a").status == 200
-        endpoint.answer = say(b'{"verdict": "refuse", "reason": "no such owner"}')
+        endpoint.response = say(b'{"verdict": "refuse", "reason": "no such owner"}')
         refused = client.create_namespace("n")
         assert ((409, "ChangeRefusedException"), "Refused by contracts: no such owner") == (refused.error, refused.message)
-        endpoint.answer = say(b'{"verdict": "hold", "reason": "ask them", "expires-in-seconds": 60}')
+        endpoint.response = say(b'{"verdict": "hold", "reason": "ask them", "expires-in-seconds": 60}')
         proposal_id = held(client.create_namespace("n"))
         assert 200 == client.approve(proposal_id).status
         assert proposal_id == endpoint.sent[-1]["approves"]
         assert client.call("GET", "/namespaces/n").status == 200
 
 
-ANSWERS: dict[str, Answer | str] = {
+RESPONSES: dict[str, Response | str] = {
     "hangs": "hang",
     "breaks off": break_off,
-    "answers 500": say(b'{"verdict": "allow"}', 500),
-    "answers 204": say(b"", 204),
-    "answers 404": say(b"", 404),
+    "returns 500": say(b'{"verdict": "allow"}', 500),
+    "returns 204": say(b"", 204),
+    "returns 404": say(b"", 404),
     "redirects": say(b"", 307, Location="http://127.0.0.1:9/"),
-    "answers no JSON": say(b"<html>"),
-    "answers nothing": say(b""),
-    "answers a list": say(b"[]"),
-    "answers no verdict it knows": say(b'{"verdict": "perhaps"}'),
-    "answers true": say(b'{"verdict": true}'),
+    "returns no JSON": say(b"<html>"),
+    "returns nothing": say(b""),
+    "returns a list": say(b"[]"),
+    "returns no verdict it knows": say(b'{"verdict": "perhaps"}'),
+    "returns true": say(b'{"verdict": true}'),
     "refuses without words": say(b'{"verdict": "refuse"}'),
     "refuses with an empty reason": say(b'{"verdict": "refuse", "reason": ""}'),
     "holds without an end": say(b'{"verdict": "hold", "reason": "x"}'),
     "holds for a text": say(b'{"verdict": "hold", "reason": "x", "expires-in-seconds": "60"}'),
     "holds for true": say(b'{"verdict": "hold", "reason": "x", "expires-in-seconds": true}'),
     "holds for 10^300 seconds": say(b'{"verdict": "hold", "reason": "x", "expires-in-seconds": 1e300}'),
-    "answers without end": say(ALLOWED + b" " * (RESPONSE_BYTES_MAX + 1)),
-    "answers what is no gzip": say(b"no gzip", Content_Encoding="gzip"),
-    "answers bytes that are no text": say(b"\xff\xfe\x00{"),
+    "responds without end": say(ALLOWED + b" " * (RESPONSE_BYTES_MAX + 1)),
+    "returns what is no gzip": say(b"no gzip", Content_Encoding="gzip"),
+    "returns bytes that are no text": say(b"\xff\xfe\x00{"),
 }
 
 
 @pytest.mark.parametrize("on_failure", ["refuse", "allow"])
-def test_every_way_not_to_answer(database: str, tmp_path: Path, endpoint: Endpoint, on_failure: str) -> None:
+def test_every_way_not_to_respond(database: str, tmp_path: Path, endpoint: Endpoint, on_failure: str) -> None:
     """`refuse`: 503, nothing done, retryable. `allow`: the change takes effect."""
     with asked(database, tmp_path, endpoint, on_failure=on_failure) as client:
         assert client.create_namespace("a").status == 200
-        for number, (what, answer) in enumerate(ANSWERS.items()):
-            endpoint.answer = endpoint.hang if answer == "hang" else answer  # type: ignore[assignment]
-            told = client.create_namespace(f"n{number}")
+        for number, (what, response) in enumerate(RESPONSES.items()):
+            endpoint.response = endpoint.hang if response == "hang" else response  # type: ignore[assignment]
+            created = client.create_namespace(f"n{number}")
             if on_failure == "allow":
-                assert 200 == told.status, what
+                assert 200 == created.status, what
             else:
-                assert (503, "ApprovalUnavailableException") == told.error, what
-                assert "contracts" in told.message
-        endpoint.answer = say(ALLOWED)
+                assert (503, "ApprovalUnavailableException") == created.error, what
+                assert "contracts" in created.message
+        endpoint.response = say(ALLOWED)
         assert client.create_namespace("z").status == 200
         there = {name for (name,) in client.call("GET", "/namespaces").json["namespaces"]}
-        expected = {f"n{number}" for number in range(len(ANSWERS))} if on_failure == "allow" else set()
+        expected = {f"n{number}" for number in range(len(RESPONSES))} if on_failure == "allow" else set()
         assert {"a", "z", *expected} == there
 
 
 @pytest.mark.parametrize("status", [303, 307])
 def test_no_redirect_is_followed(database: str, tmp_path: Path, endpoint: Endpoint, status: int) -> None:
     """The redirect's target gets no request."""
-    endpoint.answer = say(b"", status, Location=f"{endpoint.url}/elsewhere")
+    endpoint.response = say(b"", status, Location=f"{endpoint.url}/elsewhere")
     with asked(database, tmp_path, endpoint) as client:
         assert (503, "ApprovalUnavailableException") == client.create_namespace("a").error
     assert ["/review"] == endpoint.paths
@@ -221,7 +221,7 @@ def test_a_filtered_endpoint_is_asked_about_its_own(database: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("hook", "told"),
+    ("hook", "message"),
     [
         ({"type": "plugin", "plugin": "no-such"}, "'no-such'; installed in the group icecore.approval_hooks: schema-contract"),
         ({"type": "plugin", "plugin": "schema-contract", "options": {"x": 1}}, "cannot be created"),
@@ -229,7 +229,7 @@ def test_a_filtered_endpoint_is_asked_about_its_own(database: str, tmp_path: Pat
         ({"type": "webhook", "url": "http://x", "secret": "whsec_é"}, "the secret cannot be read"),
     ],
 )  # fmt: skip
-def test_an_invalid_hook_is_refused_at_the_start(hook: dict[str, Any], told: str) -> None:
+def test_an_invalid_hook_is_refused_at_the_start(hook: dict[str, Any], message: str) -> None:
     """Not at the first change."""
 
     async def start() -> None:
@@ -239,4 +239,4 @@ def test_an_invalid_hook_is_refused_at_the_start(hook: dict[str, Any], told: str
 
     with pytest.raises(SettingsError, match="The hook contracts") as refused:
         asyncio.run(start())
-    assert told in str(refused.value)
+    assert message in str(refused.value)

@@ -1,4 +1,4 @@
-"""Shared by the tests of history: a catalog served in the test's event loop, and clients that read raw answers."""
+"""Shared by the tests of history: a catalog served in the test's event loop, and clients that read raw responses."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ ANSWER_SECONDS_MAX = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A complete answer."""
+    """A complete response."""
 
     status: int
     headers: Mapping[str, str]

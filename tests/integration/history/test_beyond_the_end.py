@@ -47,7 +47,7 @@ async def test_a_position_or_time_beyond_the_end_is_refused(served: Served) -> N
 
 
 async def asked(served: Served, place: str, beyond: int, tomorrow: datetime, *, ends: bool = False) -> tuple[int, bool]:
-    """The status, and whether the error is about the end of the log. `ends` -- the answer is not read to its end."""
+    """The status, and whether the error is about the end of the log. `ends` -- the response is not read to its end."""
     method, path, headers, body = PLACES[place]
     warehouse = (await served.ask("GET", "/catalog/v1/config?warehouse=demo")).json["overrides"]["prefix"]
     values = {
@@ -61,10 +61,10 @@ async def asked(served: Served, place: str, beyond: int, tomorrow: datetime, *, 
         path = path.replace("&wait-seconds=30", "")
     headers = {name: value.format(**values) for name, value in headers.items()}
     body = None if body is None else {name: value.format(**values) if isinstance(value, str) else value for name, value in body.items()}
-    async with served.session.request(method, served.url + path, json=body, headers=headers) as answer:
-        if answer.status == 200 and headers.get("Accept") == STREAM["Accept"]:
+    async with served.session.request(method, served.url + path, json=body, headers=headers) as response:
+        if response.status == 200 and headers.get("Accept") == STREAM["Accept"]:
             return 200, False
-        return answer.status, "beyond the end of the log" in await answer.text()
+        return response.status, "beyond the end of the log" in await response.text()
 
 
 @pytest.mark.parametrize(

@@ -48,10 +48,10 @@ async def create(run: CommandRun, name: str, **properties: str) -> int:
 async def test_events_are_those_of_sinks(served: Served, history: CommandRun, database: str, dialect: Dialect) -> None:
     """Byte for byte, oldest first, in both dialects."""
     answered = await served.get("/events", dialect=dialect)
-    told = await as_sinks_have_it(database, dialect)
-    assert [orjson.loads(body) for body in told] == answered.json["events"]
-    assert b'{"events":[' + b",".join(told) + b'],"position":%d,"next-page-token":null}' % len(told) == answered.body
-    assert str(len(told)) == answered.headers["icecore-position"]
+    published = await as_sinks_have_it(database, dialect)
+    assert [orjson.loads(body) for body in published] == answered.json["events"]
+    assert b'{"events":[' + b",".join(published) + b'],"position":%d,"next-page-token":null}' % len(published) == answered.body
+    assert str(len(published)) == answered.headers["icecore-position"]
     assert "no-store" == answered.headers["cache-control"]
 
 
@@ -173,7 +173,7 @@ async def test_a_large_event_is_referred_to_and_found_whole(served: Served, run:
     assert (await as_sinks_have_it(database, "lakekeeper"))[-1] == in_dialect.body
 
 
-async def test_a_long_poll_answers_when_another_process_commits(
+async def test_a_long_poll_responds_when_another_process_commits(
     served: Served, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By a notification; the polling interval is long here."""

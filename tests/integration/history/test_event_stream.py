@@ -34,12 +34,12 @@ from tests.integration.history.test_event_pages import as_sinks_have_it, create,
 
 async def test_a_stream_has_the_events_of_sinks(served: Served, history: CommandRun, database: str) -> None:
     """`id` is the position, `event` the type, `data` the event's bytes. Existing events come first, then new ones."""
-    told = await as_sinks_have_it(database)
+    published = await as_sinks_have_it(database)
     async with served.stream() as stream:
         assert "text/event-stream" == stream.response.content_type
         assert {"no-store", "no"} == {stream.response.headers["Cache-Control"], stream.response.headers["X-Accel-Buffering"]}
-        streamed = await stream.take(len(told))
-        assert told == [event.data for event in streamed]
+        streamed = await stream.take(len(published))
+        assert published == [event.data for event in streamed]
         assert [(int(e.json["position"]), e.json["type"]) for e in streamed] == [(e.id, e.type) for e in streamed]
         for number in range(3):
             position = await create(history, f"later{number}")
@@ -236,17 +236,17 @@ async def roll_back(run: CommandRun, folder: Path) -> None:
         await commit({**ref, "snapshot-id": 1 + number % 2})
 
 
-async def test_small_events_that_refer_to_much_are_told(served: Served, run: CommandRun, database: str, tmp_path: Path) -> None:
+async def test_small_events_that_refer_to_much_are_published(served: Served, run: CommandRun, database: str, tmp_path: Path) -> None:
     """Together they exceed the memory for streams. As new events, and for a client that is far behind."""
     async with served.stream(after="now") as following:
         (first, *_) = await asyncio.gather(following.take(ROLLBACKS + 4), roll_back(run, tmp_path / "warehouse"))
-    told = await as_sinks_have_it(database)
+    published = await as_sinks_have_it(database)
     async with served.stream() as behind:
-        events = await behind.take(len(told))
-    assert list(range(1, len(told) + 1)) == [event.id for event in events]
-    assert told[-ROLLBACKS:] == [event.data for event in events[-ROLLBACKS:]]
+        events = await behind.take(len(published))
+    assert list(range(1, len(published) + 1)) == [event.id for event in events]
+    assert published[-ROLLBACKS:] == [event.data for event in events[-ROLLBACKS:]]
     assert events[1:] == first
-    assert LARGE_EVENTS_BYTES_MAX < ROLLBACKS * SUMMARY_BYTES < sum(map(len, told[-ROLLBACKS:]))
+    assert LARGE_EVENTS_BYTES_MAX < ROLLBACKS * SUMMARY_BYTES < sum(map(len, published[-ROLLBACKS:]))
     assert 0 == served.catalog.app[LARGE_EVENTS].reserved_bytes  # type: ignore[attr-defined]
 
 
@@ -261,10 +261,10 @@ async def test_room_for_a_large_event_is_waited_for(served: Served, run: Command
         async with asyncio.timeout(20):
             while len(room._waiting) < 2:
                 await asyncio.sleep(0.01)
-        told = served.catalog.events.metrics.events_published
+        published = served.catalog.events.metrics.events_published
         # Each retries every second.
         await asyncio.sleep(2.5)
-        assert told == served.catalog.events.metrics.events_published
+        assert published == served.catalog.events.metrics.events_published
         held.release()
         assert [[1, 2, 3, 4], [4]] == [[event.id for event in await each] for each in reading]
     assert not room.is_waited_for
@@ -280,11 +280,11 @@ async def test_a_stalled_stream_loses_its_memory_to_waiting_ones(served: Served,
         await create(run, f"n{number}", text="x" * 900_000)
     figures = served.catalog.events.metrics
     async with slow_client(served):
-        told = -1
-        while told < figures.events_published:
-            told = figures.events_published
+        published = -1
+        while published < figures.events_published:
+            published = figures.events_published
             await asyncio.sleep(1.0)
-        assert 0 < told < count
+        assert 0 < published < count
         assert room.reserved_bytes > 0
         async with served.stream() as quick, asyncio.timeout(15):
             assert [*range(1, count + 1)] == [event.id for event in await quick.take(count)]
@@ -361,10 +361,10 @@ async def test_streams_with_different_filters_get_their_events(served: Served, h
     assert isinstance(await elsewhere.step(Step("create_table", 0, 0)), CommandResponse)
     await create(history, "mine")
     assert isinstance(await history.step(Step("commit", 0, 0)), CommandResponse)
-    told, dialect = await as_sinks_have_it(database), await as_sinks_have_it(database, "lakekeeper")
-    assert told[end:] == [event.data for event in await everything.take(4)]
+    published, dialect = await as_sinks_have_it(database), await as_sinks_have_it(database, "lakekeeper")
+    assert published[end:] == [event.data for event in await everything.take(4)]
     assert dialect[end:] == [event.data for event in await in_dialect.take(4)]
-    assert [told[end + 2]] == [event.data for event in await mine.take(1)]
-    assert [told[end + 3]] == [event.data for event in await tables.take(1)]
+    assert [published[end + 2]] == [event.data for event in await mine.take(1)]
+    assert [published[end + 3]] == [event.data for event in await tables.take(1)]
     for each in opened:
         await each.__aexit__(None, None, None)

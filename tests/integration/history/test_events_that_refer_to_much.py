@@ -69,7 +69,7 @@ async def large_statistics_removed(run: CommandRun, folder: Path) -> None:
 
 
 async def peak_while(asked: Callable[[], Awaitable[Any]]) -> tuple[Any, int]:
-    """The answer, and the peak of allocated memory meanwhile."""
+    """The response, and the peak of allocated memory meanwhile."""
     tracemalloc.start()
     try:
         return await asked(), tracemalloc.get_traced_memory()[1]

@@ -45,8 +45,8 @@ def kinds(listed: list[dict[str, Any]]) -> set[str]:
 async def test_events_are_those_of_the_log(served: Served, history: CommandRun) -> None:
     """With its order and ids. Every standard operation occurs, and our own with the proposal's prefix for catalogs."""
     listed = await events(served)
-    told = (await served.get("/events")).json["events"]
-    assert [event["id"] for event in told] == [event["event-id"] for event in listed]
+    published = (await served.get("/events")).json["events"]
+    assert [event["id"] for event in published] == [event["event-id"] for event in listed]
     assert STANDARD < kinds(listed)
     own = kinds(listed) - STANDARD
     assert {"x-icecore-warehouse-created", "x-icecore-table-purged"} <= own

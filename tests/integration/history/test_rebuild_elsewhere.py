@@ -25,7 +25,7 @@ from tests.fixtures.rest_client import RestClient, set_properties
 from tests.integration.history.test_event_pages import create
 from tests.servers.icecore import PROGRAM, START_SECONDS_MAX, clean_environment
 from tests.servers.paths import ROOT
-from tests.servers.processes import POLL_SECONDS, answers, free_port, log_tail, wait_until_ready
+from tests.servers.processes import POLL_SECONDS, free_port, log_tail, responds, wait_until_ready
 
 WRITERS = 4
 COMMITS = 60
@@ -49,7 +49,7 @@ class Server:
                 [str(PROGRAM), "serve", "--port", str(self.port), "--workers", "2"],
                 stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=self._environment, cwd=ROOT, start_new_session=True,
             )  # fmt: skip
-        wait_until_ready(self._process, lambda: answers(f"{self.url}/health"), seconds_max=START_SECONDS_MAX, log=self.log)
+        wait_until_ready(self._process, lambda: responds(f"{self.url}/health"), seconds_max=START_SECONDS_MAX, log=self.log)
 
     def kill(self) -> None:
         """kill -9 of the server and its workers."""
@@ -125,7 +125,7 @@ class Writers:
             except (OSError, http.client.HTTPException):
                 client.close()
                 client = RestClient(self._server.url)
-                while not answers(f"{self._server.url}/health"):
+                while not responds(f"{self._server.url}/health"):
                     time.sleep(POLL_SECONDS)
         client.close()
 
@@ -209,7 +209,7 @@ def test_streams_end_with_the_server(server: Server) -> None:
     # An incomplete response raises IncompleteRead.
     assert [b"\n"] * 3 == [stream.read() for stream in streams]
     polled = [connection.getresponse() for connection in connections[0::2]]
-    assert [[]] * 3 == [json.loads(answer.read())["events"] for answer in polled]
+    assert [[]] * 3 == [json.loads(response.read())["events"] for response in polled]
     assert b"cut off" not in server.log.read_bytes()
     for connection in connections:
         connection.close()

@@ -36,9 +36,9 @@ async def commit(run: CommandRun, *updates: dict[str, Any]) -> int:
 
 
 async def metadata(run: CommandRun) -> dict[str, Any]:
-    answer = await load_table(run.catalog.queries, context("loadTable"), run.warehouse, TABLE)
-    assert answer.body is not None
-    document: dict[str, Any] = orjson.loads(answer.body)["metadata"]
+    response = await load_table(run.catalog.queries, context("loadTable"), run.warehouse, TABLE)
+    assert response.body is not None
+    document: dict[str, Any] = orjson.loads(response.body)["metadata"]
     return document
 
 
@@ -69,7 +69,7 @@ async def reached(served: Served, *snapshot_ids: int) -> list[bool]:
 
 
 async def test_a_position_that_is_there_is_reached(served: Served, run: CommandRun) -> None:
-    """At once. The answer has the end of the log."""
+    """At once. The response has the end of the log."""
     position = await create(run, "n")
     assert {"reached": True, "position": position} == (await served.get("/wait", position=position)).json
     assert {"reached": False, "position": position} == (await served.get("/wait", position=position + 1, wait_seconds=0)).json
@@ -101,9 +101,9 @@ async def test_a_snapshot_to_come_is_waited_for(served: Served, table: CommandRu
     back = RenameTable(moved.destination, TABLE)
     await rename_table(table.catalog.commands, context("renameTable"), table.warehouse, back)
     position = await add(table, 2, 1, "main")
-    answer = (await asked).json
-    assert (True, 2) == (answer["reached"], answer["current-snapshot-id"])
-    assert position <= answer["position"]
+    response = (await asked).json
+    assert (True, 2) == (response["reached"], response["current-snapshot-id"])
+    assert position <= response["position"]
 
 
 async def test_what_was_or_leads_to_the_current_snapshot_is_reached(served: Served, table: CommandRun) -> None:

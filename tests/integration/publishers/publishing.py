@@ -91,12 +91,12 @@ class NatsUnderTest:
             except NotFoundError:
                 return []
             subscription = await stream.pull_subscribe("icecore.>", stream=self.stream)
-            told: list[Received] = []
-            while len(told) < count:
-                for message in await subscription.fetch(min(500, count - len(told)), timeout=_READ_SECONDS_MAX):
-                    told.append(received(message.data))
+            published: list[Received] = []
+            while len(published) < count:
+                for message in await subscription.fetch(min(500, count - len(published)), timeout=_READ_SECONDS_MAX):
+                    published.append(received(message.data))
                     await message.ack()
-            return told
+            return published
         finally:
             await client.close()
 
@@ -118,7 +118,7 @@ class KafkaUnderTest:
         configuration = {"bootstrap.servers": self._broker.url, "group.id": "test", "isolation.level": "read_committed"}
         consumer = Consumer({**configuration, "enable.partition.eof": True, "auto.offset.reset": "error"})
         consumer.assign([TopicPartition(self.topic, 0, 0)])
-        told: list[Received] = []
+        published: list[Received] = []
         deadline = time.monotonic() + _READ_SECONDS_MAX
         try:
             while time.monotonic() < deadline:
@@ -128,11 +128,11 @@ class KafkaUnderTest:
                 error = message.error()
                 if error is not None:
                     if error.code() == KafkaError._PARTITION_EOF:
-                        return told
+                        return published
                     raise AssertionError(error.str())
                 value = message.value()
                 assert value is not None
-                told.append(received(value))
+                published.append(received(value))
             raise TimeoutError("the topic was not read to its end")
         finally:
             consumer.close()
@@ -155,11 +155,11 @@ class Verdict:
 FAULTLESS = Verdict(0, 0, 0, 0)
 
 
-def judge(log: list[str], told: list[Received]) -> Verdict:
+def judge(log: list[str], published: list[Received]) -> Verdict:
     """Compares the ids of the log with those that a consumer read, except replays."""
-    counted = Counter(each.id for each in told if each.replay_of is None)
+    counted = Counter(each.id for each in published if each.replay_of is None)
     versions: dict[str, list[int]] = {}
-    for each in told:
+    for each in published:
         if each.replay_of is None:
             versions.setdefault(each.stream, []).append(each.version)
     return Verdict(
@@ -256,17 +256,17 @@ async def row(dsn: str, columns: str = "position", sink: str = SINK) -> tuple[An
         return await cursor.fetchone()
 
 
-async def until_told(dsn: str, sink: str = SINK) -> None:
+async def until_published(dsn: str, sink: str = SINK) -> None:
     """Waits until the sink is at the end of the log."""
 
-    async def told() -> bool:
+    async def published() -> bool:
         async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
             cursor = await connection.execute(
                 "select s.position = (select max(notification_id) from icecore.events) from icecore.sinks s where s.name = %s", (sink,)
             )
             return await cursor.fetchone() == (True,)
 
-    await until(told, what=f"{sink} is told everything")
+    await until(published, what=f"{sink} has everything")
 
 
 class Writer:

@@ -14,15 +14,15 @@ from tests.integration.publishers.publishing import NatsUnderTest, until
 from tests.servers.icecore import clean_environment
 from tests.servers.nats import NatsServer
 from tests.servers.paths import ROOT
-from tests.servers.processes import answers, free_port, running
+from tests.servers.processes import free_port, responds, running
 
 
 def ask(method: str, url: str, body: dict[str, object] | None = None) -> dict[str, object]:
     request = urllib.request.Request(url, method=method, data=None if body is None else json.dumps(body).encode())
     request.add_header("Content-Type", "application/json")
-    with urllib.request.urlopen(request, timeout=20) as answer:
-        told: dict[str, object] = json.loads(answer.read() or b"{}")
-        return told
+    with urllib.request.urlopen(request, timeout=20) as response:
+        body: dict[str, object] = json.loads(response.read() or b"{}")
+        return body
 
 
 def test_a_server_tells_what_it_commits(nats: NatsServer, open_directory: Path) -> None:
@@ -45,7 +45,7 @@ def test_a_server_tells_what_it_commits(nats: NatsServer, open_directory: Path) 
     ]
     broker = NatsUnderTest(nats)
     with running(
-        command, log=open_directory / "serve.log", ready=lambda: answers(f"{url}/health"), seconds_max=90,
+        command, log=open_directory / "serve.log", ready=lambda: responds(f"{url}/health"), seconds_max=90,
         environment=clean_environment(), directory=ROOT,
     ) as server:  # fmt: skip
         prefix = ask("GET", f"{url}/catalog/v1/config?warehouse=demo")
@@ -70,10 +70,10 @@ def test_a_server_tells_what_it_commits(nats: NatsServer, open_directory: Path) 
 
 
 def wait_for(broker: NatsUnderTest, name: str) -> None:
-    async def told() -> bool:
+    async def published() -> bool:
         return [name] == [each.event["subject"] for each in await broker.read() if each.event["subject"] == name]
 
-    asyncio.run(until(told, what=f"the namespace {name} is told"))
+    asyncio.run(until(published, what=f"the namespace {name} is published"))
 
 
 def publishing_process(server: int) -> int:

@@ -38,7 +38,7 @@ from tests.integration.publishers.publishing import (
     log_ids,
     row,
     until,
-    until_told,
+    until_published,
 )
 
 pytestmark = pytest.mark.timeout(3600 if LONG else 300)
@@ -129,10 +129,10 @@ async def test_kills_lose_nothing_and_invent_nothing(
                 await asyncio.sleep(chance.uniform(0, 0.5))
                 await asyncio.to_thread(broker.start)
         await writer.stop()
-        await until_told(database)
-    told = await broker.read()
-    assert FAULTLESS == judge(log_ids(database), told)
-    assert log_ids(database) == [each.id for each in told], "one partition, one stream: the order of the log"
+        await until_published(database)
+    published = await broker.read()
+    assert FAULTLESS == judge(log_ids(database), published)
+    assert log_ids(database) == [each.id for each in published], "one partition, one stream: the order of the log"
 
 
 async def test_commits_go_on_while_the_broker_is_frozen(
@@ -156,7 +156,7 @@ async def test_commits_go_on_while_the_broker_is_frozen(
             times[frozen].append(statistics.quantiles(taken, n=100)[place - 1])
             broker.thaw()
         await writer.stop()
-        await until_told(database)
+        await until_published(database)
     assert FAULTLESS == judge(log_ids(database), await broker.read())
     held_up = statistics.median(frozen / thawed for thawed, frozen in zip(times[False], times[True], strict=True))
     assert held_up <= (1.2 if LONG else 1.5), times
@@ -171,7 +171,7 @@ async def test_a_wiped_broker_gets_all_events_by_a_replay(
         await leader_of(database, [first], 0)
         await asyncio.sleep(1)
         await writer.stop()
-        await until_told(database)
+        await until_published(database)
         first.stop()
         lost = len(log_ids(database))
         broker.stop()
@@ -186,13 +186,13 @@ async def test_a_wiped_broker_gets_all_events_by_a_replay(
         writer.start()
         await asyncio.sleep(0.5)
         await writer.stop()
-        await until_told(database)
+        await until_published(database)
     log = log_ids(database)
     assert log[lost:] == [each.id for each in await broker.read()], "what is new goes out once"
     await replay(database, broker)
-    told = await broker.read()
-    assert FAULTLESS == judge(log[lost:], told)
-    assert log == [each.replay_of for each in told if each.replay_of is not None]
+    published = await broker.read()
+    assert FAULTLESS == judge(log[lost:], published)
+    assert log == [each.replay_of for each in published if each.replay_of is not None]
     assert (None,) == await row(database, "lost_position")
 
 
@@ -218,7 +218,7 @@ async def test_two_leaders_that_fight_tell_everything_once(
         await writer.stop()
         stops[0].set()
         await fighting[0]
-        await until_told(database)
+        await until_published(database)
         stops[1].set()
         await fighting[1]
     state = await row(database, "epoch")
@@ -243,6 +243,6 @@ async def test_a_lost_row_and_a_passed_duplicate_window_tell_nothing_twice(
             connection.execute("update icecore.sinks set position = 0, broker_sequence = 0")
         await asyncio.sleep(0.5)
         publishing()
-        await until_told(database)
-    told = await broker.read()
-    assert log_ids(database) == [each.id for each in told]
+        await until_published(database)
+    published = await broker.read()
+    assert log_ids(database) == [each.id for each in published]

@@ -37,7 +37,7 @@ async def describe(dsn: str, *, batch: int = 500, wanted: Sequence[str] = ()) ->
     return described
 
 
-async def told(dsn: str, **settings: Any) -> list[dict[str, Any]]:
+async def published(dsn: str, **settings: Any) -> list[dict[str, Any]]:
     """The events as JSON objects."""
     return [orjson.loads(encode_json(outgoing(each, "icecore"))) for each in await describe(dsn, **settings)]
 
@@ -53,7 +53,7 @@ async def run(catalog: Application) -> CommandRun:
 
 async def test_every_topic_is_published_by_its_schema(run: CommandRun, database: str) -> None:
     """The log contains every topic. Each event is valid by its schema, and a CloudEvent."""
-    events = await told(database)
+    events = await published(database)
     assert {f"io.icecore.{topic}" for topic in topics()} == {event["type"] for event in events}
     for event in events:
         jsonschema_rs.validator_for(event_schemas()[event["type"]]).validate(event["data"])
@@ -77,8 +77,8 @@ async def test_bytes_are_the_same_whenever_and_however_they_are_made(run: Comman
 
 async def test_a_filter_changes_no_byte_of_what_passes(run: CommandRun, database: str) -> None:
     """Events that do not match may change names of later ones."""
-    everything = {event["id"]: event for event in await told(database)}
-    some = await told(database, wanted=["table.committed.v1", "view.dropped.v1"])
+    everything = {event["id"]: event for event in await published(database)}
+    some = await published(database, wanted=["table.committed.v1", "view.dropped.v1"])
     assert len(some) > 10
     assert [everything[event["id"]] for event in some] == some
 
@@ -86,7 +86,7 @@ async def test_a_filter_changes_no_byte_of_what_passes(run: CommandRun, database
 async def test_pointers_lead_from_one_metadata_file_to_the_next(run: CommandRun, database: str) -> None:
     """For each table, `previous-metadata-location` is that of the previous event. The last one is the catalog's."""
     last: dict[str, str] = {}
-    for event in await told(database):
+    for event in await published(database):
         table = event["data"].get("table")
         if table is None:
             continue
@@ -102,10 +102,10 @@ async def test_pointers_lead_from_one_metadata_file_to_the_next(run: CommandRun,
 
 async def test_names_that_are_kept_are_bounded_in_bytes(run: CommandRun, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With any cache size, events are the same, and a reader caches no more than the limit."""
-    everything = await told(database)
+    everything = await published(database)
     for bytes_max in (1_500, 4_000):
         monkeypatch.setattr(references, "NAMES_BYTES_MAX", bytes_max)
-        assert everything == await told(database, batch=3)
+        assert everything == await published(database, batch=3)
         reader = references.ReferenceReader()
         async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
             for event in await read_events(connection, 0, 500):
@@ -115,7 +115,7 @@ async def test_names_that_are_kept_are_bounded_in_bytes(run: CommandRun, databas
 
 async def test_a_rename_says_both_names(run: CommandRun, database: str) -> None:
     """`a.t` became `a.T`. Earlier events have the old name."""
-    events = await told(database)
+    events = await published(database)
     renamed = next(event for event in events if event["type"] == "io.icecore.table.renamed.v1")
     assert ("a.T", "T", "t") == (renamed["subject"], renamed["data"]["table"]["name"], renamed["data"]["previous"]["name"])
     before = [
@@ -129,7 +129,7 @@ async def test_a_commit_says_what_it_changed(catalog: Application, database: str
     run = await CommandRun.on(catalog)
     for step in (Step("create_namespace"), Step("create_table"), *(Step("commit", 0, 0, other) for other in (0, 1, 2, 3, 3))):
         await run.step(step)
-    commits = [event["data"] for event in await told(database) if event["type"] == "io.icecore.table.committed.v1"]
+    commits = [event["data"] for event in await published(database) if event["type"] == "io.icecore.table.committed.v1"]
     properties, snapshot, schema, tag, removal = commits
     assert (["p0", "kept"], []) == (list(properties["properties-set"]), properties["snapshots-added"])
     assert "current-snapshot-id" not in properties
@@ -153,7 +153,7 @@ async def test_a_roll_back_says_which_snapshot_is_the_current_one(catalog: Appli
     first = (await run.metadata(table))["metadata"]["snapshots"][0]["snapshot-id"]
     back = [{"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": first}]
     await commit_table(catalog.commands, context("updateTable"), run.warehouse, CommitTable(table, [], back))
-    data = (await told(database))[-1]["data"]
+    data = (await published(database))[-1]["data"]
     assert (first, "append", []) == (data["current-snapshot-id"], data["operation"], data["snapshots-added"])
 
 
@@ -180,7 +180,7 @@ async def test_a_commit_of_two_snapshots_tells_the_operation_of_the_current_one(
         {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": 2},
     ]
     await commit_table(catalog.commands, context("updateTable"), run.warehouse, CommitTable(table, [], updates))
-    data = (await told(database))[-1]["data"]
+    data = (await published(database))[-1]["data"]
     assert (2, "overwrite") == (data["current-snapshot-id"], data["operation"])
 
 
@@ -208,7 +208,7 @@ def test_what_a_thing_lies_in_has_one_name_for_good() -> None:
 
 async def test_ids_in_the_envelope_are_those_of_the_log(run: CommandRun, database: str) -> None:
     """Project, warehouse, stream, version and command are attributes, for routing."""
-    events = await told(database)
+    events = await published(database)
     with psycopg.connect(database) as connection:
         rows = connection.execute(
             "select event_id::text, originator_id::text, originator_version::text, warehouse_id::text, command_id::text, actor"

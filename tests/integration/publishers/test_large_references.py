@@ -23,16 +23,16 @@ async def test_a_batch_for_a_sink_is_cut_by_what_its_events_refer_to(catalog: Ap
     """Every event is published once, in order. The 38 MB are never in memory together."""
     run = await CommandRun.on(catalog)
     await roll_back(run, tmp_path / "warehouse")
-    whole, told, batches, after = await as_sinks_have_it(database), list[bytes](), list[int](), 0
+    whole, published, batches, after = await as_sinks_have_it(database), list[bytes](), list[int](), 0
     async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
         lead, enricher = SimpleNamespace(connection=connection), EventEnricher()
         while events := await read_events(connection, after, 500):
             taken, messages = await messages_of(lead, enricher, events, frozenset(), [EventFilter()], "icecore")  # type: ignore[arg-type]
             encoded = [encode_json(message) for message in messages]
-            told += encoded
+            published += encoded
             batches.append(sum(map(len, encoded)))
             after = taken[-1].position
-    assert whole == told
+    assert whole == published
     # Plus the states of the two events with the summaries, and one event.
     assert max(batches) <= ENRICHED_BYTES_MAX + 5 * SUMMARY_BYTES < sum(batches)
     assert len(batches) > 5

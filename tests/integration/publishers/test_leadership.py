@@ -60,12 +60,12 @@ async def test_an_error_is_taken_back_once(database: str) -> None:
         await first.report("it fails", 5)
     async with leading(database, "a", "beginning") as lead:
         assert lead is not None
-        told = []
+        reports = []
         for error in (None, None, "it fails again", None):
             await (lead.recovered() if error is None else lead.report(error, None))
-            told.append(await row(database, "last_error, blocked_position, xmin::text", "a"))
-    assert [(None, None), (None, None), ("it fails again", None), (None, None)] == [each[:2] for each in told if each]
-    assert told[0] == told[1] != told[3]
+            reports.append(await row(database, "last_error, blocked_position, xmin::text", "a"))
+    assert [(None, None), (None, None), ("it fails again", None), (None, None)] == [each[:2] for each in reports if each]
+    assert reports[0] == reports[1] != reports[3]
 
 
 async def test_a_leader_that_falls_silent_is_replaced(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +85,7 @@ async def _lead_in_silence(database: str) -> None:
             async with leading(database, "a", "beginning") as successor:
                 if successor is not None:
                     return
-        pytest.fail("nobody could take over")
+        pytest.fail("no process could take over")
 
 
 async def test_a_leader_that_waits_for_its_sink_is_not_silent(database: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,7 +60,7 @@ async def test_a_cursor_over_gaps_loses_events(database: str) -> None:
         lost, seen = uuid4(), uuid4()
         await slow.execute("insert into gappy (id) values (%s)", (lost,))
         await quick.execute("insert into gappy (id) values (%s)", (seen,))
-        told: list[str] = []
+        published: list[str] = []
         cursor_at = 0
 
         async def follow() -> None:
@@ -69,13 +69,13 @@ async def test_a_cursor_over_gaps_loses_events(database: str) -> None:
                 await quick.execute("select position, id from gappy where position > %s order by position", (cursor_at,))
             ).fetchall()
             for position, event_id in rows:
-                told.append(str(event_id))
+                published.append(str(event_id))
                 cursor_at = position
 
         await follow()
         await slow.commit()
         await follow()
-    assert {str(lost)} == {str(lost), str(seen)} - set(told)
+    assert {str(lost)} == {str(lost), str(seen)} - set(published)
 
 
 async def test_the_log_has_no_gaps_a_cursor_could_pass(database: str, tmp_path: Path) -> None:
@@ -84,19 +84,19 @@ async def test_the_log_has_no_gaps_a_cursor_could_pass(database: str, tmp_path: 
         runs = [await Writer.on(catalog, pause_seconds=0) for _ in range(3)]
         for run in runs:
             run.start()
-        told: list[str] = []
+        published: list[str] = []
         position = 0
         async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
             end = asyncio.get_running_loop().time() + 2
             while asyncio.get_running_loop().time() < end:
                 for event in await read_events(connection, position):
-                    told.append(str(event.event_id))
+                    published.append(str(event.event_id))
                     position = event.position
             for run in runs:
                 await run.stop()
-            told += [str(event.event_id) for event in await read_events(connection, position)]
-    assert len(told) > 30
-    assert log_ids(database)[: len(told)] == told
+            published += [str(event.event_id) for event in await read_events(connection, position)]
+    assert len(published) > 30
+    assert log_ids(database)[: len(published)] == published
 
 
 async def test_telling_before_the_commit_invents_events(database: str, log: list[str], nats: NatsServer) -> None:
@@ -145,24 +145,24 @@ async def test_the_chain_refuses_what_was_published_late(database: str, log: lis
     has reached with different messages.
     """
     old, new = await sink_of(nats), await sink_of(nats)
-    told = await messages(database)
-    await new.publish(told[:ahead], None)
+    published = await messages(database)
+    await new.publish(published[:ahead], None)
     with pytest.raises(SinkError, match="was changed by another publisher"):
-        await old.publish(told[ahead:], None)
+        await old.publish(published[ahead:], None)
     await old.close()
     assert log[:ahead] == [each.id for each in await NatsUnderTest(nats).read()]
-    await new.publish(told[ahead:], None)
+    await new.publish(published[ahead:], None)
     await new.close()
     assert FAULTLESS == judge(log, await NatsUnderTest(nats).read())
 
 
 async def test_swapped_events_of_one_stream_are_detected(database: str, log: list[str], nats: NatsServer) -> None:
     """The first two of a table, swapped."""
-    told = await messages(database)
-    table = next(each.key for each in told if each.topic == "table.committed.v1")
-    first, second = [index for index, each in enumerate(told) if each.key == table][:2]
-    told[first], told[second] = told[second], told[first]
+    published = await messages(database)
+    table = next(each.key for each in published if each.topic == "table.committed.v1")
+    first, second = [index for index, each in enumerate(published) if each.key == table][:2]
+    published[first], published[second] = published[second], published[first]
     sink = await sink_of(nats)
-    await sink.publish(told, Checkpoint(0, None))
+    await sink.publish(published, Checkpoint(0, None))
     await sink.close()
     assert Verdict(0, 0, 0, 1) == judge(log, await NatsUnderTest(nats).read())

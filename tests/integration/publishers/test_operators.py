@@ -57,7 +57,7 @@ from tests.integration.publishers.publishing import (
     messages,
     row,
     until,
-    until_told,
+    until_published,
 )
 from tests.servers.kafka import KafkaBroker
 from tests.servers.nats import NatsServer
@@ -134,10 +134,10 @@ def test_the_command_line_from_end_to_end(database: str, log: list[str], nats: N
         nobody.returncode,
         json.loads(nobody.stdout)[0]["problems"],
     )
-    told = icecore(database, "sinks", "replay", "s", "--from", "3", "--to", "9", "--filter", "type=table.*", **sink)
+    published = icecore(database, "sinks", "replay", "s", "--from", "3", "--to", "9", "--filter", "type=table.*", **sink)
     assert (0, "") == (
-        told.returncode,
-        "" if "events of positions 3 to 9 published again to s" in told.stdout else told.stdout + told.stderr,
+        published.returncode,
+        "" if "events of positions 3 to 9 published again to s" in published.stdout else published.stdout + published.stderr,
     )
     shown = icecore(database, "sinks", "--json", **sink)
     state = json.loads(shown.stdout)[0]
@@ -149,16 +149,16 @@ async def test_a_replay_is_marked_and_goes_through_the_leader(database: str, log
     broker = NatsUnderTest(nats)
     settings = settings_of(database, broker=broker.sink)
     async with publishing(settings):
-        await until_told(database)
+        await until_published(database)
         for _ in range(2):
             chosen = EventFilter.parse(types=("table.created",))
             assert ExitCode.OK == await sink_commands.replay_to_sink(settings, Console(quiet=True), SINK, 1, len(log), chosen)
-    told = await broker.read()
-    assert FAULTLESS == judge(log, told)
-    again = [each for each in told if each.replay_of is not None]
+    published = await broker.read()
+    assert FAULTLESS == judge(log, published)
+    again = [each for each in published if each.replay_of is not None]
     assert 6 == len(again) == len({each.id for each in again})
     assert {"io.icecore.table.created.v1"} == {each.event["type"] for each in again}
-    first = {each.id: each.event["data"] for each in told if each.replay_of is None}
+    first = {each.id: each.event["data"] for each in published if each.replay_of is None}
     assert [first[each.replay_of or ""] for each in again] == [each.event["data"] for each in again]
 
 
@@ -209,8 +209,8 @@ def test_a_replay_whose_command_was_killed_can_be_cancelled(database: str, log: 
     assert re.fullmatch(r"replay [0-9a-f-]{36} to s cancelled after position 2\n", cancelled.stdout)
     again = icecore(database, "sinks", "replay", "s", "--cancel", **sink)
     assert (0, "s has no replay to cancel\n") == (again.returncode, again.stdout)
-    told = icecore(database, "sinks", "replay", "s", "--from", "1", "--to", "2", **sink)
-    events = [json.loads(line) for line in told.stdout.splitlines() if line.startswith("{")]
+    published = icecore(database, "sinks", "replay", "s", "--from", "1", "--to", "2", **sink)
+    events = [json.loads(line) for line in published.stdout.splitlines() if line.startswith("{")]
     assert log[:2] == [event["replayof"] for event in events if "replayof" in event]
 
 
@@ -274,14 +274,14 @@ async def test_a_replay_into_kafka_leaves_the_live_position(database: str, log: 
     broker = KafkaUnderTest(kafka)
     settings = settings_of(database, broker=broker.sink)
     async with publishing(settings):
-        await until_told(database)
+        await until_published(database)
         assert ExitCode.OK == await sink_commands.replay_to_sink(settings, Console(quiet=True), SINK, 2, 5, EventFilter())
     async with publishing(settings):
-        await until_told(database)
+        await until_published(database)
         await asyncio.sleep(0.5)
-    told = await broker.read()
-    assert log == [each.id for each in told if each.replay_of is None]
-    assert log[1:5] == [each.replay_of for each in told if each.replay_of is not None]
+    published = await broker.read()
+    assert log == [each.id for each in published if each.replay_of is None]
+    assert log[1:5] == [each.replay_of for each in published if each.replay_of is not None]
 
 
 async def test_a_replay_tells_a_sink_nothing_that_its_own_filter_excludes(database: str, nats: NatsServer, tmp_path: Path) -> None:
@@ -294,13 +294,13 @@ async def test_a_replay_tells_a_sink_nothing_that_its_own_filter_excludes(databa
     orders = [EventFilter(), EventFilter.parse(("table.created",)), EventFilter.parse(namespaces=("a", "b"))]
     orders += [EventFilter.parse(namespaces=("b",)), EventFilter.parse(warehouses=("other",))]
     async with publishing(settings):
-        await until_told(database)
+        await until_published(database)
         for chosen in orders:
             assert ExitCode.OK == await sink_commands.replay_to_sink(settings, Console(quiet=True), SINK, 1, head, chosen)
-    told = await broker.read()
-    live = [each.id for each in told if each.replay_of is None]
-    again = [each.replay_of for each in told if each.replay_of is not None]
-    created = [each.id for each in told if each.replay_of is None and each.event["type"] == "io.icecore.table.created.v1"]
+    published = await broker.read()
+    live = [each.id for each in published if each.replay_of is None]
+    again = [each.replay_of for each in published if each.replay_of is not None]
+    created = [each.id for each in published if each.replay_of is None and each.event["type"] == "io.icecore.table.created.v1"]
     assert (2, 1) == (len(live), len(created))
     assert [*live, *created, *live] == again
 
@@ -343,7 +343,7 @@ async def test_a_filter_that_matches_nothing_tells_nothing_and_keeps_up(database
     """The position advances, so that the lag is correct."""
     broker = NatsUnderTest(nats, warehouses=["nowhere"])
     async with publishing(settings_of(database, broker=broker.sink)):
-        await until_told(database)
+        await until_published(database)
     assert (len(log), 0) == await row(database, "position, broker_sequence")
     assert [] == await broker.read()
 
@@ -356,12 +356,12 @@ async def test_filters_leave_gaps_and_lose_nothing(database: str, nats: NatsServ
         await create_in_namespaces(run, "b", "a", "ab", "a.b", "ab.a", "a-b")
         for number in range(3):
             async with publishing(settings_of(database, broker=broker.sink)):
-                await until_told(database)
+                await until_published(database)
             await run.step(Step("properties", 0, 0, 8))
             for namespace in ("ab", "a", "b", "a.b"):
                 await commit_property(run, "t", "k", str(number), namespace=namespace)
     async with publishing(settings_of(database, broker=broker.sink)):
-        await until_told(database)
+        await until_published(database)
     with psycopg.connect(database) as connection:
         rows = connection.execute(
             "select e.event_id::text from icecore.events e where topic like 'table.%%' and exists"
@@ -390,13 +390,13 @@ async def test_a_property_of_two_megabytes_goes_out_by_reference(
     settings = settings_of(database, broker=broker.sink).model_copy(update={"public_url": "https://catalog.example"})
     with structlog.testing.capture_logs() as logged:
         async with publishing(settings):
-            await until_told(database)
+            await until_published(database)
     assert "sink_failed" not in [each["event"] for each in logged]
-    told = await broker.read()
-    assert log_ids(database) == [each.id for each in told]
-    assert f"https://catalog.example/history/v1/events/{told[-2].id}" == told[-2].event["dataref"]
-    assert "data" not in told[-2].event
-    assert {"small": "y"} == told[-1].event["data"]["properties-set"]
+    published = await broker.read()
+    assert log_ids(database) == [each.id for each in published]
+    assert f"https://catalog.example/history/v1/events/{published[-2].id}" == published[-2].event["dataref"]
+    assert "data" not in published[-2].event
+    assert {"small": "y"} == published[-1].event["data"]["properties-set"]
 
 
 async def test_a_broker_that_refuses_an_event_names_it_and_the_operator_decides(database: str, log: list[str], nats: NatsServer) -> None:
@@ -411,7 +411,7 @@ async def test_a_broker_that_refuses_an_event_names_it_and_the_operator_decides(
         reported = await row(database, "last_error")
         assert "position 1 (warehouse.created.v1) is rejected" in (reported or ("",))[0]
         await stream.update_stream(StreamConfig(name="ICECORE", subjects=["icecore.>"], max_msg_size=-1))
-        await until_told(database)
+        await until_published(database)
     await client.close()
     assert log == [each.id for each in await broker.read()]
 
@@ -435,14 +435,14 @@ async def test_a_topic_that_refuses_an_event_names_it_and_the_operator_decides(d
         assert ids[: position - 1] == [each.id for each in await broker.read()]
         settings = {"BROKER__TYPE": "kafka", "BROKER__URL": kafka.url}
         assert 0 == icecore(database, "sinks", "skip", SINK, str(position), "--reason", "too large", **settings).returncode
-        await until_told(database)
+        await until_published(database)
     assert [*ids[: position - 1], ids[position]] == [each.id for each in await broker.read()]
 
 
 async def test_skipping_a_published_event_affects_only_replays(database: str, log: list[str]) -> None:
     """Published events cannot be withdrawn. A later replay skips the event."""
     async with publishing(settings_of(database, s={"type": "stdout"})):
-        await until_told(database, "s")
+        await until_published(database, "s")
     sink = {"S__TYPE": "stdout"}
     late = icecore(database, "sinks", "skip", "s", "2", "--reason", "r", **sink)
     said = f"s is already at position {len(log)}: only replays will skip position 2"
@@ -451,8 +451,8 @@ async def test_skipping_a_published_event_affects_only_replays(database: str, lo
     last = icecore(database, "sinks", "skip", "s", str(len(log)), "--reason", "r", **sink)
     assert f"s is already at position {len(log)}: only replays will skip position {len(log)}" == last.stdout.strip()
     again = icecore(database, "sinks", "replay", "s", "--from", "1", "--to", "3", **sink)
-    told = [json.loads(line)["replayof"] for line in again.stdout.splitlines() if line.startswith("{")]
-    assert [log[0], log[2]] == told
+    published = [json.loads(line)["replayof"] for line in again.stdout.splitlines() if line.startswith("{")]
+    assert [log[0], log[2]] == published
 
 
 async def test_a_transaction_that_fails_behind_another_loses_no_event(database: str, kafka: KafkaBroker, tmp_path: Path) -> None:
@@ -490,7 +490,7 @@ async def test_a_stream_of_another_log_is_not_gone_on_with(
     """Its position would hide every event up to it. The sink stops with an error and publishes nothing."""
     broker = NatsUnderTest(nats)
     async with publishing(settings_of(database, broker=broker.sink)):
-        await until_told(database)
+        await until_published(database)
     other = new_database()
     async with opened_catalog(other, tmp_path / "other") as catalog:
         await Writer.on(catalog)
@@ -510,7 +510,7 @@ async def test_a_stream_ahead_of_a_restored_log_is_not_gone_on_with(
     """The sink stops with an error, and publishes all events since the backup after its stream was emptied."""
     broker = NatsUnderTest(nats)
     async with publishing(settings_of(database, broker=broker.sink)):
-        await until_told(database)
+        await until_published(database)
     restored = make_conninfo(database, dbname=f"{conninfo_to_dict(database)['dbname']}_restored")
     with psycopg.connect(admin_dsn, autocommit=True) as connection:
         names = [sql.Identifier(str(conninfo_to_dict(dsn)["dbname"])) for dsn in (restored, database)]
@@ -519,7 +519,7 @@ async def test_a_stream_ahead_of_a_restored_log_is_not_gone_on_with(
             async with opened_catalog(database, tmp_path / "warehouse") as catalog:
                 await append_properties(catalog, 10)
             async with publishing(settings_of(database, broker=broker.sink)):
-                await until_told(database)
+                await until_published(database)
             lost = log_ids(database)
             async with opened_catalog(restored, tmp_path / "warehouse") as catalog:
                 await append_properties(catalog, events_since)
@@ -538,7 +538,7 @@ async def test_a_stream_ahead_of_a_restored_log_is_not_gone_on_with(
             async with opened_catalog(restored, tmp_path / "warehouse") as catalog:
                 await append_properties(catalog, 1)
             async with publishing(settings_of(restored, broker=broker.sink)):
-                await until_told(restored)
+                await until_published(restored)
             assert log_ids(restored)[len(log) :] == [each.id for each in await broker.read()]
         finally:
             connection.execute(sql.SQL("drop database {} with (force)").format(names[0]))
@@ -569,14 +569,14 @@ async def test_old_messages_may_age_out_of_the_stream(database: str, log: list[s
     """An emptied stream has no position. That of the row is used, and nothing is repeated or reported as lost."""
     broker = NatsUnderTest(nats)
     async with publishing(settings_of(database, broker=broker.sink)):
-        await until_told(database)
+        await until_published(database)
     client = await nats_client.connect(nats.url)
     await client.jetstream().purge_stream("ICECORE")
     await client.close()
     async with opened_catalog(database, tmp_path / "warehouse") as catalog:
         await commit_property(await CommandRun.on(catalog), "t", "k", "v")
     async with publishing(settings_of(database, broker=broker.sink)):
-        await until_told(database)
+        await until_published(database)
     assert log_ids(database)[len(log) :] == [each.id for each in await broker.read()]
     assert (None,) == await row(database, "lost_position")
 
@@ -585,10 +585,10 @@ async def test_a_sink_may_begin_at_the_end(database: str, log: list[str], nats: 
     """`start = now`: earlier events are not published."""
     broker = NatsUnderTest(nats, start="now")
     async with publishing(settings_of(database, broker=broker.sink)):
-        await until_told(database)
+        await until_published(database)
         async with opened_catalog(database, tmp_path / "warehouse") as catalog:
             await commit_property(await CommandRun.on(catalog), "t", "k", "v")
-        await until_told(database)
+        await until_published(database)
     assert log_ids(database)[len(log) :] == [each.id for each in await broker.read()]
 
 

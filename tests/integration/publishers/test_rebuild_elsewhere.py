@@ -9,7 +9,7 @@ from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.types import IntegerType
 
 from tests.fixtures.catalog import CatalogServer
-from tests.integration.publishers.publishing import SINK, KafkaUnderTest, NatsUnderTest, Nursery, until_told
+from tests.integration.publishers.publishing import SINK, KafkaUnderTest, NatsUnderTest, Nursery, until_published
 from tests.integration.publishers.stream_reader import rebuilt
 from tests.servers.kafka import KafkaBroker
 from tests.servers.nats import NatsServer
@@ -54,7 +54,7 @@ def test_from_jetstream(pyiceberg: Catalog, catalog_server: CatalogServer, nats:
     """With a durable pull consumer."""
     process = nursery.start(catalog_server.dsn, {SINK: NatsUnderTest(nats).sink}, tmp_path)
     held = write_with_pyiceberg(pyiceberg)
-    asyncio.run(until_told(catalog_server.dsn))
+    asyncio.run(until_published(catalog_server.dsn))
     process.stop()
     assert {"town.people", "land.settled", "land.staged", "land.empty"} == set(held)
     assert held == rebuilt("demo", "nats", nats.url)
@@ -65,6 +65,6 @@ def test_from_kafka(pyiceberg: Catalog, catalog_server: CatalogServer, kafka: Ka
     under_test = KafkaUnderTest(kafka)
     process = nursery.start(catalog_server.dsn, {SINK: under_test.sink}, tmp_path)
     held = write_with_pyiceberg(pyiceberg)
-    asyncio.run(until_told(catalog_server.dsn))
+    asyncio.run(until_published(catalog_server.dsn))
     process.stop()
     assert held == rebuilt("demo", "kafka", kafka.url, under_test.topic)

@@ -11,7 +11,7 @@ from typing import Any
 
 import psycopg
 
-from tests.fixtures.repeating_servers import ANSWERS, CANARY, NATS_INFO, answering, webhook_headers, without_canary
+from tests.fixtures.repeating_servers import CANARY, NATS_INFO, RESPONSES, answering, webhook_headers, without_canary
 from tests.integration.publishers.publishing import Nursery, until
 from tests.servers.paths import ROOT
 
@@ -24,8 +24,8 @@ async def bad_sinks(opened: AsyncExitStack) -> dict[str, dict[str, Any]]:
     """Sinks of every type, each with secrets wherever possible, and each with an error."""
     sinks: dict[str, dict[str, Any]] = {}
     plain = 0
-    for name, answer in ANSWERS.items():
-        plain = await opened.enter_async_context(answering(answer))
+    for name, response in RESPONSES.items():
+        plain = await opened.enter_async_context(answering(response))
         sinks[f"webhook-{name}"] = webhook(f"http://127.0.0.1:{plain}/hooks/{CANARY}?sig={CANARY}")
         sinks[f"webhook-user-{name}"] = webhook(f"http://user:{CANARY}@127.0.0.1:{plain}/hooks/{CANARY}")
     sinks["webhook-tls"] = webhook(f"https://127.0.0.1:{plain}/hooks/{CANARY}?token={CANARY}")
@@ -85,7 +85,7 @@ def toml(database: str, sinks: dict[str, dict[str, Any]]) -> str:
 
 
 async def test_no_failure_of_any_sink_shows_a_secret(database: str, log: list[str], nursery: Nursery, tmp_path: Path) -> None:
-    """Malformed answers, refused TLS and credentials, wrong ports and hosts. The operator reads type, host and port."""
+    """Malformed responses, refused TLS and credentials, wrong ports and hosts. The operator reads type, host and port."""
     async with AsyncExitStack() as opened:
         sinks = await bad_sinks(opened)
         process = nursery.start(database, sinks, tmp_path, log_level="debug")

@@ -30,7 +30,7 @@ from tests.integration.publishers.publishing import (
     judge,
     row,
     until,
-    until_told,
+    until_published,
 )
 from tests.servers.certificates import Authority
 from tests.servers.kafka import kafka_broker
@@ -162,7 +162,7 @@ async def test_a_secured_broker_gets_every_event_despite_wrong_credentials_befor
         assert _WRONG_PASSWORD not in operators.stdout + operators.stderr
     file = written(tmp_path, database, secured.sink)
     async with publishing(file):
-        await until_told(database)
+        await until_published(database)
         assert (0, []) == (shown(file).returncode, json.loads(shown(file).stdout)[0]["problems"])
     assert FAULTLESS == judge(log, await secured.broker.read())
 

@@ -1,4 +1,4 @@
-"""Webhooks: events in order, signed, repeated until accepted, at least once with stable ids, whatever the endpoint answers."""
+"""Webhooks: events in order, signed, repeated until accepted, at least once with stable ids, whatever the endpoint responds."""
 
 import asyncio
 import base64
@@ -25,19 +25,19 @@ from tests.fixtures.catalog import opened_catalog
 from tests.fixtures.command_runs import CommandRun, Step
 from tests.integration.history import test_event_stream
 from tests.integration.history.test_event_stream import roll_back
-from tests.integration.publishers.publishing import Nursery, Writer, commit_property, log_ids, row, until, until_told
+from tests.integration.publishers.publishing import Nursery, Writer, commit_property, log_ids, row, until, until_published
 
 SECRET = "a secret of both sides"
 
 
 class Endpoint:
-    """A real HTTP endpoint that verifies signatures, records events, and answers as configured."""
+    """A real HTTP endpoint that verifies signatures, records events, and responses as configured."""
 
     def __init__(self) -> None:
         self.taken: list[dict[str, Any]] = []
         self.asked = 0
         self.current = ""
-        self.answer: Callable[[int], Awaitable[web.StreamResponse | None]] | None = None
+        self.response: Callable[[int], Awaitable[web.StreamResponse | None]] | None = None
         self.elsewhere: Callable[[web.Request], Awaitable[web.StreamResponse]] | None = None
         self.url = ""
 
@@ -54,8 +54,8 @@ class Endpoint:
         event = orjson.loads(body)
         assert event["id"] == request.headers["webhook-id"]
         self.current = event["id"]
-        if self.answer is not None:
-            refusal = await self.answer(self.asked)
+        if self.response is not None:
+            refusal = await self.response(self.asked)
             if refusal is not None:
                 return refusal
         self.taken.append(event)
@@ -100,7 +100,7 @@ async def publishing(database: str, sinks: dict[str, dict[str, Any]]) -> AsyncIt
 async def test_every_event_in_order_and_signed(database: str, log: list[str], endpoint: Endpoint) -> None:
     """Once each, if nothing fails."""
     async with publishing(database, {"hook": endpoint.sink()}):
-        await until_told(database, "hook")
+        await until_published(database, "hook")
     assert log == endpoint.ids
 
 
@@ -113,7 +113,7 @@ async def test_an_event_larger_than_the_setting_goes_out_by_reference(database: 
         await commit_property(run, "t", "large", "x" * 20_000)
         await commit_property(run, "t", "small", "y")
     async with publishing(database, {"hook": endpoint.sink(event_bytes_max=20_000)}):
-        await until_told(database, "hook")
+        await until_published(database, "hook")
     assert log_ids(database) == endpoint.ids
     assert [False] * (len(endpoint.taken) - 2) + [True, False] == ["dataref" in event for event in endpoint.taken]
 
@@ -122,7 +122,7 @@ async def test_two_endpoints_have_positions_of_their_own(database: str, log: lis
     """An unreachable endpoint delays only its own sink."""
     away = {**endpoint.sink(), "url": "http://127.0.0.1:9/hook"}
     async with publishing(database, {"hook": endpoint.sink(), "away": away}):
-        await until_told(database, "hook")
+        await until_published(database, "hook")
 
         async def failed() -> bool:
             state = await row(database, "position, last_error", "away")
@@ -137,7 +137,7 @@ async def test_an_endpoint_that_asks_for_time_gets_it(database: str, log: list[s
     refused_at: list[float] = []
     gaps: list[float] = []
 
-    async def answer(number: int) -> web.StreamResponse | None:
+    async def response(number: int) -> web.StreamResponse | None:
         if len(gaps) < len(refused_at):
             gaps.append(time.time() - refused_at[-1])
         if number not in (2, 5):
@@ -146,9 +146,9 @@ async def test_an_endpoint_that_asks_for_time_gets_it(database: str, log: list[s
         # A date has whole seconds.
         return web.Response(status=429, headers={"Retry-After": "2" if number == 2 else formatdate(refused_at[-1] + 3, usegmt=True)})
 
-    endpoint.answer = answer
+    endpoint.response = response
     async with publishing(database, {"hook": endpoint.sink()}):
-        await until_told(database, "hook")
+        await until_published(database, "hook")
     assert log == endpoint.ids
     assert len(log) + 2 == endpoint.asked
     assert [True, True] == [gap >= 1.9 for gap in gaps]
@@ -158,12 +158,12 @@ async def test_an_endpoint_that_asks_for_time_gets_it(database: str, log: list[s
 async def test_a_refused_event_is_repeated_until_it_is_accepted(database: str, log: list[str], endpoint: Endpoint, status: int) -> None:
     """Every fifth request fails. Each event is repeated until it is accepted, in order."""
 
-    async def answer(number: int) -> web.StreamResponse | None:
+    async def response(number: int) -> web.StreamResponse | None:
         return web.Response(status=status, headers={"Location": "http://127.0.0.1:9/"}) if number % 5 == 0 else None
 
-    endpoint.answer = answer
+    endpoint.response = response
     async with publishing(database, {"hook": endpoint.sink()}):
-        await until_told(database, "hook")
+        await until_published(database, "hook")
     assert log == endpoint.ids
     assert endpoint.asked > len(log)
 
@@ -173,7 +173,7 @@ async def test_no_redirect_is_followed(database: str, log: list[str], endpoint: 
     """The redirect's target gets neither the event nor the signature."""
     elsewhere: list[str] = []
 
-    async def answer(number: int) -> web.StreamResponse | None:
+    async def response(number: int) -> web.StreamResponse | None:
         if number > 2:
             return None
         return web.Response(status=status, headers={"Location": endpoint.url.replace("/hook", "/elsewhere")})
@@ -182,17 +182,17 @@ async def test_no_redirect_is_followed(database: str, log: list[str], endpoint: 
         elsewhere.append(request.method)
         return web.Response(status=204)
 
-    endpoint.answer, endpoint.elsewhere = answer, taken
+    endpoint.response, endpoint.elsewhere = response, taken
     async with publishing(database, {"hook": endpoint.sink()}):
-        await until_told(database, "hook")
+        await until_published(database, "hook")
     assert [] == elsewhere
     assert (log, len(log) + 2) == (endpoint.ids, endpoint.asked)
 
 
-async def test_answers_that_break_every_schema(database: str, log: list[str], endpoint: Endpoint) -> None:
+async def test_responses_that_break_every_schema(database: str, log: list[str], endpoint: Endpoint) -> None:
     """Only the status counts. Invalid JSON, wrong types, endless bodies and timeouts neither stop nor skip anything."""
 
-    async def answer(number: int) -> web.StreamResponse | None:
+    async def response(number: int) -> web.StreamResponse | None:
         match number:
             case 2:
                 return web.Response(status=500, body=b"\xff\x00{]" * 100_000, content_type="application/json")
@@ -205,9 +205,9 @@ async def test_answers_that_break_every_schema(database: str, log: list[str], en
                 return web.Response(status=500, headers={"Content-Encoding": "gzip"}, body=b"no gzip")
         return None
 
-    endpoint.answer = answer
+    endpoint.response = response
     async with publishing(database, {"hook": endpoint.sink()}):
-        await until_told(database, "hook")
+        await until_published(database, "hook")
     assert log == endpoint.ids
 
 
@@ -217,10 +217,10 @@ async def test_a_rejected_event_waits_for_the_operator_s_skip(database: str, log
     """
     poisoned = log[11]
 
-    async def answer(number: int) -> web.StreamResponse | None:
+    async def response(number: int) -> web.StreamResponse | None:
         return web.Response(status=422) if endpoint.current == poisoned else None
 
-    endpoint.answer = answer
+    endpoint.response = response
     async with publishing(database, {"hook": endpoint.sink()}):
 
         async def blocked() -> bool:
@@ -231,7 +231,7 @@ async def test_a_rejected_event_waits_for_the_operator_s_skip(database: str, log
         assert log[:11] == endpoint.ids
         async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
             assert await checkpoints.skip(connection, "hook", 12, "cannot be parsed over there", "operator")
-        await until_told(database, "hook")
+        await until_published(database, "hook")
     assert [*log[:11], *log[12:]] == endpoint.ids
     with psycopg.connect(database, autocommit=True) as asked:
         kept = asked.execute("select event_id::text, reason, actor from icecore.sink_skips").fetchall()
@@ -252,7 +252,7 @@ async def test_batches_that_are_cut_leave_nothing_out(
     async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
         await checkpoints.request_replay(connection, uuid4(), "hook", 1, len(log), EventFilter())
     async with publishing(database, {"hook": endpoint.sink()}):
-        await until_told(database, "hook")
+        await until_published(database, "hook")
 
         async def ended() -> bool:
             async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
@@ -268,16 +268,16 @@ async def test_a_failed_replay_beyond_the_live_position_hides_no_event(database:
     """A sink that is behind continues from its position, however far a replay of earlier events is, and the replay continues too."""
     asked: list[str] = []
 
-    async def answer(number: int) -> web.StreamResponse | None:
+    async def response(number: int) -> web.StreamResponse | None:
         asked.append(endpoint.current)
         replayed = sum(":" in each for each in asked)
         return web.Response(status=503) if replayed == 3 and ":" in endpoint.current else None
 
-    endpoint.answer = answer
+    endpoint.response = response
     async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
         await checkpoints.request_replay(connection, uuid4(), "hook", 24, len(log), EventFilter())
     async with publishing(database, {"hook": endpoint.sink()}):
-        await until_told(database, "hook")
+        await until_published(database, "hook")
 
         async def ended() -> bool:
             return len({event["id"] for event in endpoint.taken if "replay" in event}) == len(log) - 23
@@ -305,7 +305,7 @@ async def test_kills_lose_nothing_and_repeat_under_the_same_ids(
             process.kill()
         await writer.stop()
         process = nursery.start(database, {"hook": endpoint.sink()}, tmp_path)
-        await until_told(database, "hook")
+        await until_published(database, "hook")
         process.stop()
     assert log_ids(database) == list(dict.fromkeys(endpoint.ids))
     bodies: dict[str, dict[str, Any]] = {}

@@ -7,7 +7,7 @@ from icecore.api.byte_budget import BudgetUsedUp, ByteBudget, LargeResponses, Re
 
 def test_a_content_counts_once_until_its_last_release() -> None:
     """Responses from a cache are one object for all clients. A share is released once."""
-    budget = ByteBudget("Answers", 100)
+    budget = ByteBudget("Responses", 100)
     content = b"x" * 60
     first, second = budget.reserve_content(content), budget.reserve_content(content)
     assert 60 == budget.reserved_bytes
@@ -22,7 +22,7 @@ def test_a_content_counts_once_until_its_last_release() -> None:
 
 def test_several_contents_are_held_together_or_not_at_all() -> None:
     """A single holder may exceed the budget. Contents that another holder has need no further memory."""
-    budget = ByteBudget("Answers", 100)
+    budget = ByteBudget("Responses", 100)
     contents = [b"x" * 60, b"y" * 60]
     reserved_bytes = budget.reserve_contents(contents)
     assert (120, 0) == (budget.reserved_bytes, budget.size_of(contents))
@@ -47,14 +47,14 @@ def test_one_holder_alone_may_have_more() -> None:
     assert 0 == budget.reserved_bytes
 
 
-def test_room_is_expected_as_large_as_the_last_answer_was() -> None:
+def test_room_is_expected_as_large_as_the_last_response_was() -> None:
     """No memory if the last response was small."""
-    budget = ByteBudget("Answers", 1_000_000)
-    answers = LargeResponses(budget)
-    answers.note("/a", 200_000)
-    reserved_bytes = answers.expect("/a")
+    budget = ByteBudget("Responses", 1_000_000)
+    responses = LargeResponses(budget)
+    responses.note("/a", 200_000)
+    reserved_bytes = responses.expect("/a")
     assert reserved_bytes is not None
     assert 200_000 == budget.reserved_bytes
     reserved_bytes.release()
-    answers.note("/a", 10)
-    assert answers.expect("/a") is None
+    responses.note("/a", 10)
+    assert responses.expect("/a") is None

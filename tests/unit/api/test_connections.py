@@ -14,14 +14,14 @@ RATE_MIN = 1_000
 
 
 class Reader:
-    """The server's end of a connection whose client reads this many bytes of its answer between two checks."""
+    """The server's end of a connection whose client reads this many bytes of its response between two checks."""
 
     def __init__(self, bytes_each: int) -> None:
         self._bytes_each, self.taken, self.aborted, self.idle_since = bytes_each, 0, False, 0.0
 
     def awaited(self) -> Awaited:
         self.taken += self._bytes_each
-        return "answer", self.taken, 1_000_000 - self.taken
+        return "response", self.taken, 1_000_000 - self.taken
 
     def response_bytes_taken(self) -> int:
         return self.taken
@@ -34,7 +34,7 @@ class Reader:
 
 
 @pytest.mark.parametrize(("bytes_each", "aborted"), [(1, True), (1_000, False)])
-async def test_an_answer_must_be_taken_at_a_rate(bytes_each: int, aborted: bool) -> None:
+async def test_a_response_must_be_taken_at_a_rate(bytes_each: int, aborted: bool) -> None:
     """Single bytes are progress, but too little."""
     connections, reader = Connections(10, STALL_SECONDS, RATE_MIN), Reader(bytes_each)
     connections.opened(reader)
@@ -124,7 +124,7 @@ async def test_there_are_no_more_than_the_limit() -> None:
 
 async def test_nothing_is_kept_of_a_connection_that_was_closed() -> None:
     """Neither the connection nor its response."""
-    connections, client = Connections(10, STALL_SECONDS, RATE_MIN), Client(("answer", 1, 10))
+    connections, client = Connections(10, STALL_SECONDS, RATE_MIN), Client(("response", 1, 10))
     connections.opened(client)
     connections.check(STALL_SECONDS)
     connections.closed(client)
@@ -135,7 +135,7 @@ async def test_nothing_is_kept_of_a_connection_that_was_closed() -> None:
 
 @pytest.mark.parametrize(
     ("awaited", "ended"),
-    [(("body", 1), ["body"]), (("head",), ["head"]), (("answer", 1, 10), ["answer"]), (("request",), []), (None, [])],
+    [(("body", 1), ["body"]), (("head",), ["head"]), (("response", 1, 10), ["response"]), (("request",), []), (None, [])],
 )
 async def test_what_makes_no_progress_in_time_is_cut(awaited: Awaited | None, ended: list[str]) -> None:
     """A connection without a request is not closed, nor one whose request the server is processing."""
@@ -151,13 +151,13 @@ async def test_what_makes_no_progress_in_time_is_cut(awaited: Awaited | None, en
     assert len(ended) == connections.stalled
 
 
-async def test_the_next_answer_of_a_connection_is_measured_from_its_beginning() -> None:
-    """It has sent fewer bytes than the previous answer."""
-    connections, client = Connections(10, STALL_SECONDS, RATE_MIN), Client(("answer", 1_000_000, 10))
+async def test_the_next_response_of_a_connection_is_measured_from_its_beginning() -> None:
+    """It has sent fewer bytes than the previous response."""
+    connections, client = Connections(10, STALL_SECONDS, RATE_MIN), Client(("response", 1_000_000, 10))
     connections.opened(client)
     connections.check(STALL_SECONDS)
     await asyncio.sleep(1.5 * STALL_SECONDS)
-    client.state = ("answer", 0, 10)
+    client.state = ("response", 0, 10)
     connections.check(STALL_SECONDS)
     assert not client.aborted
 

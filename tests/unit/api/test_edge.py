@@ -27,7 +27,7 @@ LIMITS = ApiLimits(body_bytes_max=4_096, body_seconds_max=0.3, read_seconds_max=
 SECRET = "a-secret-that-must-not-leak"
 
 
-async def answer(call: ApiRequest) -> web.Response:
+async def respond(call: ApiRequest) -> web.Response:
     size = int(call.query.get("size", "2"))
     return await call.json_bytes(b'"' + b"x" * (size - 2) + b'"', keep_compressed="keep" in call.query)
 
@@ -52,12 +52,12 @@ async def fail(call: ApiRequest) -> web.Response:
 
 async def dawdle(call: ApiRequest) -> web.Response:
     await asyncio.sleep(1.0)
-    return await answer(call)
+    return await respond(call)
 
 
 OPERATIONS = (
     Operation("getHealth", "GET", "/health", get_health, head=True),
-    Operation("read", "GET", "/catalog/v1/read", answer),
+    Operation("read", "GET", "/catalog/v1/read", respond),
     Operation("echo", "POST", "/catalog/v1/echo", echo),
     Operation("fail", "GET", "/catalog/v1/fail", fail),
     Operation("failHead", "HEAD", "/catalog/v1/fail", fail),
@@ -249,7 +249,7 @@ async def test_the_principal_is_logged(
 
 @pytest.mark.parametrize("size", [100, 1_000, 1_001, 200_000])
 @pytest.mark.parametrize("query", ["", "&keep"])
-async def test_answers_are_compressed_for_clients_that_accept_gzip(client: aiohttp.ClientSession, size: int, query: str) -> None:
+async def test_responses_are_compressed_for_clients_that_accept_gzip(client: aiohttp.ClientSession, size: int, query: str) -> None:
     """The decompressed bytes are the plain ones, inline and in a thread, cached and not."""
     for _ in range(2):
         async with client.get(f"/v1/read?size={size}{query}", headers={"Accept-Encoding": "gzip, x-gzip, deflate"}) as response:
@@ -260,7 +260,7 @@ async def test_answers_are_compressed_for_clients_that_accept_gzip(client: aioht
 @pytest.mark.parametrize(
     ("size", "accepted"), [(99, "gzip"), (100, "identity"), (100, "deflate, br"), (100, "gzip;q=0"), (100, "gzip; q=0.0, deflate")]
 )
-async def test_other_answers_are_not_compressed(client: aiohttp.ClientSession, size: int, accepted: str) -> None:
+async def test_other_responses_are_not_compressed(client: aiohttp.ClientSession, size: int, accepted: str) -> None:
     """Small ones, and those for clients that do not take gzip."""
     async with client.get(f"/v1/read?size={size}", headers={"Accept-Encoding": accepted}) as response:
         assert "Content-Encoding" not in response.headers
@@ -298,7 +298,7 @@ async def test_a_read_that_takes_too_long_is_503_and_a_mutation_is_not_cut(clien
 
 
 async def exchange(port: int, request: bytes) -> bytes:
-    """The server's answer to raw bytes, until it closes the connection."""
+    """The server's response to raw bytes, until it closes the connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(request)
     try:

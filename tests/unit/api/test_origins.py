@@ -21,7 +21,7 @@ from icecore.domain.errors import Forbidden
 from tests.fixtures.empty_catalog import empty_catalog
 
 
-async def answer(call: ApiRequest) -> web.Response:
+async def respond(call: ApiRequest) -> web.Response:
     return await call.json({})
 
 
@@ -33,7 +33,7 @@ async def change(call: ApiRequest) -> web.Response:
 
 OPERATIONS = (
     Operation("getHealth", "GET", "/health", get_health, head=True),
-    Operation("read", "GET", "/catalog/v1/thing", answer),
+    Operation("read", "GET", "/catalog/v1/thing", respond),
     Operation("change", "POST", "/catalog/v1/thing", change),
     Operation("drop", "DELETE", "/catalog/v1/thing", change),
 )
@@ -44,7 +44,7 @@ Exchange = Callable[[bytes], Awaitable[tuple[int, dict[str, str], bytes]]]
 
 @pytest_asyncio.fixture
 async def exchange() -> AsyncIterator[Exchange]:
-    """Sends bytes and reads one answer."""
+    """Sends bytes and reads one response."""
     app = build_app(empty_catalog(ApiLimits()), OPERATIONS, origin_rules=RULES)
     runner = build_runner(app)
     await runner.setup()
@@ -232,8 +232,8 @@ async def test_only_preflight_requests_are_answered_as_such(exchange: Exchange) 
         assert "access-control-allow-headers" not in headers
 
 
-async def test_a_permitted_origin_gets_cors_answers(exchange: Exchange) -> None:
-    """For preflight requests, answers and refusals. Without a permitted origin there are no CORS headers."""
+async def test_a_permitted_origin_gets_cors_responses(exchange: Exchange) -> None:
+    """For preflight requests, responses and refusals. Without a permitted origin there are no CORS headers."""
     origin = "Origin: https://app.example.org"
     asked = ["Access-Control-Request-Method: POST", "Access-Control-Request-Headers: content-type, idempotency-key"]
     status, headers, _ = await exchange(request("OPTIONS", origin, *asked))

@@ -26,7 +26,7 @@ SMALL_CHUNKS = b"1;" + b"x" * 1_000 + b"\r\n \r\n"
 Connect = Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
 
 
-async def answer(call: ApiRequest) -> web.Response:
+async def respond(call: ApiRequest) -> web.Response:
     return await call.json_bytes(b'""')
 
 
@@ -34,7 +34,7 @@ async def answer(call: ApiRequest) -> web.Response:
 async def connect(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Connect]:
     monkeypatch.setattr(server, "_LINGERING_SECONDS", LINGERING_SECONDS)
     limits = ApiLimits(connections_max=CONNECTIONS_MAX)
-    operations = (Operation("read", "GET", "/catalog/v1/read", answer), Operation("write", "POST", "/catalog/v1/read", answer))
+    operations = (Operation("read", "GET", "/catalog/v1/read", respond), Operation("write", "POST", "/catalog/v1/read", respond))
     runner = build_runner(build_app(empty_catalog(limits), operations))
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -80,7 +80,7 @@ async def test_the_connection_that_was_answered_longest_ago_makes_room(connect: 
     await ask(*first)
 
 
-async def test_small_chunks_behind_an_answer_end_the_connection(connect: Connect) -> None:
+async def test_small_chunks_behind_a_response_end_the_connection(connect: Connect) -> None:
     """The request was answered before its body. Chunks that will not be read must not accumulate."""
     reader, writer = await connect()
     writer.write(UNREAD)

@@ -11,7 +11,7 @@ from icecore.api.routing import Operation, Routes
 from icecore.domain.errors import MethodNotAllowed, NotFound
 
 
-async def answer(call: ApiRequest) -> web.Response:
+async def respond(call: ApiRequest) -> web.Response:
     return web.Response()
 
 
@@ -65,21 +65,21 @@ def test_a_wrong_method_names_the_right_ones() -> None:
 
 def test_two_operations_of_one_address_are_refused() -> None:
     """Otherwise the later one would replace the other."""
-    taken = Operation("first", "GET", "/catalog/v1/{prefix}/thing", answer, head=True)
+    taken = Operation("first", "GET", "/catalog/v1/{prefix}/thing", respond, head=True)
     for other in (
-        Operation("second", "GET", "/catalog/v1/{prefix}/thing", answer),
-        Operation("second", "GET", "/v1/thing", answer),
-        Operation("second", "HEAD", "/catalog/v1/thing", answer),
-        Operation("second", "POST", "/catalog/v1/{warehouse}/thing", answer),
+        Operation("second", "GET", "/catalog/v1/{prefix}/thing", respond),
+        Operation("second", "GET", "/v1/thing", respond),
+        Operation("second", "HEAD", "/catalog/v1/thing", respond),
+        Operation("second", "POST", "/catalog/v1/{warehouse}/thing", respond),
     ):
         with pytest.raises(ValueError, match=r"Two operations|two names"):
             Routes((taken, other))
-    Routes((taken, Operation("second", "POST", "/catalog/v1/{prefix}/thing", answer)))
+    Routes((taken, Operation("second", "POST", "/catalog/v1/{prefix}/thing", respond)))
 
 
 def test_a_segment_of_the_longest_address_ends_at_its_slash() -> None:
     """What follows is not part of the placeholder's value."""
-    routes = Routes((Operation("longest", "GET", "/things/{thing}", answer),))
+    routes = Routes((Operation("longest", "GET", "/things/{thing}", respond),))
     assert {"thing": "a"} == routes.find("GET", "/things/a")[1]
     for path in ("/things/a/", "/things/a/b", "/things/a/b/c"):
         with pytest.raises(NotFound):

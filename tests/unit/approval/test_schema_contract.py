@@ -120,7 +120,7 @@ def breaking(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any], str]:
 
 
 @given(compatible())
-def test_what_breaks_nobody_passes(change: tuple[dict[str, Any], dict[str, Any]]) -> None:
+def test_what_breaks_no_reader_passes(change: tuple[dict[str, Any], dict[str, Any]]) -> None:
     """Columns added, widened, made optional, reordered or documented, at every depth."""
     assert [] == breaches(*change, renames=False)
 
@@ -141,7 +141,7 @@ def test_a_check_of_top_level_names_would_miss_what_this_one_finds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "told"),
+    ("before", "after", "messages"),
     [
         (schema(column(1), column(2)), schema(column(1)), ["column c2 is dropped"]),
         (schema(column(1, "long")), schema(column(1, "int")), ["column c1 changes its type from long to int"]),
@@ -179,9 +179,9 @@ def test_a_check_of_top_level_names_would_miss_what_this_one_finds() -> None:
         ),
     ],
 )  # fmt: skip
-def test_each_rule_in_words(before: dict[str, Any], after: dict[str, Any], told: list[str]) -> None:
+def test_each_rule_in_words(before: dict[str, Any], after: dict[str, Any], messages: list[str]) -> None:
     """The messages for clients."""
-    assert told == breaches(before, after, renames=False)
+    assert messages == breaches(before, after, renames=False)
 
 
 def test_renames_may_be_allowed() -> None:

@@ -48,7 +48,7 @@ def test_hooks_are_read_from_the_file_and_the_environment(tmp_path: Path, monkey
 
 
 @pytest.mark.parametrize(
-    ("hook", "told"),
+    ("hook", "message"),
     [
         ({"TYPE": "plugin"}, "ICECORE_HOOKS__X__PLUGIN: is required"),
         ({"TYPE": "script"}, "ICECORE_HOOKS__X__TYPE: must be one of plugin, webhook"),
@@ -74,11 +74,11 @@ def test_hooks_are_read_from_the_file_and_the_environment(tmp_path: Path, monkey
         ),
     ],
 )
-def test_what_cannot_be_meant_is_refused_by_name(hook: dict[str, str], told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_meant_is_refused_by_name(hook: dict[str, str], message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The message contains no value."""
     for name, value in hook.items():
         monkeypatch.setenv(f"ICECORE_HOOKS__X__{name}", value)
     with pytest.raises(SettingsError) as refused:
         load_settings()
-    assert told in str(refused.value)
+    assert message in str(refused.value)
     assert "hidden" not in str(refused.value)

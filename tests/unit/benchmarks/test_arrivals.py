@@ -1,4 +1,4 @@
-"""Arrivals at a fixed rate, independent of the answers."""
+"""Arrivals at a fixed rate, independent of the responses."""
 
 import asyncio
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""The load generator's HTTP client: answers in pieces, chunked, without a body, and closed connections."""
+"""The load generator's HTTP client: responses in pieces, chunked, without a body, and closed connections."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -11,7 +11,7 @@ from benchmarks.connection import Connection, ConnectionLostError, get, post
 
 @asynccontextmanager
 async def answering(*pieces: bytes) -> AsyncIterator[Connection]:
-    """A connection to a server that answers every request with these pieces, each in a separate write."""
+    """A connection to a server that responds to every request with these pieces, each in a separate write."""
 
     ended = asyncio.Event()
 
@@ -47,8 +47,8 @@ async def answering(*pieces: bytes) -> AsyncIterator[Connection]:
         ((b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",), b""),
     ],
 )
-async def test_an_answer_is_whole_however_it_comes(pieces: tuple[bytes, ...], body: bytes) -> None:
-    """Twice, so that remains of the first answer would be noticed."""
+async def test_a_response_is_whole_however_it_comes(pieces: tuple[bytes, ...], body: bytes) -> None:
+    """Twice, so that remains of the first response would be noticed."""
     async with answering(*pieces) as connection:
         for _ in range(2):
             received = await connection.exchange(get("/", "host", {}))
@@ -67,13 +67,13 @@ async def test_connections_that_read_in_turns_keep_their_own_bodies() -> None:
 
 
 @pytest.mark.parametrize("status", [204, 304])
-async def test_answers_without_a_body_need_no_length(status: int) -> None:
+async def test_responses_without_a_body_need_no_length(status: int) -> None:
     """204 and 304 end with their header."""
     async with answering(f"HTTP/1.1 {status} X\r\nETag: a\r\n\r\n".encode()) as connection:
         assert status == (await connection.exchange(get("/", "host", {}))).status
 
 
-async def test_a_closed_connection_is_not_an_answer() -> None:
+async def test_a_closed_connection_is_not_a_response() -> None:
     """The request fails and is not counted as answered."""
     async with answering() as connection:
         with pytest.raises(ConnectionLostError):

@@ -13,7 +13,7 @@ def never() -> Iterator[Started]:
 
 
 def test_what_was_refused_and_what_failed_is_counted() -> None:
-    """Also connections that ended without an answer. A server that is not measured has only a reason."""
+    """Also connections that ended without a response. A server that is not measured has only a reason."""
     work = next(iter(WORKS))
     blocks = [
         {"rate": 100.0, "p50_ms": 1.0, "p99_ms": 2.0, "statuses": {"200": 90, "204": 5, "409": 4, "500": 3}, "lost": 2},

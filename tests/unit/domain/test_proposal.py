@@ -44,7 +44,7 @@ def an_open_one() -> ProposalState:
 
 
 @pytest.mark.parametrize(("text", "milliseconds"), [("1970-01-01T00:00:00.000Z", 0), ("2023-11-14T22:13:20.001Z", OPENED_AT_MS)])
-def test_times_are_told_in_utc_with_milliseconds(text: str, milliseconds: int) -> None:
+def test_times_are_shown_in_utc_with_milliseconds(text: str, milliseconds: int) -> None:
     """RFC 3339, with Z."""
     assert text == time_text(milliseconds)
 

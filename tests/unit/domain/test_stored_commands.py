@@ -127,7 +127,7 @@ TABLE = {"namespace": ["a"], "name": "t"}
 
 
 @pytest.mark.parametrize(
-    ("operation", "stored", "told"),
+    ("operation", "stored", "message"),
     [
         ("registerTable", {}, "a change by registerTable cannot wait"),
         ("dropTable", {"table": TABLE}, "DropTable must be stored with the members table, purge-requested"),
@@ -149,7 +149,7 @@ TABLE = {"namespace": ["a"], "name": "t"}
         ("commitTransaction", {"changes": [{"table": TABLE, "updates": []}]}, "CommitTable must be stored with the members"),
     ],
 )
-def test_nothing_but_what_is_written_is_read(operation: str, stored: Any, told: str) -> None:
+def test_nothing_but_what_is_written_is_read(operation: str, stored: Any, message: str) -> None:
     """A form of another program is refused."""
-    with pytest.raises(UnreadableCommandError, match=told):
+    with pytest.raises(UnreadableCommandError, match=message):
         decode(operation, stored)

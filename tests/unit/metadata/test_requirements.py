@@ -73,7 +73,7 @@ def test_a_table_that_is_not_there() -> None:
         check_requirements(None, [{"type": "assert-table-uuid", "uuid": UUID}])
 
 
-def test_the_first_that_fails_is_told() -> None:
+def test_the_first_that_fails_is_reported() -> None:
     """They are checked in the order of the request."""
     with pytest.raises(CommitFailed, match="current schema changed"):
         check_requirements(new_table(), [id_is("default-spec-id", 0), id_is("current-schema-id", 4), id_is("default-spec-id", 4)])

@@ -60,7 +60,7 @@ def test_a_commit_appends_and_shares_the_rest() -> None:
     ],
     ids=lambda update: str(update["action"]),
 )
-def test_what_changes_nothing_answers_the_base_itself(update: Json) -> None:
+def test_what_changes_nothing_returns_the_base_itself(update: Json) -> None:
     """Nothing is written for such a commit."""
     table = table_with_snapshots(2)
     assert table is after(table, update, file=FILE)

@@ -26,7 +26,7 @@ def test_telling_a_wide_schema_apart_leaves_others_their_turns(schema: dict[str,
 
 
 @pytest.mark.parametrize("count", [499, 500, 501, 1_001])
-def test_wide_schemas_are_told_apart_wherever_they_differ(count: int) -> None:
+def test_wide_schemas_are_distinguished_wherever_they_differ(count: int) -> None:
     schema = flat(count)
     assert schema_key(schema) == schema_key({**flat(count), "schema-id": 7, "identifier-field-ids": [2, 1]})
     others = [

@@ -50,8 +50,8 @@ def dropped(**envelope: object) -> EnrichedEvent:
     """The table `a.b.é` was dropped."""
     namespace = NamespaceName(id=NAMESPACE, name=["a", "b"])
     table = TabularName(id=TABLE, uuid=TABLE, name="é", namespace=namespace, warehouse=WarehouseName(id=WAREHOUSE, name="demo"))
-    told = TableRemovedEvent(table=table, metadata_location="s3://b/m.json", purge_requested=False)
-    return EnrichedEvent(recorded("table.dropped.v1", **envelope), ("demo", "a", "b", "é"), told)  # type: ignore[arg-type]
+    data = TableRemovedEvent(table=table, metadata_location="s3://b/m.json", purge_requested=False)
+    return EnrichedEvent(recorded("table.dropped.v1", **envelope), ("demo", "a", "b", "é"), data)  # type: ignore[arg-type]
 
 
 def test_the_attributes_say_what_who_where_and_when() -> None:
@@ -147,6 +147,6 @@ def test_lakekeepers_consumers_find_its_types() -> None:
 
 def test_what_lakekeeper_does_not_tell_keeps_its_name() -> None:
     """Its consumers ignore unknown types."""
-    told = NamespaceEvent(namespace=NamespaceName(id=NAMESPACE, name=["a"]), warehouse=WarehouseName(id=WAREHOUSE, name="demo"))
-    enriched = EnrichedEvent(recorded("namespace.created.v1"), ("demo", "a"), told)
+    data = NamespaceEvent(namespace=NamespaceName(id=NAMESPACE, name=["a"]), warehouse=WarehouseName(id=WAREHOUSE, name="demo"))
+    enriched = EnrichedEvent(recorded("namespace.created.v1"), ("demo", "a"), data)
     assert "io.icecore.namespace.created.v1" == outgoing(enriched, "lakekeeper").cloud_event.get_type()

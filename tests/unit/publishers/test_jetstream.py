@@ -9,7 +9,7 @@ from icecore.publishers.jetstream import JetStream
 from icecore.publishers.sink_settings import NatsSink
 
 
-async def test_a_batch_waits_for_its_last_answer() -> None:
+async def test_a_batch_waits_for_its_last_response() -> None:
     """In any order, even if an acknowledgement arrives twice."""
     sink = JetStream("s", NatsSink(type="nats", url="nats://a:1"), "")  # type: ignore[arg-type]
     sink._responses_expected = 3

@@ -44,7 +44,7 @@ def test_a_file_of_properties_and_single_ones_over_it(tmp_path: Path) -> None:
     )
 
 
-def test_a_transaction_has_the_time_of_an_answer_and_room_for_the_largest_event() -> None:
+def test_a_transaction_has_the_time_of_a_response_and_room_for_the_largest_event() -> None:
     """In milliseconds, at least a second. `message.max.bytes` includes Kafka's overhead."""
     short, long = (
         _producer_properties("s", KafkaSink(type="kafka", url="a:1", timeout_seconds=seconds, event_bytes_max=5_000))  # type: ignore[arg-type]

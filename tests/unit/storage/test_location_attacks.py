@@ -337,7 +337,7 @@ ATTACKS = _attacks()
 
 @pytest.mark.parametrize(("profile", "text", "rule"), ATTACKS)
 def test_no_door_lets_it_in(profile: Any, text: str, rule: str) -> None:
-    """Each entry point answers 400 for the violated rule, and repeats no raw control character."""
+    """Each entry point returns 400 for the violated rule, and repeats no raw control character."""
     for door, enter in DOORS.items():
         if rule == "must not contain '%'" and door in LITERAL_PERCENT:
             continue

@@ -112,7 +112,7 @@ async def test_a_fetch_that_does_not_end_is_abandoned(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(("failure", "said"), [(NoCredentials("none"), "none"), (ValueError(CANARY), "the AWS client failed: ValueError")])
-async def test_a_failure_is_told_and_not_repeated_at_once(
+async def test_a_failure_is_reported_and_not_repeated_at_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], failure: Exception, said: str
 ) -> None:
     """The log has one record of a kind, and one when it is over."""

@@ -115,19 +115,19 @@ def test_a_folder_that_is_mounted_elsewhere_is_found(
     mount = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
     asked = [sys.executable, "-c", MOUNTS, tmp_path / one, tmp_path / other]
     command = ["unshare", "-rm", "sh", "-c", mount, "sh", tmp_path / source, tmp_path / point, *asked]
-    answer = subprocess.run(command, check=True, capture_output=True, text=True)
-    assert [str(is_shared)] * 2 == answer.stdout.split()
+    response = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert [str(is_shared)] * 2 == response.stdout.split()
 
 
 async def test_a_file_system_that_does_not_respond_blocks_no_request(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """For example a mount whose server is unreachable: the comparison times out, the loop continues, threads are not exhausted, and it
     recovers.
     """
-    answers = threading.Event()
+    responses = threading.Event()
     identity = same_folder._identity
 
     def wait(folder: Path) -> object:
-        assert answers.wait(60)
+        assert responses.wait(60)
         return identity(folder)
 
     monkeypatch.setattr(same_folder, "_identity", wait)
@@ -142,7 +142,7 @@ async def test_a_file_system_that_does_not_respond_blocks_no_request(monkeypatch
         assert await asyncio.to_thread(lambda: "the pool is free") == "the pool is free"
         assert time.monotonic() - began < 5
     finally:
-        answers.set()
+        responses.set()
     for thread in threading.enumerate():
         if thread.name == "compare-folders":
             thread.join()

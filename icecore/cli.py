@@ -15,7 +15,7 @@ from .exit_codes import CommandFailed, ExitCode
 from .logs import configure_logs_for, log_uncaught
 from .output import Output
 from .settings import Settings, SettingsError, load_settings
-from .storage.ambient_credentials import forget_ambient_credentials
+from .storage.environment_credentials import remove_environment_credentials
 from .system_identity import prepare_system_identity
 from .version import icecore_version
 
@@ -44,7 +44,7 @@ def main() -> None:
     """The entry point of the program and of `python -m icecore`."""
     # obstore reads the clouds' environment variables. A warehouse is opened only with its own credential. Child processes inherit this
     # environment.
-    forget_ambient_credentials()
+    remove_environment_credentials()
     log_uncaught()
     for number in _ENDING:
         # `nohup` ignores SIGHUP, which stays ignored.

@@ -3,7 +3,7 @@
 import importlib
 
 from .settings import Settings, SettingsError
-from .storage.ambient_credentials import restore_identities
+from .storage.environment_credentials import restore_identities
 
 _LIBRARIES = {"aws": ("botocore.session",), "gcp": ("google.auth", "requests"), "azure": ("azure.identity",)}
 """The modules of each cloud's client library. Each cloud is also the name of the extra."""

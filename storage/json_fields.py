@@ -56,8 +56,8 @@ def parsed(kinds: TypeAdapter[Value], json: object, what: str, rule: str) -> Val
         raise BadRequest(f"Invalid {what}: {rule}")
     field = ".".join(map(str, error["loc"][1:]))[:FIELD_NAME_LENGTH_MAX]
     unknown = error["type"] == "extra_forbidden"
-    said = f"no such field{_nearest(kinds, error['loc'])}" if unknown else value_must(error)
-    raise BadRequest(f"Invalid {what}: {field!r}: {said}")
+    reason = f"no such field{_nearest(kinds, error['loc'])}" if unknown else value_must(error)
+    raise BadRequest(f"Invalid {what}: {field!r}: {reason}")
 
 
 def _nearest(kinds: TypeAdapter[Value], loc: tuple[int | str, ...]) -> str:

@@ -35,7 +35,7 @@ class LargeDocuments:
 
     def __init__(self, bytes_max: int = BYTES_AT_ONCE_MAX, wait_seconds_max: float = DOCUMENT_WAIT_SECONDS_MAX) -> None:
         self.bytes_max, self._wait_seconds_max = bytes_max, wait_seconds_max
-        self._held = 0
+        self._bytes_in_use = 0
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._trimming: asyncio.Task[None] | None = None
 
@@ -57,7 +57,7 @@ class LargeDocuments:
     def reserve(self, size: int) -> "asyncio.Future[None] | None":
         """Reserves `size` bytes and returns None; if there is no room, returns the future to pass to `wait`."""
         if not self._waiting and self._fits(size):
-            self._held += size
+            self._bytes_in_use += size
             return None
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((size, waiter))
@@ -80,17 +80,17 @@ class LargeDocuments:
             raise
 
     def _fits(self, size: int) -> bool:
-        return self._held == 0 or self._held + size <= self.bytes_max
+        return self._bytes_in_use == 0 or self._bytes_in_use + size <= self.bytes_max
 
     def release(self, size: int) -> None:
-        self._held -= size
+        self._bytes_in_use -= size
         self._admit()
 
     def _admit(self) -> None:
         while self._waiting and self._fits(self._waiting[0][0]):
             size, waiter = self._waiting.popleft()
             if not waiter.done():
-                self._held += size
+                self._bytes_in_use += size
                 waiter.set_result(None)
 
     def _trim(self) -> None:

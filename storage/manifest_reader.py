@@ -11,7 +11,7 @@ import orjson
 import structlog
 
 from ..domain.errors import ServiceUnavailable
-from .ambient_credentials import environment_without_credentials
+from .environment_credentials import environment_without_credentials
 from .manifest_protocol import RESPONSE_LENGTH, Kind
 
 MANIFEST_BYTES_MAX = 32 * 1024 * 1024

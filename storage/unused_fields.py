@@ -25,7 +25,7 @@ UNUSED_FIELDS: dict[type[StorageProfile], dict[str, str]] = {
 """The fields of each kind of profile, with the reason."""
 ROLE_FIELDS = ("assume-role-arn", "sts-endpoint", "external-id")
 """Fields that have an effect only if the server's own identity assumes a role."""
-_AS_IT_IS = {
+_ACTUAL_VALUES = {
     "sts-enabled": False,
     "sts-session-tags": {},
     "remote-signing-enabled": False,
@@ -46,7 +46,7 @@ def unused_fields(profile: StorageProfile, credential: StorageCredential | None)
             reasons |= dict.fromkeys(ROLE_FIELDS, "the storage-profile has no assume-role-arn")
     given = {name.replace("_", "-") for name in profile.model_fields_set}
     values = profile.to_json()
-    found = [("storage-profile", name) for name in reasons if name in given and values[name] != _AS_IT_IS.get(name)]
+    found = [("storage-profile", name) for name in reasons if name in given and values[name] != _ACTUAL_VALUES.get(name)]
     if credential is not None and "external-id" in reasons and "external-id" in credential.fields:
         found.append(("storage-credential", "external-id"))
     return [f"{where}: {name} has no effect: {reasons[name]}" for where, name in found]

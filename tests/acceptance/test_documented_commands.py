@@ -10,7 +10,7 @@ import subprocess
 import threading
 import time
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,6 +26,7 @@ from pyiceberg.exceptions import CommitFailedException, RESTError
 from icecore.settings import load_settings
 from tests.fixtures.plugins import installed_plugins
 from tests.fixtures.readme import CATALOG_URI, pieces
+from tests.fixtures.waiting import wait_for
 from tests.servers.icecore import PROGRAM, Icecore, clean_environment, icecore
 from tests.servers.nats import nats_server
 from tests.servers.paths import ROOT
@@ -175,21 +176,12 @@ def test_time_travel(documented: Documented) -> None:
 
 def test_sinks_are_replayed_and_skip(documented: Documented) -> None:
     """The commands of the page, on a sink that publishes and on one whose destination rejects an event."""
-    rejected = _until(lambda: documented.sinks()["contracts"].get("blocked-position"))
-    assert _until(lambda: documented.sinks()["lake"]["position"] >= rejected)
+    rejected = wait_for(lambda: documented.sinks()["contracts"].get("blocked-position"), COMMAND_SECONDS_MAX)
+    assert wait_for(lambda: documented.sinks()["lake"]["position"] >= rejected, COMMAND_SECONDS_MAX)
     assert "replay" in documented.run(PAGES["replay"].replace("--to 500", f"--to {rejected}"))
     assert "lake has no replay to cancel" in documented.run(PAGES["cancel replays"])
     documented.run(PAGES["skip"].replace("9128", str(rejected)))
-    assert _until(lambda: documented.sinks()["contracts"]["position"] >= rejected)
-
-
-def _until(look: Callable[[], Any]) -> Any:
-    """Waits until a value is found."""
-    deadline = time.monotonic() + COMMAND_SECONDS_MAX
-    while not (found := look()):
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
-    return found
+    assert wait_for(lambda: documented.sinks()["contracts"]["position"] >= rejected, COMMAND_SECONDS_MAX)
 
 
 def test_hooks_of_the_page(documented: Documented) -> None:

@@ -18,6 +18,7 @@ from icecore.storage.object_store import ObjectStore, ObjectStores
 from icecore.storage.profiles import parse_storage_profile
 from icecore.storage.system_credentials import SystemCredentials
 from tests.fixtures.cloud_server import ADLS_PROFILE, GCS_PROFILE, IDENTITY_HEADER, TENANT, CloudServer, cloud_server, machine
+from tests.fixtures.object_stores import failure, readable_again
 
 __all__ = ["cloud_server", "machine"]
 
@@ -36,23 +37,6 @@ both = pytest.mark.parametrize(("profile", "credential"), [(GCS_PROFILE, GCP), (
 
 async def opened(profile: dict[str, Any], credential: dict[str, Any], stores: ObjectStores | None = None) -> ObjectStore:
     return await (stores or ObjectStores(system=BOTH)).open(parse_storage_profile(profile), parse_storage_credential(credential))
-
-
-async def failure(store: ObjectStore) -> str:
-    with pytest.raises(ServiceUnavailable) as refusal:
-        await store.check_readable()
-    return refusal.value.message
-
-
-async def readable_again(store: ObjectStore) -> None:
-    """Returns once the store can be read."""
-    while True:
-        try:
-            await store.check_readable()
-        except ServiceUnavailable:
-            await asyncio.sleep(0.5)
-        else:
-            break
 
 
 @both

@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from icecore.domain.byte_pieces import BytePieces, joined
 from icecore.domain.errors import AlreadyExists, BadRequest, NotFound, PayloadTooLarge, ServiceUnavailable
-from icecore.storage.ambient_credentials import forget_ambient_credentials
 from icecore.storage.credentials import parse_storage_credential
+from icecore.storage.environment_credentials import remove_environment_credentials
 from icecore.storage.large_documents import DocumentShare, LargeDocuments
 from icecore.storage.local_store import LocalStore
 from icecore.storage.locations import StorageLocation
@@ -472,7 +472,7 @@ class TestCredentials:
         monkeypatch.setattr(
             os, "environ", {"AWS_SESSION_TOKEN": "x", "AZURE_STORAGE_TOKEN": "x", "GOOGLE_SERVICE_ACCOUNT": "x", "PATH": "p"}
         )
-        forget_ambient_credentials()
+        remove_environment_credentials()
         assert {"PATH": "p"} == os.environ
 
     async def test_stores_are_kept_by_profile_and_credential(self, odd_store: OpenedStore) -> None:

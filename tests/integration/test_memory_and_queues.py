@@ -128,7 +128,7 @@ async def test_a_queue_that_waits_for_memory_yields_to_a_command_that_has_it(
         tasks = [await waiting(begun, command(begun), before) for before, command in enumerate(order)]
     async with asyncio.timeout(QUEUE_WAIT_SECONDS_MAX / 2):
         await asyncio.gather(*tasks)
-    assert documents._held == 0
+    assert documents._bytes_in_use == 0
 
 
 async def test_a_rename_that_waits_for_memory_blocks_no_queue(begun: Application, tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ async def test_a_rename_that_waits_for_memory_blocks_no_queue(begun: Application
             await commit(begun)
         assert not renaming.done()
     assert 204 == (await renaming).status
-    assert begun.commands.large_documents._held == 0
+    assert begun.commands.large_documents._bytes_in_use == 0
 
 
 LARGE = "x" * 1_100_000
@@ -182,7 +182,7 @@ async def test_large_views_and_namespaces_wait_for_memory_before_their_queues(
         task = await waiting(begun, command(begun), 0)
         assert {} == begun.commands.queues._queues
     assert 204 == (await task).status
-    assert begun.commands.large_documents._held == 0
+    assert begun.commands.large_documents._bytes_in_use == 0
 
 
 async def test_a_transaction_over_small_tables_needs_no_memory_share_and_has_a_limit(begun: Application) -> None:
@@ -215,7 +215,7 @@ async def test_a_refusal_that_waits_for_memory_yields_to_a_command_that_has_it(b
     async with asyncio.timeout(QUEUE_WAIT_SECONDS_MAX / 2):
         response, refusal = await asyncio.gather(*tasks, return_exceptions=True)
     assert (204, CommitFailed) == (response.status, type(refusal))
-    assert begun.commands.large_documents._held == 0
+    assert begun.commands.large_documents._bytes_in_use == 0
 
 
 async def test_a_command_behind_a_refusal_that_waits_for_memory_is_still_decided(begun: Application, database: str, tmp_path: Path) -> None:
@@ -258,4 +258,4 @@ async def test_a_change_under_review_holds_only_its_own_memory(begun: Applicatio
         await load_table(begun.queries, context("loadTable"), await demo(begun), TABLE)
     answered.set()
     await registering
-    assert begun.commands.large_documents._held == 0
+    assert begun.commands.large_documents._bytes_in_use == 0

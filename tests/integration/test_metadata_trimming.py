@@ -1,8 +1,7 @@
 """`write.metadata.delete-after-commit.enabled`: old metadata files are deleted, except those that a table still refers to (P12)."""
 
 import json
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from icecore.storage.locations import StorageLocation
 from tests.fixtures.catalog import PROJECT_ID, context
 from tests.fixtures.rest_client import RestClient, RestResponse, set_properties, table_path
 from tests.fixtures.shared_server import FreshWarehouse, SharedCatalog
+from tests.fixtures.waiting import wait_for
 
 DELETE = {"write.metadata.delete-after-commit.enabled": "true"}
 KEEP_ONE = {**DELETE, "write.metadata.previous-versions-max": "1"}
@@ -51,19 +51,10 @@ def files(warehouse: FreshWarehouse) -> set[Path]:
     return set(warehouse.directory.rglob("*.metadata.json"))
 
 
-def settles(holds: Callable[[], Any], seconds: float = 10.0) -> None:
-    waiting = threading.Event()
-    for _ in range(int(seconds / 0.02)):
-        if holds():
-            return
-        waiting.wait(0.02)
-    raise AssertionError("still not so")
-
-
 def only_named_files_stay(client: RestClient, warehouse: FreshWarehouse, *names: str) -> None:
     """Waits until only the table's files exist, so that every pending deletion is done. Then none of them may be missing."""
     named = {local(file) for name in names for file in named_files(client, name)}
-    settles(lambda: files(warehouse) <= named)
+    wait_for(lambda: files(warehouse) <= named)
     assert named == files(warehouse)
 
 
@@ -212,7 +203,7 @@ def test_old_metadata_files_of_many_entries_go_before_the_entries_are_closed(
     register(client, written_file(client, warehouse, "here", logged))
     with job_held(shared_catalog, ClosePartsJob):
         committed(client.commit(["a"], "t", set_properties(k="1")))
-        settles(lambda: not pending(shared_catalog, warehouse))
+        wait_for(lambda: not pending(shared_catalog, warehouse))
         only_named_files_stay(client, warehouse, "t")
 
 
@@ -236,7 +227,7 @@ def test_files_outside_the_tables_folders_stay(client: RestClient, warehouse: Fr
     data = a_file(f"{warehouse.base}/here/data/1.parquet")
     register(client, written_file(client, warehouse, "here", [other, *beside, own, respelled, data]))
     committed(client.commit(["a"], "t", set_properties(k="1")))
-    settles(lambda: not local(own).exists() and not local(respelled).exists())
+    wait_for(lambda: not local(own).exists() and not local(respelled).exists())
     assert [] == [file for file in (other, *beside, data) if not local(file).exists()]
     assert [] == missing(client, "t", "other")
 
@@ -249,7 +240,7 @@ def test_files_under_the_tables_metadata_path_go_too(client: RestClient, warehou
     for number in range(4):
         committed(client.commit(["a"], "t", set_properties(k=str(number))))
     assert named_files(client)[0].startswith(f"{warehouse.base}/files/")
-    settles(lambda: {local(file) for file in named_files(client)} | {local(beside)} == files(warehouse))
+    wait_for(lambda: {local(file) for file in named_files(client)} | {local(beside)} == files(warehouse))
 
 
 def test_a_file_that_the_table_names_again_stays(client: RestClient, warehouse: FreshWarehouse, shared_catalog: SharedCatalog) -> None:
@@ -263,7 +254,7 @@ def test_a_file_that_the_table_names_again_stays(client: RestClient, warehouse: 
         for name in names:
             row = (StorageLocation.parse(name).claim_key("local"), table_id, warehouse.id, name)
             shared_catalog.rows("insert into icecore.old_metadata_files values (%s, %s, %s, %s) returning key", *row)
-        settles(lambda: not pending(shared_catalog, warehouse))
+        wait_for(lambda: not pending(shared_catalog, warehouse))
 
     register(client, old, overwrite=True)
     delete(old, newer)
@@ -312,7 +303,7 @@ def test_a_file_is_not_registered_until_its_deletion_is_over(
         assert (404, "NotFoundException") == refused.error
         assert "Metadata file is being deleted" in refused.message
         assert local(old).exists()
-    settles(lambda: not pending(shared_catalog, warehouse))
+    wait_for(lambda: not pending(shared_catalog, warehouse))
     # Files of a dropped table are not deleted, so the file can be registered.
     assert (name == "u") == local(old).exists()
     assert (200 if name == "u" else 404) == client.call("POST", "/namespaces/a/register", body).status

@@ -2,10 +2,8 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -26,18 +24,10 @@ from tests.fixtures.catalog import context
 from tests.fixtures.rest_client import SCHEMA, RestClient
 from tests.fixtures.shared_server import FreshWarehouse, SharedCatalog
 from tests.fixtures.snapshots import appended, data_files
+from tests.fixtures.waiting import wait_for
 
 NAMESPACE = NamespaceIdentifier(("a",))
 FILES = 2_500
-
-
-def settles(holds: Callable[[], Any], seconds: float = 10.0) -> None:
-    waiting = threading.Event()
-    for _ in range(int(seconds / 0.05)):
-        if holds():
-            return
-        waiting.wait(0.05)
-    raise AssertionError("still not so")
 
 
 def a_table_with_data(client: RestClient, warehouse: FreshWarehouse, name: str = "t") -> Path:
@@ -79,12 +69,12 @@ def test_when_asked_the_files_go_and_the_location_is_free(
     dropped = client.drop_table(["a"], "t", query)
     assert 204 == dropped.status
     assert (404, "NoSuchTableException") == client.load_table(["a"], "t").error
-    settles(lambda: {orphan} == files(folder), 30)
+    wait_for(lambda: {orphan} == files(folder), 30)
     assert beside.is_file()
     purged = """
         select convert_from(state, 'UTF8')::json->>'files-deleted' from icecore.events
         where topic = 'table.purged.v1' and warehouse_id = %s"""
-    settles(lambda: shared_catalog.rows(purged, warehouse.id))
+    wait_for(lambda: shared_catalog.rows(purged, warehouse.id))
     assert [(str(count),)] == shared_catalog.rows(purged, warehouse.id)
     assert 200 == client.create_table(["a"], "t", location=f"{warehouse.base}/here").status
 

@@ -11,7 +11,8 @@ import pytest
 from tests.fixtures.rest_client import RestClient, RestResponse, identifier, set_properties, table_path
 from tests.fixtures.shared_server import FreshWarehouse, SharedCatalog
 from tests.fixtures.snapshots import appended, data_files, manifest, manifest_list, snapshot_updates
-from tests.integration.test_purge import files, settles
+from tests.fixtures.waiting import wait_for
+from tests.integration.test_purge import files
 from tests.integration.test_register import register
 
 PATH_PROPERTIES = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
@@ -26,7 +27,7 @@ def purged(shared_catalog: SharedCatalog, client: RestClient, warehouse: FreshWa
     def drop(name: str) -> dict[str, Any]:
         before = len(shared_catalog.rows(said, "table.purged.v1", warehouse.id))
         assert 204 == client.drop_table(["a"], name, "?purgeRequested=true").status
-        settles(lambda: before < len(shared_catalog.rows(said, "table.purged.v1", warehouse.id)), SECONDS_MAX)
+        wait_for(lambda: before < len(shared_catalog.rows(said, "table.purged.v1", warehouse.id)), SECONDS_MAX)
         event: dict[str, Any] = orjson.loads(shared_catalog.rows(said, "table.purged.v1", warehouse.id)[-1][0])
         return event
 

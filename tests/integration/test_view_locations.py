@@ -7,8 +7,8 @@ import pytest
 
 from tests.fixtures.rest_client import SCHEMA, RestClient, RestResponse, set_properties, view_path, view_version
 from tests.fixtures.shared_server import FreshWarehouse, SharedCatalog
+from tests.fixtures.waiting import wait_for
 from tests.integration.test_metadata_trimming import KEEP_ONE, committed, job_held, local
-from tests.integration.test_purge import settles
 
 
 def create_view(client: RestClient, name: str, location: str | None = None, **properties: str) -> RestResponse:
@@ -115,5 +115,5 @@ def test_a_purge_passes_a_view_s_file_by(client: RestClient, warehouse: FreshWar
     statistics = {"snapshot-id": 1, "statistics-path": file, "file-size-in-bytes": 1, "file-footer-size-in-bytes": 1, "blob-metadata": []}
     committed(client.commit(["a"], "t", {"action": "set-statistics", "snapshot-id": 1, "statistics": statistics}))
     assert 204 == client.drop_table(["a"], "t", "?purgeRequested=true").status
-    settles(lambda: client.create_table(["a"], "u", location=f"{warehouse.base}/t").status == 200, 30)
+    wait_for(lambda: client.create_table(["a"], "u", location=f"{warehouse.base}/t").status == 200, 30)
     assert local(file).is_file()

@@ -54,7 +54,7 @@ async def test_timed_out_and_cancelled_requests_leave_memory_for_others() -> Non
         await asyncio.sleep(0)
         gone.cancel()
         await behind
-    assert documents._held == 0
+    assert documents._bytes_in_use == 0
 
 
 async def test_memory_released_to_a_cancelled_request_goes_to_the_next() -> None:
@@ -69,7 +69,7 @@ async def test_memory_released_to_a_cancelled_request_goes_to_the_next() -> None
         gone.cancel()
     await behind
     assert gone.cancelled() or (await asyncio.wait({gone}))[0]
-    assert documents._held == 0
+    assert documents._bytes_in_use == 0
 
 
 async def test_a_request_that_may_not_wait_gives_up() -> None:
@@ -96,10 +96,10 @@ async def test_a_request_that_may_not_wait_gives_up() -> None:
             assert other.end_wait()
         with pytest.raises(ShareWaitEnded):
             await waiting
-    assert documents._held == 0
+    assert documents._bytes_in_use == 0
     async with documents.share(lambda: False) as other:
         await other.reserve(HALF)
-    assert documents._held == 0
+    assert documents._bytes_in_use == 0
 
 
 @pytest.mark.parametrize("behind", [False, True], ids=["the last", "with another behind"])
@@ -120,7 +120,7 @@ async def test_a_wait_that_ends_just_when_there_is_memory_reserves_none(behind: 
     done.set()
     ends = await asyncio.gather(*waiting, return_exceptions=True)
     assert [True] + [False] * behind == [isinstance(end, asyncio.CancelledError) for end in ends]
-    assert documents._held == 0
+    assert documents._bytes_in_use == 0
 
 
 async def test_releasing_a_part_admits_the_next_request() -> None:
@@ -135,4 +135,4 @@ async def test_releasing_a_part_admits_the_next_request() -> None:
         assert not waiting.done()
         share.keep(HALF)
         await waiting
-    assert documents._held == 0
+    assert documents._bytes_in_use == 0

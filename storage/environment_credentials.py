@@ -2,7 +2,7 @@
 
 import os
 
-_AMBIENT_PREFIXES = ("AWS_", "GOOGLE_", "AZURE_", "MSI_", "IDENTITY_")
+_PREFIXES = ("AWS_", "GOOGLE_", "AZURE_", "MSI_", "IDENTITY_")
 _AWS_IDENTITY_NAMES = frozenset(
     {
         "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_CREDENTIAL_EXPIRATION",
@@ -29,13 +29,13 @@ _AZURE_IDENTITY_NAMES = frozenset(
 _removed: dict[str, str] = {}
 
 
-def forget_ambient_credentials() -> None:
+def remove_environment_credentials() -> None:
     """Removes the clouds' variables from this process's environment. Call it at the start of the program, before any thread.
 
     obstore reads them for every option that is not given. Stores are opened with all options given (for S3, without exception), but some
     Azure options cannot be set to "none".
     """
-    for name in [name for name in os.environ if name.startswith(_AMBIENT_PREFIXES)]:
+    for name in [name for name in os.environ if name.startswith(_PREFIXES)]:
         value = os.environ.pop(name)
         if name in _AWS_IDENTITY_NAMES | _GCP_IDENTITY_NAMES | _AZURE_IDENTITY_NAMES:
             _removed[name] = value
@@ -50,4 +50,4 @@ def restore_identities(*, aws: bool, gcp: bool, azure: bool) -> None:
 
 def environment_without_credentials() -> dict[str, str]:
     """The environment for a process that needs no cloud."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(_AMBIENT_PREFIXES)}
+    return {name: value for name, value in os.environ.items() if not name.startswith(_PREFIXES)}

@@ -168,7 +168,7 @@ class Bench:
 
     def write_reference(self, address: tuple[str, int], *, file_bytes: int, response_bytes: int, clients: int = WRITERS) -> Json:
         """A block of the reference's commits."""
-        path = f"/commits/table-{{n}}?file={file_bytes}&response={response_bytes}"
+        path = f"/commits/table-{{n}}?file={file_bytes}&answer={response_bytes}"
         job = {"kind": "writes", "address": address, "prefix": "", "headers": {}, "writer": "post_same", "clients": clients}
         return self.client.do({**job, "seconds": self.block_seconds, "with": {"path": path}})
 

@@ -151,17 +151,17 @@ async def open_catalog(settings: Settings, *, jobs: bool = False) -> AsyncIterat
             settings.dsn, settings.namespace_separator, settings.origin_rules(), settings.permitted_profiles(),
         )  # fmt: skip
         if jobs:
-            catalog.purge.start()
-            opened.push_async_callback(catalog.purge.close)
-            catalog.old_files.start()
-            opened.push_async_callback(catalog.old_files.close)
-            catalog.parts.start()
-            opened.push_async_callback(catalog.parts.close)
-            catalog.expiry.start()
-            opened.push_async_callback(catalog.expiry.close)
-            forgetting = asyncio.create_task(_forget_keys(backends, settings.idempotency_key_lifetime), name="forget-keys")
-            opened.callback(forgetting.cancel)
+            _start_jobs(catalog, settings.idempotency_key_lifetime, opened)
         yield catalog
+
+
+def _start_jobs(catalog: Application, key_lifetime: timedelta, opened: AsyncExitStack) -> None:
+    """Starts the background jobs, and stops them when `opened` is closed."""
+    for job in (catalog.purge, catalog.old_files, catalog.parts, catalog.expiry):
+        job.start()
+        opened.push_async_callback(job.close)
+    forgetting = asyncio.create_task(_forget_keys(catalog.backends, key_lifetime), name="forget-keys")
+    opened.callback(forgetting.cancel)
 
 
 async def _forget_keys(backends: Backends, lifetime: timedelta) -> None:

@@ -90,6 +90,11 @@ def configure_logs(
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level.upper())
+    _quieten_libraries()
+    logging.captureWarnings(True)
+
+
+def _quieten_libraries() -> None:
     # Libraries log internal details at these levels, including connection strings.
     for library in ("asyncio", "psycopg", "aiohttp", "eventsourcing"):
         logging.getLogger(library).setLevel(logging.WARNING)
@@ -98,7 +103,6 @@ def configure_logs(
     # Its requests and responses contain credentials; storage/renewed_credentials.py reports what fails.
     for library in ("botocore", "urllib3", "google.auth", "azure", "msal"):
         logging.getLogger(library).setLevel(logging.CRITICAL)
-    logging.captureWarnings(True)
 
 
 def configure_logs_for(settings: Settings) -> None:

@@ -207,9 +207,7 @@ class Committer:
                         for waiting in call:
                             waiting.in_doubt |= sent
                     if not any(waiting.in_doubt for waiting in call):
-                        # Not sent, or Postgres reported that it rolled the call back.
-                        reason = refusal or ("Postgres cannot be reached" if connection is None else "Postgres is busy")
-                        _refuse(call, ServiceUnavailable(reason, retry_after_seconds=1))
+                        _refuse_unsent(call, refusal, is_reachable=connection is not None)
                         if isinstance(error, psycopg.errors.ReadOnlySqlTransaction) and connection is not None:
                             # The next connection may reach the new primary.
                             await connection.close()
@@ -230,17 +228,18 @@ class Committer:
                 await connection.close()
             raise
         except Exception as error:
-            # The error does not contain which command failed, so they are sent one by one.
             _log.warning("append_call_failed", error=client_error_text(error), stream_batches=len(call))
-            if len(call) == 1 and len(call[0].submissions) == 1:
-                refused = isinstance(error, psycopg.Error) and not call[0].in_doubt
-                _refuse(
-                    call, InternalError("Postgres rejected the command") if refused else CommitStateUnknown("The append was interrupted")
-                )
-                return connection
-            for waiting in call:
-                connection = await self._append_singly(connection, waiting)
+            return await self._append_apart(connection, call, error)
+
+    async def _append_apart(self, connection: Connection | None, call: list[_Waiting], error: Exception) -> Connection | None:
+        """Appends the commands of a failed call one by one, because its error does not contain which of them failed."""
+        if len(call) == 1 and len(call[0].submissions) == 1:
+            refused = isinstance(error, psycopg.Error) and not call[0].in_doubt
+            _refuse(call, InternalError("Postgres rejected the command") if refused else CommitStateUnknown("The append was interrupted"))
             return connection
+        for waiting in call:
+            connection = await self._append_singly(connection, waiting)
+        return connection
 
     async def _append_singly(self, connection: Connection | None, waiting: _Waiting) -> Connection | None:
         """Appends a batch command by command, up to the first without an outcome. Commands after a failed one find another head."""
@@ -363,6 +362,12 @@ def _result(row: tuple[Any, ...]) -> AppendResult:
     if outcome == "error":
         _log.error("append_failed", detail=detail)
     return AppendResult(outcome, position, detail, record)
+
+
+def _refuse_unsent(call: list[_Waiting], write_refusal: str | None, *, is_reachable: bool) -> None:
+    """Refuses a call that was not sent, or that Postgres reported as rolled back."""
+    reason = write_refusal or ("Postgres is busy" if is_reachable else "Postgres cannot be reached")
+    _refuse(call, ServiceUnavailable(reason, retry_after_seconds=1))
 
 
 def _refuse(call: list[_Waiting], error: BaseException) -> None:

@@ -93,27 +93,10 @@ class Proposals:
 
         Also returns the result of the append that opened it and stored the refusal under the request's key; None if nothing was appended.
         """
-        stored = await in_thread_if(is_large_request(context), encode, command)
-        if stored is None:
-            return _cannot_wait(held, context.operation), None
-        if stored.bytes_count > HELD_BYTES_MAX:
-            return _cannot_wait(held, f"a change of more than {HELD_BYTES_MAX} bytes"), None
         try:
-            # Properties that a command both sets and removes are in no checked state, but would be in the log.
-            for properties in properties_set(command):
-                refuse_credential_properties(properties, "properties")
-        except BadRequest as credential:
-            return credential, None
-        change = HeldChange(
-            stored.operation,
-            stored.key,
-            stored.fields,
-            context.principal.id,
-            held.hook,
-            held.message,
-            held.expires_in_seconds,
-            held.objects,
-        )
+            change = await _change_to_hold(context, command, held)
+        except (ChangeRefused, BadRequest) as refused:
+            return refused, None
         for _ in range(_ATTEMPTS_MAX):
             found = await self._open_for(warehouse.id, change.command_key)
             closes, opens = decide_open(found, change, now_ms())
@@ -196,6 +179,28 @@ def _pending(held: PendingApproval, proposal_id: UUID, hook: str, reason: str, e
     refusal = make(f"Held by {hook}: {reason}. Proposal {proposal_id} waits for approval until {time_text(expires_at_ms)}")
     refusal.proposal_id = proposal_id
     return refusal
+
+
+async def _change_to_hold(context: RequestContext, command: object, held: PendingApproval) -> HeldChange:
+    """The change as a proposal stores it. Raises ChangeRefused if it cannot wait, BadRequest if it contains a credential."""
+    stored = await in_thread_if(is_large_request(context), encode, command)
+    if stored is None:
+        raise _cannot_wait(held, context.operation)
+    if stored.bytes_count > HELD_BYTES_MAX:
+        raise _cannot_wait(held, f"a change of more than {HELD_BYTES_MAX} bytes")
+    # Properties that a command both sets and removes are in no checked state, but would be in the log.
+    for properties in properties_set(command):
+        refuse_credential_properties(properties, "properties")
+    return HeldChange(
+        stored.operation,
+        stored.key,
+        stored.fields,
+        context.principal.id,
+        held.hook,
+        held.message,
+        held.expires_in_seconds,
+        held.objects,
+    )
 
 
 def _cannot_wait(held: PendingApproval, what: str) -> ChangeRefused:

@@ -12,17 +12,17 @@ from .tables import LoadedTable
 from .views import LoadedView
 
 # Part of every ETag, because the same rows serialized differently are a different response.
-SERIALISATION = 1
+SERIALISATION = 2
 
 
-def load_table_result(table: LoadedTable, config: Mapping[str, str]) -> Content:
-    """LoadTableResult: the metadata location, the metadata, and the configuration of file access."""
-    return _with_config(orjson.dumps(table.metadata_location), table.metadata, config)
+def load_table_result(table: LoadedTable) -> Content:
+    """LoadTableResult: the metadata location and the metadata."""
+    return _load_result(orjson.dumps(table.metadata_location), table.metadata)
 
 
-def staged_table_result(metadata: Content, config: Mapping[str, str]) -> bytes:
+def staged_table_result(metadata: Content) -> bytes:
     """LoadTableResult of a staged create: no file was written, so the metadata location is null."""
-    return joined(_with_config(b"null", metadata, config))
+    return joined(_load_result(b"null", metadata))
 
 
 def commit_table_response(table: LoadedTable) -> Content:
@@ -44,9 +44,9 @@ def _commit_opening(metadata_location: str) -> bytes:
     return b'{"metadata-location":' + orjson.dumps(metadata_location) + b',"metadata":'
 
 
-def load_view_result(view: LoadedView, config: Mapping[str, str]) -> bytes:
+def load_view_result(view: LoadedView) -> bytes:
     """LoadViewResult."""
-    return joined(_with_config(orjson.dumps(view.metadata_location), view.metadata, config))
+    return joined(_load_result(orjson.dumps(view.metadata_location), view.metadata))
 
 
 def warehouse_result(state: WarehouseState, credential_kind: Mapping[str, str] | None) -> Json:
@@ -77,6 +77,6 @@ def table_etag(event_id: UUID, *, referenced_only: bool = False) -> str:
     return f'W/"{event_id}.{"refs" if referenced_only else "all"}.{SERIALISATION}"'
 
 
-def _with_config(metadata_location: bytes, metadata: Content, config: Mapping[str, str]) -> Content:
-    opening = b'{"metadata-location":' + metadata_location + b',"metadata":'
-    return around(opening, metadata, b',"config":' + orjson.dumps(config) + b"}")
+def _load_result(metadata_location: bytes, metadata: Content) -> Content:
+    """With an empty `config`: an address of the store without credentials would replace the secrets of DuckDB and ClickHouse."""
+    return around(b'{"metadata-location":' + metadata_location + b',"metadata":', metadata, b',"config":{}}')

@@ -54,7 +54,7 @@ async def load_table(
         if loaded is None:
             raise NoSuchTable(f"Table does not exist: {table}")
         etag = results.table_etag(loaded.event_id, referenced_only=referenced_only)
-        body = results.load_table_result(loaded, warehouse.profile.client_config())
+        body = results.load_table_result(loaded)
         metadata_file = None
         if warehouse.profile.missing_file_check:
             metadata_file = StorageLocation.parse_structure(loaded.metadata_location, what="metadata-location")

@@ -24,7 +24,7 @@ async def load_view(queries: QueryExecutor, context: RequestContext, warehouse: 
             return loaded
         if loaded is None:
             raise NoSuchView(f"View does not exist: {view}")
-        body = results.load_view_result(loaded, warehouse.profile.client_config())
+        body = results.load_view_result(loaded)
         return ReadResult(body, Resource("view", view_id), len(body), (content_tag(view_id),))
 
     key = ("view", *warehouse.scope.path(view))

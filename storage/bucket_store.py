@@ -120,6 +120,9 @@ class BucketStore:
             async for _ in obstore.list(self._bucket(base), prefix="/".join(base.segments) or None, chunk_size=1):
                 break
 
+    async def make_table_folders(self, location: StorageLocation) -> None:
+        """Nothing: a bucket has no folders."""
+
     async def is_listed(self, location: StorageLocation) -> bool:
         path = _path(location)
         async with self._request(location):

@@ -88,6 +88,10 @@ class LocalStore:
         finally:
             self._putting -= 1
 
+    async def make_table_folders(self, location: StorageLocation) -> None:
+        with self._errors(location):
+            await asyncio.to_thread(self._make_table_folders, location)
+
     async def exists(self, location: StorageLocation) -> bool:
         """Whether an engine that opens the path would find a file. Links are followed, as an engine does; nothing is read or written.
 
@@ -189,6 +193,11 @@ class LocalStore:
             except BaseException:
                 os.close(file)
                 raise
+
+    def _make_table_folders(self, location: StorageLocation) -> None:
+        for name in ("data", "metadata"):
+            with self._folder(location.child(name, "file"), create=True, on_loop=False):
+                pass
 
     def _check_root(self, location: StorageLocation) -> None:
         """Called when a file is missing. Raises ServiceUnavailable if the warehouse's folder is missing too, as with an unmounted disk."""

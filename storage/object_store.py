@@ -38,6 +38,9 @@ class ObjectStore(Protocol):
     async def put_new(self, location: StorageLocation, data: Content) -> None:
         """Writes a file atomically, with its folders. Raises AlreadyExists if it exists."""
 
+    async def make_table_folders(self, location: StorageLocation) -> None:
+        """Makes the folders below a table's location that engines write to, if the store has folders. They may exist."""
+
     async def exists(self, location: StorageLocation) -> bool:
         """Whether the location is an existing file (not a folder)."""
 

@@ -67,7 +67,7 @@ class StorageProfile(JsonFields):
         """Distinguishes this store from others with buckets of the same name; contains no `|`."""
 
     def client_config(self) -> dict[str, str]:
-        """The `config` of loadTable responses for this store; never a credential."""
+        """Properties with which clients reach the store, the `defaults` of /v1/config; never a credential."""
         return {}
 
     def default_table_location(self, object_id: UUID) -> StorageLocation:

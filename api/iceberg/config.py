@@ -11,7 +11,9 @@ from ..routing import ROUTES
 
 
 async def get_config(call: ApiRequest) -> web.Response:
-    """Returns the prefix of a warehouse, with a position if the client requested a past state. 404 for an unknown warehouse."""
+    """Returns the prefix of a warehouse, with a position if the client requested a past state, and where its store is. 404 for an
+    unknown warehouse.
+    """
     text = call.query.get("warehouse")
     warehouse = await resolve_warehouse(call.catalog.backends, call.context.project_id, warehouse_reference(text) if text else None)
     await call.authorize(Resource("warehouse", warehouse.id))
@@ -21,7 +23,7 @@ async def get_config(call: ApiRequest) -> web.Response:
         overrides["namespace-separator"] = "".join(f"%{byte:02X}" for byte in separator.encode())
     return await call.json(
         {
-            "defaults": {},
+            "defaults": warehouse.profile.client_config(),
             "overrides": overrides,
             "endpoints": call.app[ROUTES].endpoints,
             "idempotency-key-lifetime": iso_8601_duration(call.catalog.limits.idempotency_key_lifetime),

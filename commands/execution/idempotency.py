@@ -54,19 +54,17 @@ async def repeated_response(connection: Connection, warehouse: Warehouse, stored
     if stored.operation in _OF_VIEWS:
         view = await views.load_version(connection, record.object_id, record.version)
         assert view is not None, "rows outlive keys"
-        return CommandResponse(record.status, results.load_view_result(view, warehouse.profile.client_config()), stored.position)
+        return CommandResponse(record.status, results.load_view_result(view), stored.position)
     table = await tables.load_version(connection, record.object_id, record.version)
     assert table is not None, "rows outlive keys"
-    if stored.operation in _WITH_CONFIG:
-        body = results.load_table_result(table, warehouse.profile.client_config())
-    else:
-        body = results.commit_table_response(table)
+    body = results.load_table_result(table) if stored.operation in _LOADING else results.commit_table_response(table)
     etag = None if stored.operation in _WITHOUT_ETAG else results.table_etag(table.event_id)
     return CommandResponse(record.status, body, stored.position, etag)
 
 
 _OF_VIEWS = frozenset({"createView", "registerView", "replaceView"})
-_WITH_CONFIG = frozenset({"createTable", "registerTable"})
+# Their response is a LoadTableResult, that of other operations a CommitTableResponse.
+_LOADING = frozenset({"createTable", "registerTable"})
 # Afterwards there is no table to load.
 _WITHOUT_ETAG = frozenset({"unregisterTable"})
 

@@ -39,7 +39,7 @@ from ..tabulars.metadata_files import (
 
 
 async def create_table(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: CreateTable) -> CommandResponse:
-    """200 with a LoadTableResult. A staged create writes nothing, claims nothing and has no metadata location."""
+    """200 with a LoadTableResult. A staged create writes no file, claims nothing and has no metadata location."""
     return await executor.execute(_Creation(context, warehouse, command, executor))
 
 
@@ -64,6 +64,9 @@ class _Creation(CommandHandler):
             async with self.executor.connection() as connection:
                 await refuse_locations_taken_by_others(connection, warehouse, metadata, self._new_name)
         if command.stage_create:
+            # DuckDB writes to the table before it exists, and creates no folder.
+            store = await self.executor.store(warehouse)
+            await store.make_table_folders(warehouse.profile.permit(metadata["location"]))
             return await in_thread_if(large, self._staged, metadata)
         return await in_thread_if(large, self._created, name, table_id, metadata)
 
@@ -85,14 +88,14 @@ class _Creation(CommandHandler):
         return metadata
 
     def _staged(self, metadata: Json) -> Decision:
-        body = results.staged_table_result(written_table(split(metadata, TABLE_KINDS)), self.warehouse.profile.client_config())
+        body = results.staged_table_result(written_table(split(metadata, TABLE_KINDS)))
         return Decision(Submission(self.context), IdempotencyRecord(200, body=body), CommandResponse(200, body))
 
     def _created(self, name: FreeName, table_id: UUID, metadata: Json) -> Decision:
         command, warehouse = self.command, self.warehouse
         submission = Submission(self.context, table_bytes_max=self.executor.large_documents.bytes_max)
         created = add_table(warehouse, submission, name, table_id, metadata, staged=False)
-        body = results.load_table_result(created.loaded, warehouse.profile.client_config())
+        body = results.load_table_result(created.loaded)
         return creation_decision(submission, created, TabularIdentifier(command.namespace, command.name), body)
 
 

@@ -152,4 +152,4 @@ def _checked(warehouse: Warehouse, document: Json) -> Json:
 
 def _response(warehouse: Warehouse, state: TableState) -> Content:
     loaded = loaded_table(state, written_table(state.document))
-    return results.load_table_result(loaded, warehouse.profile.client_config())
+    return results.load_table_result(loaded)

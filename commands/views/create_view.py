@@ -86,4 +86,4 @@ class _Creation(CommandHandler):
 def view_body(warehouse: Warehouse, state: ViewState, metadata: bytes) -> bytes:
     """The LoadViewResult of a view to be created."""
     loaded = LoadedView(state.id, state.version, state.metadata_location, metadata)
-    return results.load_view_result(loaded, warehouse.profile.client_config())
+    return results.load_view_result(loaded)

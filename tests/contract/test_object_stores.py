@@ -258,6 +258,16 @@ class TestLocalFiles:
         assert 0o644 == stat.S_IMODE((tmp_path / "warehouse" / "t" / "f").stat().st_mode)
         assert 0o755 == stat.S_IMODE((tmp_path / "warehouse" / "t").stat().st_mode)
 
+    async def test_folders_of_a_table_are_made_and_links_refused(self, local_store: OpenedStore, tmp_path: Path) -> None:
+        """Engines write to `data` and `metadata`. A link in the path would lead out of the warehouse."""
+        await local_store.store.make_table_folders(local_store.profile.base.child("a", "t"))
+        assert ["data", "metadata"] == sorted(entry.name for entry in (tmp_path / "warehouse" / "a" / "t").iterdir())
+        (tmp_path / "elsewhere").mkdir()
+        (tmp_path / "warehouse" / "link").symlink_to(tmp_path / "elsewhere")
+        with pytest.raises(BadRequest, match="symbolic link"):
+            await local_store.store.make_table_folders(local_store.profile.base.child("link", "t"))
+        assert [] == [*(tmp_path / "elsewhere").iterdir()]
+
     async def test_nothing_but_the_file_is_left(self, local_store: OpenedStore, tmp_path: Path) -> None:
         """A put, also a refused one, leaves no temporary file and no open descriptor."""
         location = local_store.profile.base.child("t", "f")

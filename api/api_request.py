@@ -132,17 +132,34 @@ class ApiRequest:
         await self.catalog.queries.authorize(self.context, *resources)
 
     async def warehouse(self) -> Warehouse:
-        """The warehouse that `{prefix}` refers to; without a prefix, the only one."""
+        """The warehouse that `{prefix}` refers to, as in named_warehouse."""
         prefix = self.segments.get("prefix")
-        reference = None if prefix is None else warehouse_reference(decode_segment(prefix, "warehouse"))
+        return await self.named_warehouse(None if prefix is None else decode_segment(prefix, "warehouse"))
+
+    async def named_warehouse(self, name: str | None) -> Warehouse:
+        """The warehouse that a request names; without a name that of the base path, or the only one. Raises BadRequest if they differ."""
+        base = self.segments.get("warehouse")
+        of_base = None if base is None else await self._resolve(decode_segment(base, "warehouse"))
+        if of_base is not None and name is None:
+            return of_base
+        named = await self._resolve(name)
+        if of_base is not None and named.id != of_base.id:
+            raise BadRequest(f"Invalid warehouse '{name}': the base path of the request is that of another warehouse, '{of_base.name}'")
+        return named
+
+    async def _resolve(self, name: str | None) -> Warehouse:
+        reference = None if name is None else warehouse_reference(name)
         return await resolve_warehouse(self.catalog.backends, self.context.project_id, reference)
+
+    def _names(self) -> list[str]:
+        """The names in the path, decoded, without those of the warehouse."""
+        return [decode_segment(segment, name) for name, segment in self.segments.items() if name not in ("prefix", "warehouse")]
 
     @property
     def response_key(self) -> tuple[str, ...]:
         """The operation and the names of its object, decoded. All reads of a past state (`@`) share one entry."""
-        names = [decode_segment(segment, name) for name, segment in self.segments.items() if name != "prefix"]
-        warehouse, at, _ = decode_segment(self.segments.get("prefix", ""), "warehouse").partition("@")
-        return self.operation.name, warehouse, at, *names
+        warehouse, at, _ = decode_segment(self.segments.get("prefix", self.segments.get("warehouse", "")), "warehouse").partition("@")
+        return self.operation.name, warehouse, at, *self._names()
 
     def _idempotency_key(self) -> UUID | None:
         texts = self.request.headers.getall("Idempotency-Key", ())
@@ -155,8 +172,7 @@ class ApiRequest:
 
     def _request_hash(self, warehouse: Warehouse | None, body: bytes, options: tuple[bool, ...]) -> bytes:
         """sha256 of what the request does: spellings of the same path (`+` or `%20`, name or id of the warehouse) have the same hash."""
-        names = [decode_segment(segment, name) for name, segment in self.segments.items() if name != "prefix"]
-        target = orjson.dumps([self.operation.name, None if warehouse is None else str(warehouse.id), names, options])
+        target = orjson.dumps([self.operation.name, None if warehouse is None else str(warehouse.id), self._names(), options])
         return hashlib.sha256(len(target).to_bytes(8, "big") + target + body).digest()
 
     def command_context(self, warehouse: Warehouse | None, body: bytes, options: tuple[bool, ...]) -> RequestContext:

@@ -14,6 +14,7 @@ Handler = Callable[[Any], Awaitable[web.StreamResponse]]
 CATALOG_BASE = "/catalog/v1"
 """The base path of the operations of the Iceberg REST specification, whose own paths begin with `/v1`."""
 _CATALOG_ROOT = "/catalog"
+_WAREHOUSE_ROOT = f"{_CATALOG_ROOT}/w/{{warehouse}}"
 _PREFIX = "/{prefix}"
 _PATH_SHOWN_LENGTH_MAX = 200
 
@@ -72,9 +73,11 @@ ROUTES: "web.AppKey[Routes]" = web.AppKey("routes")
 
 
 class Routes:
-    """The operations of a server by method and path. Those of Iceberg are also served below `/v1`, and without `{prefix}`.
+    """The operations of a server by method and path. Those of Iceberg are also served below `/v1` and
+    `/catalog/w/{warehouse}/v1`, and without `{prefix}`.
 
-    Without a prefix, a request refers to the only warehouse. A warehouse named like the first segment of such a path (`namespaces`,
+    Without a prefix, a request refers to the warehouse of the base path `/catalog/w/{warehouse}`, or to the only one. ClickHouse, for
+    example, drops tables without the prefix. A warehouse named like the first segment of such a path (`namespaces`,
     `tables`, `views`, `transactions`, `events`) is therefore reached by its id, which is the prefix that `getConfig` returns.
 
     endpoints -- the operations in the form in which `getConfig` advertises them.
@@ -94,6 +97,7 @@ class Routes:
                 for served in {path, path.replace(_PREFIX, "", 1)}:
                     self._add(served, operation)
                     self._add(_CATALOG_ROOT + served, operation)
+                    self._add(_WAREHOUSE_ROOT + served, operation)
             else:
                 self._add(path, operation)
 

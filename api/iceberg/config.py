@@ -3,10 +3,8 @@
 from aiohttp import web
 
 from ...access.authorization import Resource
-from ...access.resolve_warehouse import resolve_warehouse
 from ..api_request import SEPARATOR, ApiRequest
 from ..limits import iso_8601_duration
-from ..path_parameters import warehouse_reference
 from ..routing import ROUTES
 
 
@@ -14,8 +12,7 @@ async def get_config(call: ApiRequest) -> web.Response:
     """Returns the prefix of a warehouse, with a position if the client requested a past state, and where its store is. 404 for an
     unknown warehouse.
     """
-    text = call.query.get("warehouse")
-    warehouse = await resolve_warehouse(call.catalog.backends, call.context.project_id, warehouse_reference(text) if text else None)
+    warehouse = await call.named_warehouse(call.query.get("warehouse") or None)
     await call.authorize(Resource("warehouse", warehouse.id))
     overrides = {"prefix": warehouse.prefix}
     separator = call.app[SEPARATOR]

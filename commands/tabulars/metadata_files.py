@@ -60,9 +60,16 @@ def next_file_number(metadata_location: str) -> int:
 
 
 def location_of(warehouse: Warehouse, requested: str | None, object_id: UUID) -> str:
-    """The location of a new table or view: the client's, if it is permitted; without one, a folder named by the object's id."""
+    """The location of a new table or view: the client's, if it is permitted; without one, a folder named by the object's id.
+
+    A path without a scheme lies in the bucket or file system of the warehouse.
+    """
     if requested is None:
         return str(warehouse.profile.default_table_location(object_id))
+    if requested.startswith("/"):
+        # ClickHouse sends the path in the bucket.
+        base = warehouse.profile.base
+        requested = f"{base.scheme}://{base.authority}{requested}"
     return warehouse.profile.permit(requested).text
 
 

@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from tests.servers import chromium, iceberg, java, maven, nessie, nginx, postgres, spark
+from tests.servers import chromium, engines, iceberg, java, maven, nessie, nginx, postgres, spark
 from tests.servers.paths import ROOT, ToolMissingError
 from tests.servers.pyiceberg_suite import pyiceberg_suite
 
@@ -25,6 +25,7 @@ def steps() -> dict[str, Callable[[], object]]:
         "PyIceberg's suite": pyiceberg_suite,
         "Spark 3.5": spark.spark_3_5,
         "Spark 4.1": lambda: spark.spark_4_1(s3=True),
+        "DuckDB and ClickHouse": engines.engines_python,
     }
     if LONG:
         wanted["PyIceberg's suite with Spark Connect"] = lambda: pyiceberg_suite(full=True)

@@ -44,12 +44,6 @@ def test_trino_piece_has_the_connector_s_keys() -> None:
     assert known | rest == set(keys)
 
 
-def test_duckdb_piece_attaches_a_warehouse() -> None:
-    """DuckDB's Iceberg extension takes the warehouse as the name and the URL as ENDPOINT."""
-    attach = next(statement for statement in statements(pieces()["duckdb"]) if statement.startswith("ATTACH"))
-    assert re.fullmatch(r"ATTACH 'demo' AS \w+ \(TYPE iceberg, ENDPOINT '[^']+', AUTHORIZATION_TYPE 'none'\)", attach)
-
-
 def test_flink_piece_has_the_catalog_s_options() -> None:
     """The options of Iceberg's Flink catalog for REST."""
     create = statements(pieces()["flink"])[0]

@@ -1,4 +1,4 @@
-"""The table of operations: both base paths, with and without a prefix, and refusals."""
+"""The table of operations: every base path, with and without a prefix, and refusals."""
 
 import time
 
@@ -18,13 +18,17 @@ async def respond(call: ApiRequest) -> web.Response:
 ROUTES = Routes(OPERATIONS)
 
 
-@pytest.mark.parametrize("base", ["/v1", "/catalog/v1"])
+@pytest.mark.parametrize(
+    ("base", "warehouse"), [("/v1", {}), ("/catalog/v1", {}), ("/catalog/w/my%20lake/v1", {"warehouse": "my%20lake"})], ids=str
+)
 @pytest.mark.parametrize("prefix", [{}, {"prefix": "demo%407"}])
-def test_iceberg_s_operations_are_found_below_both_bases_with_a_prefix_and_without(base: str, prefix: dict[str, str]) -> None:
+def test_iceberg_s_operations_are_found_below_every_base_with_a_prefix_and_without(
+    base: str, warehouse: dict[str, str], prefix: dict[str, str]
+) -> None:
     """Segments stay encoded."""
     path = "/".join((base, *prefix.values(), "namespaces/a%1Fb/tables/c+d"))
     operation, segments = ROUTES.find("GET", path)
-    assert ("loadTable", {**prefix, "namespace": "a%1Fb", "table": "c+d"}) == (operation.name, segments)
+    assert ("loadTable", {**warehouse, **prefix, "namespace": "a%1Fb", "table": "c+d"}) == (operation.name, segments)
 
 
 def test_every_operation_is_found_by_its_own_address() -> None:

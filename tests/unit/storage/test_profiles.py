@@ -240,8 +240,8 @@ def test_the_identity_of_a_store(json: dict[str, Any], identity: str) -> None:
     assert profile.base.child("t").claim_key(identity).startswith(f"{identity}|")
 
 
-def test_engines_hear_where_the_store_is_and_no_credential() -> None:
-    """`config` of loadTable: endpoint, region and addressing under engines' names; nothing for local files."""
+def test_clients_learn_where_the_store_is_and_no_credential() -> None:
+    """`defaults` of the configuration: endpoint, region and addressing under engines' names; nothing for local files."""
     json = {**S3, "endpoint": "http://minio:9000", "path-style-access": True, "aws-kms-key-arn": "arn:k"}
     assert {
         "client.region": "eu-central-1",

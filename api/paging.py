@@ -56,16 +56,16 @@ def parse_size(text: str, limits: ApiLimits, name: str = "pageSize") -> int:
 PAGE_PARAMETERS = ("pageToken", "pageSize")
 
 
-def parse_page(query: Mapping[str, str], listing: str, limits: ApiLimits, names: tuple[str, str] = PAGE_PARAMETERS) -> PageRequest:
+def parse_page(
+    query: Mapping[str, str], listing: str, limits: ApiLimits, names: tuple[str, str] = PAGE_PARAMETERS, *, size_alone: bool = False
+) -> PageRequest:
     """The page that a client requests with the parameters of `names` for token and size.
 
-    A client that sends `pageToken` (empty for the first page, as Java does) or `pageSize` gets pages. Other clients get everything at once,
-    because they would not request a second page (spec, PageToken).
+    A client that sends `pageToken` (empty for the first page, as Java does) gets pages. Other clients get everything at once, even with a
+    `pageSize`, because they would not request a second page (spec, PageToken). size_alone -- a size without a token requests pages too.
     """
     token, size = (query.get(name) for name in names)
-    if token is None and size is None:
+    items = parse_size(size, limits, names[1]) if size else limits.page_size_default
+    if token is None and not (size_alone and size):
         return PageRequest()
-    return PageRequest(
-        after=token_after(listing, token, f"parameter '{names[0]}'") if token else None,
-        size=parse_size(size, limits, names[1]) if size else limits.page_size_default,
-    )
+    return PageRequest(after=token_after(listing, token, f"parameter '{names[0]}'") if token else None, size=items)

@@ -17,13 +17,15 @@ _CATEGORIES_REFUSED = {
     "Zl": "line-separator",
     "Zp": "paragraph-separator",
 }
+_JOINERS = {"\u200c", "\u200d"}
 
 
 def parse_name(text: str, what: str) -> str:
     """Returns `text` if it is a valid name; `what` ("table name", "namespace level") is the subject of the error message.
 
     Raises BadRequest if it is empty, longer than NAME_CODE_POINTS_MAX code points, not in Unicode form NFC, or contains control,
-    format, surrogate, private-use or separator characters of lines and paragraphs. Names are never normalized.
+    format, surrogate, private-use or separator characters of lines and paragraphs, except joiners that join (is_joining). Names are never
+    normalized.
     """
     if not text:
         raise BadRequest(f"Invalid {what}: must not be empty")
@@ -33,13 +35,22 @@ def parse_name(text: str, what: str) -> str:
         if not text.isprintable():
             raise BadRequest(f"Invalid {what}: contains a control character")
         return text
-    for character in text:
+    for position, character in enumerate(text):
         refused = _CATEGORIES_REFUSED.get(unicodedata.category(character))
-        if refused:
+        if refused and not is_joining(text, position):
             raise BadRequest(f"Invalid {what}: contains a {refused} character (U+{ord(character):04X})")
     if not unicodedata.is_normalized("NFC", text):
         raise BadRequest(f"Invalid {what}: not in Unicode normal form NFC")
     return text
+
+
+def is_joining(text: str, position: int) -> bool:
+    """Whether the character is a zero-width joiner or non-joiner between two visible characters that are not ASCII.
+
+    Persian, Indic scripts and joined emoji need them. Elsewhere they are invisible: two names would look the same.
+    """
+    before, after = text[position - 1 : position], text[position + 1 : position + 2]
+    return text[position] in _JOINERS and not {before, after} & _JOINERS and not (before or "a").isascii() and not (after or "a").isascii()
 
 
 def uuid_or_none(text: str) -> UUID | None:

@@ -97,4 +97,6 @@ async def _check_file(backends: Backends, warehouse: Warehouse, metadata_file: S
 
 
 def _matches(if_none_match: str, etag: str) -> bool:
-    return if_none_match.strip() == "*" or etag in (candidate.strip() for candidate in if_none_match.split(","))
+    """Weak comparison (RFC 9110, 13.1.2): some clients and proxies drop the `W/` of a tag."""
+    opaque = etag.removeprefix("W/")
+    return if_none_match.strip() == "*" or opaque in (candidate.strip().removeprefix("W/") for candidate in if_none_match.split(","))

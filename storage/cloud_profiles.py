@@ -165,7 +165,7 @@ class S3Profile(CloudProfile):
     sts_role_arn: Text | None = None
     sts_token_validity_seconds: _ValiditySeconds = TOKEN_VALIDITY_SECONDS_DEFAULT
     sts_session_tags: dict[Annotated[str, Field(min_length=1, max_length=128)], str] = Field(default={}, max_length=SESSION_TAGS_MAX)
-    allow_alternative_protocols: bool = False
+    allow_alternative_protocols: bool = True
     push_s3_delete_disabled: bool = True
     aws_kms_key_arn: Text | None = None
     legacy_md5_behavior: bool = False

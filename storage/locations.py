@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from ..domain.errors import BadRequest
+from ..domain.identifiers import is_joining
 
 LOCATION_BYTES_MAX = 1_024
 """UTF-8 bytes of a base, and of the path below it; also S3's limit on keys."""
@@ -180,7 +181,7 @@ def check_characters(segments: tuple[str, ...], text: str, *, imported: bool, wh
 def _check_visible(text: str, what: str) -> None:
     if text.isascii() and text.isprintable():
         return
-    for character in text:
+    for position, character in enumerate(text):
         refused = _CATEGORIES_REFUSED.get(unicodedata.category(character))
-        if refused:
+        if refused and not is_joining(text, position):
             raise refuse_location(what, f"must not contain {refused} (U+{ord(character):04X})", text)

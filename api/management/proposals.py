@@ -37,7 +37,7 @@ async def list_proposals(call: ApiRequest) -> web.Response:
     if reference:
         warehouse = await resolve_warehouse(call.catalog.backends, call.context.project_id, warehouse_reference(reference))
     listing = listing_digest("proposals", status or "", "" if warehouse is None else warehouse.prefix)
-    requested = parse_page(query, listing, call.catalog.limits)
+    requested = parse_page(query, listing, call.catalog.limits, size_alone=True)
     after, size = (
         None if requested.after is None else _proposal_id(requested.after),
         requested.size or call.catalog.limits.page_size_default,

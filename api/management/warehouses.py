@@ -80,7 +80,7 @@ async def get_warehouse_statistics(call: ApiRequest) -> web.Response:
     """A page of hours, newest first. Hours without changes are left out, as in Lakekeeper."""
     warehouse_id = _warehouse_id(call)
     listing = listing_digest("statistics", str(warehouse_id))
-    requested = parse_page(call.query, listing, call.catalog.limits, STATISTICS_PARAMETERS)
+    requested = parse_page(call.query, listing, call.catalog.limits, STATISTICS_PARAMETERS, size_alone=True)
     before, size = None if requested.after is None else _hour(requested.after), requested.size or call.catalog.limits.page_size_default
     page = await load_statistics(call.catalog.queries, call.context, warehouse_id, before=before, size=size)
     stats = [

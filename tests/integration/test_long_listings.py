@@ -167,7 +167,8 @@ async def listed_during_a_rename(served: Served, monkeypatch: pytest.MonkeyPatch
         return rows
 
     monkeypatch.setattr(names, "list_names", meanwhile)
-    answered = await served.ask("GET", "/catalog/v1/demo/namespaces/short/tables", query={} if size is None else {"pageSize": size})
+    query = {} if size is None else {"pageToken": "", "pageSize": size}
+    answered = await served.ask("GET", "/catalog/v1/demo/namespaces/short/tables", query=query)
     return [name for _, name in listed(answered.json)], answered.json["next-page-token"] is not None
 
 

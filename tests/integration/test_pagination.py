@@ -124,7 +124,7 @@ def test_a_token_survives_a_drop_of_its_name(client: RestClient) -> None:
     """The last item of a page is dropped. The next page continues after it."""
     for name in ("a", "b", "c"):
         client.create_table(["a"], name)
-    first = client.call("GET", "/namespaces/a/tables?pageSize=2").json
+    first = client.call("GET", "/namespaces/a/tables?pageToken=&pageSize=2").json
     client.drop_table(["a"], "b")
     second = client.call("GET", f"/namespaces/a/tables?pageSize=2&pageToken={first['next-page-token']}").json
     assert (["c"], None) == ([item["name"] for item in second["identifiers"]], second["next-page-token"])
@@ -136,7 +136,7 @@ def test_a_token_is_good_for_its_own_listing_only(client: RestClient) -> None:
     position = 0
     for name in ("x", "y"):
         position = client.create_table(["a"], name).position
-    token = client.call("GET", "/namespaces/a/tables?pageSize=1").json["next-page-token"]
+    token = client.call("GET", "/namespaces/a/tables?pageToken=&pageSize=1").json["next-page-token"]
     for path in ("/namespaces/b/tables", "/namespaces/a/views", "/namespaces"):
         assert (400, "BadRequestException") == client.call("GET", f"{path}?pageToken={token}").error
     assert 400 == client.at(position).call("GET", f"/namespaces/a/tables?pageToken={token}").status

@@ -41,13 +41,16 @@ COMPOSED, DECOMPOSED = "é", "e\u0301"
         "שלום",
         "👍",
         "👩🏽",
+        "👩\u200d💻",
+        "می\u200cخواهم",
+        "क\u094d\u200dष",
         "x" * NAME_CODE_POINTS_MAX,
         "ß" * NAME_CODE_POINTS_MAX,
         "😀" * NAME_CODE_POINTS_MAX,
     ],
 )
 def test_a_name_is_taken_as_it_is(name: str) -> None:
-    """A name may contain any script, spaces, dots and slashes, up to the limit in code points. It is not changed."""
+    """A name may contain any script with its joiners, spaces, dots and slashes, up to the limit in code points. It is not changed."""
     assert name == parse_name(name, "table name")
 
 
@@ -63,7 +66,11 @@ def test_a_name_is_taken_as_it_is(name: str) -> None:
         ("line\nbreak", "contains a control character"),
         ("\x7f", "contains a control character"),
         ("\x85", "contains a control character (U+0085)"),
-        ("👩\u200d💻", "contains a format character (U+200D)"),
+        ("a\u200db", "contains a format character (U+200D)"),
+        ("👩\u200d", "contains a format character (U+200D)"),
+        ("\u200c\u0645", "contains a format character (U+200C)"),
+        ("\u0645\u200c\u200c\u06cc", "contains a format character (U+200C)"),
+        ("\u0645\u200b\u06cc", "contains a format character (U+200B)"),
         ("zero\u200bwidth", "contains a format character (U+200B)"),
         ("\ufefforders", "contains a format character (U+FEFF)"),
         ("exe.\u202etxt", "contains a format character (U+202E)"),

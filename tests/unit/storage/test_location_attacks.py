@@ -244,7 +244,6 @@ BELOW_BASE: dict[str, list[str]] = {
         "=s3:// bucket/wh/t",
         "=s3://@bucket/wh/t",
     ],
-    "allow-alternative-protocols": ["=s3a://bucket/wh/t", "=s3n://bucket/wh/t"],
 }
 FILES: dict[str, list[str]] = {
     "must be below": [

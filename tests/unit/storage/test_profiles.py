@@ -194,7 +194,7 @@ def test_a_location_keeps_the_clients_spelling() -> None:
 def test_aliases_need_permission(json: dict[str, Any], text: str) -> None:
     """The profile decides, as in Lakekeeper."""
     with pytest.raises(BadRequest, match="allow-alternative-protocols"):
-        parse_storage_profile(json).permit(text)
+        parse_storage_profile({**json, "allow-alternative-protocols": False}).permit(text)
     allowing = parse_storage_profile({**json, "allow-alternative-protocols": True})
     assert allowing.base.child("t") == allowing.permit(text)
 
@@ -320,3 +320,19 @@ def test_the_validity_of_a_token_may_be_as_short_and_as_long_as_sts_gives_it() -
     """15 minutes to 12 hours."""
     for seconds in (900, 43_200):
         assert seconds == parse_storage_profile({**S3, "sts-token-validity-seconds": seconds}).to_json()["sts-token-validity-seconds"]
+
+
+@pytest.mark.parametrize("scheme", ["s3a", "s3n"])
+def test_the_schemes_of_hadoop_are_spellings_of_s3(scheme: str) -> None:
+    """Without a field of the profile. A document keeps the spelling."""
+    profile = parse_storage_profile(S3)
+    location = profile.permit(f"{scheme}://bucket/wh/t")
+    assert profile.base.child("t") == location
+    assert f"{scheme}://bucket/wh/t" == location.text
+
+
+@pytest.mark.parametrize("name", ["👩\u200d💻", "می\u200cخواهم"])
+def test_joiners_between_letters_may_be_in_a_location(name: str) -> None:
+    """Trino puts the table's name into the location."""
+    profile = parse_storage_profile(S3)
+    assert profile.base.child(name) == profile.permit(f"s3://bucket/wh/{name}")

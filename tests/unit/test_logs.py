@@ -270,9 +270,9 @@ def test_what_a_process_of_ours_does_not_catch_goes_through_the_log(program: str
 def test_no_text_takes_long_to_look_through() -> None:
     """The patterns take almost linear time."""
     for text in ("a" * 1_000_000, "a://a:" * 100_000 + "@", "@" + "a://a:" * 100_000, "password=" * 100_000, "password='" * 100_000):
-        started = time.perf_counter()
+        started = time.process_time()
         redact(None, "info", {"error": text})
-        assert time.perf_counter() - started < 1
+        assert time.process_time() - started < 1
 
 
 @pytest.mark.parametrize("repeated", ["a://:", "a://u", "a://@ ", "-a", "password='", "bearer ", "authorization "])

@@ -102,12 +102,12 @@ def test_a_document_within_the_limits_is_read_as_it_is(document: dict[str, Any])
 def test_a_bomb_of_brackets_is_refused_at_once() -> None:
     """Two hundred thousand levels cost less than 50 ms."""
     limits = ApiLimits()
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(BadRequest):
         parse_json_object(b'{"a":' + b"[" * 200_000 + b"]" * 200_000 + b"}", limits)
     with pytest.raises(BadRequest):
         parse_json_object(b'{"a":' * 200_000 + b"1" + b"}" * 200_000, limits)
-    assert time.perf_counter() - started < 0.1
+    assert time.process_time() - started < 0.1
 
 
 @pytest.mark.parametrize(

@@ -93,8 +93,8 @@ def test_a_segment_of_the_longest_address_ends_at_its_slash() -> None:
 @pytest.mark.parametrize("path", ["/v1" + "/namespaces" * 6_000, "/history/v1" + "/" * 60_000, "/" * 65_000, "/" + "a" * 65_000])
 def test_a_long_address_costs_no_more_than_its_length(path: str) -> None:
     """A request line of 64 KiB takes less than a millisecond."""
-    began = time.perf_counter()
+    began = time.process_time()
     for _ in range(100):
         with pytest.raises(NotFound):
             ROUTES.find("GET", path)
-    assert 0.1 > time.perf_counter() - began
+    assert 0.1 > time.process_time() - began

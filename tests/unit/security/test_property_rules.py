@@ -265,9 +265,9 @@ def test_a_long_name_costs_nothing() -> None:
     """The patterns take linear time: 64 KiB take a few milliseconds."""
     plain = ("a." * 32_768, "secret." * 9_000, "s3." + "x." * 32_000, "_-." * 20_000 + "x", "write." + ".column." * 8_000)
     for name in (*plain, "sas-token" * 7_000, "apiKey" * 10_000, "a_" * 30_000, "aB" * 30_000):
-        started = time.perf_counter()
+        started = time.process_time()
         is_credential_property(name)
-        assert time.perf_counter() - started < 0.5
+        assert time.process_time() - started < 0.5
 
 
 def test_a_long_name_is_cut_in_the_message() -> None:

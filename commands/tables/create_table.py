@@ -1,6 +1,6 @@
 """CreateTable: writes the first metadata file and appends the event; a staged create only returns the metadata."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from uuid_utils.compat import uuid7
@@ -18,6 +18,7 @@ from ...domain.names import FreeName, ResolvedName
 from ...domain.table import TableState, decide_create
 from ...projections import results
 from ...projections.tables import LoadedTable
+from ...security.flink_options import without_connector_options
 from ...security.property_rules import refuse_credential_properties
 from ...storage.location_policy import check_document_locations
 from ..execution.clock import now_ms
@@ -40,6 +41,7 @@ from ..tabulars.metadata_files import (
 
 async def create_table(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: CreateTable) -> CommandResponse:
     """200 with a LoadTableResult. A staged create writes no file, claims nothing and has no metadata location."""
+    command = replace(command, properties=without_connector_options(command.properties))
     return await executor.execute(_Creation(context, warehouse, command, executor))
 
 

@@ -8,6 +8,7 @@ from uuid_utils.compat import uuid7
 from icecore.commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
 from tests.fixtures.catalog import context
 from tests.fixtures.object_stores import S3_CREDENTIAL, S3Server, s3_profile
+from tests.fixtures.repeating_servers import CANARY
 from tests.fixtures.rest_client import SCHEMA, RestClient
 from tests.fixtures.shared_server import FreshWarehouse, SharedCatalog
 
@@ -98,6 +99,32 @@ def test_a_location_without_a_scheme_is_a_path_in_the_warehouse_s_store(client: 
     assert f"{warehouse.base}/x/t" == created.json["metadata"]["location"]
     for outside in ("/etc/t", f"{warehouse.directory}/../t", "//host/t", f"{warehouse.directory}"):
         assert (400, "BadRequestException") == client.create_table(["a"], "u", location=outside).error
+
+
+CONNECTOR = {"catalog-name": "icecore", "catalog-type": "rest", "catalog-database": "a", "uri": "http://127.0.0.1:81", "warehouse": "demo"}
+KEYS = {"s3.access-key-id": CANARY, "s3.secret-access-key": CANARY, "credential": f"id:{CANARY}", "header.Authorization": CANARY}
+
+
+def test_options_of_flink_s_connector_are_dropped(client: RestClient, shared_catalog: SharedCatalog) -> None:
+    """Flink copies them into the properties of a table that it creates. Neither the table nor its event has them."""
+    properties = {**CONNECTOR, **KEYS, "io-impl": "org.apache.iceberg.aws.s3.S3FileIO", "write.format.default": "orc", "comment": "c"}
+    created = client.create_table(["a"], "t", properties=properties)
+    kept = created.json["metadata"]["properties"]
+    assert {"write.format.default": "orc", "comment": "c"} == {name: value for name, value in kept.items() if name in properties}
+    ((event,),) = shared_catalog.rows("select state from icecore.events order by notification_id desc limit 1")
+    assert CANARY.encode() not in event
+
+
+@pytest.mark.parametrize("missing", ["catalog-name", "catalog-type"])
+def test_credentials_of_a_table_that_is_not_the_connector_s_are_refused(client: RestClient, missing: str) -> None:
+    """Both options are required by the connector. A commit is never one of a connector table."""
+    properties = {name: value for name, value in (CONNECTOR | KEYS).items() if name != missing}
+    assert (400, "BadRequestException") == client.create_table(["a"], "t", properties=properties).error
+    assert 200 == client.create_table(["a"], "t").status
+    committed = client.commit(["a"], "t", {"action": "set-properties", "updates": CONNECTOR | KEYS})
+    assert (400, "BadRequestException") == committed.error
+    secret = {**CONNECTOR, "my.password": CANARY}
+    assert (400, "BadRequestException") == client.create_table(["a"], "u", properties=secret).error
 
 
 def test_where_the_store_is_stands_in_the_defaults_alone(shared_catalog: SharedCatalog, s3_server: S3Server) -> None:

@@ -1,5 +1,6 @@
 """A command that is stopped by SIGTERM or SIGHUP closes what it opened: its Postgres is stopped, and its objects are deleted."""
 
+import contextlib
 import json
 import os
 import signal
@@ -122,9 +123,8 @@ def test_a_command_that_is_stopped_while_postgres_starts_leaves_none(data: Path,
 
 def test_a_stopped_create_deletes_its_check_object(data: Path, s3_server: S3Server, s3_store: OpenedStore) -> None:
     """It waits for the response of a store that already has the object."""
-    proxy = LossyStoreProxy(s3_server.endpoint)
-    proxy.hangs_at = "GET"
-    with proxy.running():
+    with contextlib.closing(LossyStoreProxy(s3_server.endpoint)) as proxy:
+        proxy.hangs_at = "GET"
         given = json.dumps(s3_store.profile.to_json() | {"endpoint": proxy.endpoint, "allowed-locations": []})
         process = start(data, "warehouse", "create", "w", "--profile", given, "--credential", json.dumps(S3_CREDENTIAL))
         with process:

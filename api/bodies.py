@@ -1,7 +1,7 @@
 """Reads request bodies within limits and parses them strictly. Errors name the field and the rule."""
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any, Literal
 
 import orjson
@@ -9,7 +9,7 @@ from aiohttp import web
 from aiohttp.streams import StreamReader
 
 from ..domain.errors import BadRequest, PayloadTooLarge
-from ..domain.identifiers import NAMESPACE_LEVELS_MAX, NamespaceIdentifier, TabularIdentifier, parse_name
+from ..domain.identifiers import NAMESPACE_LEVELS_MAX, NamespaceIdentifier, TabularIdentifier, parse_path_name
 from ..domain.invalid_values import nearest_name
 from ..domain.json_rules import broken_rule, count_values
 from .byte_budget import UNCOUNTED_BYTES_MAX, Reservation
@@ -206,11 +206,11 @@ class BodyReader:
             raise self.invalid(name, f"has a value longer than {limits.property_value_bytes_max} bytes")
         return values
 
-    def name(self, name: str, what: str) -> str:
+    def name(self, name: str, what: str, parse: Callable[[str, str], str] = parse_path_name) -> str:
         """The name of a new object, by the rules of domain/identifiers.py."""
         text = self.text(name)
         try:
-            return parse_name(text, what)
+            return parse(text, what)
         except BadRequest as error:
             raise self.invalid(name, error.message) from None
 

@@ -83,8 +83,9 @@ async def _appended(dsn: str, writers: int, seconds: float) -> float:
 async def _namespace(committer: Committer) -> NamespaceState:
     submission = Submission(_context())
     name = str(uuid7())
-    warehouse_id = UUID(int=1)
-    state = submission.add(uuid7(), warehouse_id, None, [NamespaceCreated(warehouse_id, name, name, {})])
+    warehouse_id, location = UUID(int=1), f"file:///warehouse/{name}"
+    created = NamespaceCreated(warehouse_id, name, name, f"local|{location}/", {"location": location})
+    state = submission.add(uuid7(), warehouse_id, None, [created])
     assert "appended" == (await committer.submit(submission)).outcome
     return cast(NamespaceState, state)
 

@@ -30,6 +30,7 @@ from icecore.domain.documents import TABLE_KINDS, split
 from icecore.domain.events import TableRegistered
 from icecore.domain.identifiers import NamespaceIdentifier
 from icecore.domain.metadata.parse import parse_table_metadata
+from icecore.domain.names import ResolvedName
 from icecore.log.head import log_head
 from icecore.projections import names
 
@@ -124,12 +125,13 @@ async def _append_tables(dsn: str, namespace: str, count: int, with_files: bool,
         identifier = NamespaceIdentifier((namespace,))
         await create_namespace(catalog.commands, _context("createNamespace"), warehouse, CreateNamespace(identifier, {}))
         async with catalog.backends.connection() as connection:
-            namespace_id = await names.find_namespace(connection, warehouse.scope, identifier)
+            found = await names.find(connection, warehouse.scope, identifier, None)
+        assert found is not None
         numbers = iter(range(count))
 
         async def append_some() -> None:
             for number in numbers:
-                await _append_table(catalog, warehouse, namespace_id, f"t{number}", with_files)
+                await _append_table(catalog, warehouse, found, f"t{number}", with_files)
 
         await asyncio.gather(*(append_some() for _ in range(_IN_FLIGHT)))
         async with catalog.backends.connection() as connection:
@@ -139,16 +141,16 @@ async def _append_tables(dsn: str, namespace: str, count: int, with_files: bool,
     return Seeded(count, time.monotonic() - started, position)
 
 
-async def _append_table(catalog: Application, warehouse: Warehouse, namespace_id: UUID, name: str, with_files: bool) -> None:
+async def _append_table(catalog: Application, warehouse: Warehouse, into: ResolvedName, name: str, with_files: bool) -> None:
     table_id = uuid7()
-    location = str(warehouse.profile.default_table_location(table_id))
+    location = f"{into.namespace_location}/{table_id}"
     metadata = parse_table_metadata(table_document(location, str(table_id)))
     file = f"{location}/metadata/00002-{uuid7()}.metadata.json"
     if with_files:
         _write_file(file, joined(written_table(split(metadata, TABLE_KINDS))))
     submission = Submission(_context("registerTable"))
-    submission.parents.append(namespace_id)
-    event = TableRegistered(namespace_id, name, warehouse.scope.key(name), location_key(warehouse, metadata), file, metadata)
+    submission.parents.append(into.namespace_id)
+    event = TableRegistered(into.namespace_id, name, warehouse.scope.key(name), location_key(warehouse, metadata), file, metadata)
     submission.add(table_id, warehouse.id, None, [event])
     result = await catalog.commands.committer.submit(submission)
     assert result.outcome == "appended", result

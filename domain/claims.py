@@ -21,10 +21,12 @@ class NameClaim(NamedTuple):
 
 
 class LocationClaim(NamedTuple):
-    """A storage location, as a key that ends in a slash. It must not overlap a location of another owner."""
+    """A storage location, as a key that ends in a slash. It must not overlap a location of another owner, except that locations of
+    tables and views may lie inside a namespace's."""
 
     key: str
     owner: UUID
+    kind: Literal["tabular", "namespace"] = "tabular"
 
 
 Claim = NameClaim | LocationClaim

@@ -150,11 +150,12 @@ class WarehouseCreated(Event):
 
 @_event("namespace.created.v1")
 class NamespaceCreated(Event):
-    """`parent_id` is the namespace above, or the warehouse at the top; `name` is the last level."""
+    """`parent_id` is the namespace above, or the warehouse at the top; `name` is the last level; `properties` include `location`."""
 
     parent_id: UUID
     name: str
     name_key: str
+    location_key: str
     properties: dict[str, str]
 
 

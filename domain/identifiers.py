@@ -1,5 +1,6 @@
 """Names of namespaces, tables, views and warehouses, validated when they are parsed."""
 
+import re
 import unicodedata
 from dataclasses import dataclass
 from uuid import UUID
@@ -7,8 +8,11 @@ from uuid import UUID
 from .errors import BadRequest
 
 NAME_CODE_POINTS_MAX = 255
+NAME_BYTES_MAX = 3 * NAME_CODE_POINTS_MAX
+"""UTF-8 bytes of the name of a namespace, table or view."""
 NAMESPACE_LEVELS_MAX = 16
 
+_CHARACTERS_REFUSED = re.compile(r"""[*?${}'"\\`<>#%]""")
 _CATEGORIES_REFUSED = {
     "Cc": "control",
     "Cf": "format",
@@ -53,6 +57,21 @@ def is_joining(text: str, position: int) -> bool:
     return text[position] in _JOINERS and not {before, after} & _JOINERS and not (before or "a").isascii() and not (after or "a").isascii()
 
 
+def parse_path_name(text: str, what: str) -> str:
+    """As `parse_name`, for namespaces, tables and views: engines put their names into locations, so each must be a legal path there.
+
+    Raises BadRequest for the characters that storage/locations.py refuses, for an empty or dot segment, and beyond NAME_BYTES_MAX.
+    """
+    parse_name(text, what)
+    if _CHARACTERS_REFUSED.search(text):
+        raise BadRequest(f"Invalid {what}: must not contain any of * ? $ {{ }} ' \" \\ ` < > # %")
+    if not {"", ".", ".."}.isdisjoint(text.split("/")):
+        raise BadRequest(f"Invalid {what}: must have no '.', '..' or empty segment")
+    if len(text.encode()) > NAME_BYTES_MAX:
+        raise BadRequest(f"Invalid {what}: longer than {NAME_BYTES_MAX} bytes")
+    return text
+
+
 def uuid_or_none(text: str) -> UUID | None:
     """The UUID of its canonical 36 characters; None for other forms that Python accepts (braces, `urn:`, other dashes)."""
     try:
@@ -90,7 +109,7 @@ class NamespaceIdentifier:
             raise BadRequest("Invalid namespace: must have at least one level")
         if len(levels) > NAMESPACE_LEVELS_MAX:
             raise BadRequest(f"Invalid namespace: deeper than {NAMESPACE_LEVELS_MAX} levels")
-        return cls(tuple(parse_name(level, "namespace level") for level in levels))
+        return cls(tuple(parse_path_name(level, "namespace level") for level in levels))
 
     @property
     def parent(self) -> "NamespaceIdentifier | None":
@@ -110,7 +129,7 @@ class TabularIdentifier:
 
     @classmethod
     def parse(cls, namespace: NamespaceIdentifier, name: str, what: str = "table name") -> "TabularIdentifier":
-        return cls(namespace, parse_name(name, what))
+        return cls(namespace, parse_path_name(name, what))
 
     def __str__(self) -> str:
         return f"{self.namespace}.{self.name}"

@@ -10,11 +10,12 @@ from .identifiers import TabularIdentifier
 
 @dataclass(frozen=True, slots=True)
 class ResolvedName:
-    """The namespace of a name, and the table or view that the name refers to, if any."""
+    """The namespace of a name with its location, and the table or view that the name refers to, if any."""
 
     namespace_id: UUID
     object_id: UUID | None
     kind: str | None
+    namespace_location: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,13 @@ from dataclasses import dataclass, replace
 from typing import Literal
 from uuid import UUID
 
-from .claims import Claim, NameClaim
-from .errors import AlreadyExists, NamespaceNotEmpty, NoSuchNamespace, UnprocessableEntity
+from .claims import Claim, LocationClaim, NameClaim
+from .errors import AlreadyExists, BadRequest, NamespaceNotEmpty, NoSuchNamespace, UnprocessableEntity
 from .events import Event, NamespaceCreated, NamespaceDropped, NamespacePropertiesChanged
 from .identifiers import NamespaceIdentifier
+
+LOCATION = "location"
+"""The property with the namespace's location. It is set at the creation and never changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +24,12 @@ class NamespaceState:
     name: str
     name_key: str
     status: Literal["live", "dropped"]
+    location_key: str
     properties: Mapping[str, str]
+
+    @property
+    def location(self) -> str:
+        return self.properties[LOCATION]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +42,22 @@ class PropertyChanges:
     event: NamespacePropertiesChanged | None
 
 
-def decide_create(
-    namespace: NamespaceIdentifier, name_key: str, properties: Mapping[str, str], *, taken: bool, parent_id: UUID | None
-) -> NamespaceCreated:
-    """Raises AlreadyExists if the name is `taken`, and NoSuchNamespace if the parent does not exist (`parent_id` is None)."""
+def decide_parent(namespace: NamespaceIdentifier, *, taken: bool, parent_id: UUID | None) -> UUID:
+    """The parent of a new namespace. Raises AlreadyExists if the name is `taken`, and NoSuchNamespace if the parent does not exist
+    (`parent_id` is None).
+    """
     if taken:
         raise AlreadyExists(f"Namespace already exists: {namespace}")
     if parent_id is None:
         raise NoSuchNamespace(f"Namespace does not exist: {namespace.parent}")
-    return NamespaceCreated(parent_id, namespace.levels[-1], name_key, dict(properties))
+    return parent_id
+
+
+def decide_create(
+    parent_id: UUID, name: str, name_key: str, location: str, location_key: str, properties: Mapping[str, str]
+) -> NamespaceCreated:
+    """The creation of a namespace. `location` becomes a property, in place of the client's spelling."""
+    return NamespaceCreated(parent_id, name, name_key, location_key, {**properties, LOCATION: location})
 
 
 def decide_drop(namespace: NamespaceIdentifier, holds: str | None) -> NamespaceDropped:
@@ -53,10 +68,14 @@ def decide_drop(namespace: NamespaceIdentifier, holds: str | None) -> NamespaceD
 
 
 def decide_update(state: NamespaceState, removals: Sequence[str], updates: Mapping[str, str]) -> PropertyChanges:
-    """Raises UnprocessableEntity (422) for a key both removed and set. There is no event if nothing changes."""
+    """Raises UnprocessableEntity (422) for a key both removed and set, and BadRequest if the location would change. There is no event if
+    nothing changes.
+    """
     for key in removals:
         if key in updates:
             raise UnprocessableEntity(f"Invalid namespace update: cannot simultaneously set and remove keys: [{key}]")
+    if LOCATION in removals or updates.get(LOCATION, state.location) != state.location:
+        raise BadRequest(f"Invalid namespace update: the location of a namespace cannot be changed or removed: {state.location}")
     removed = [key for key in dict.fromkeys(removals) if key in state.properties]
     missing = [key for key in dict.fromkeys(removals) if key not in state.properties]
     changed = {key: value for key, value in updates.items() if state.properties.get(key) != value}
@@ -68,7 +87,16 @@ def evolve(state: NamespaceState | None, stream_id: UUID, version: int, event_id
     match event:
         case NamespaceCreated():
             return NamespaceState(
-                stream_id, version, event_id, warehouse_id, event.parent_id, event.name, event.name_key, "live", event.properties
+                stream_id,
+                version,
+                event_id,
+                warehouse_id,
+                event.parent_id,
+                event.name,
+                event.name_key,
+                "live",
+                event.location_key,
+                event.properties,
             )
         case NamespacePropertiesChanged():
             assert state is not None
@@ -84,4 +112,5 @@ def evolve(state: NamespaceState | None, stream_id: UUID, version: int, event_id
 def claims(state: NamespaceState) -> frozenset[Claim]:
     if state.status == "dropped":
         return frozenset()
-    return frozenset({NameClaim("namespace", state.parent_id, state.name_key, state.id)})
+    name = NameClaim("namespace", state.parent_id, state.name_key, state.id)
+    return frozenset({name, LocationClaim(state.location_key, state.id, "namespace")})

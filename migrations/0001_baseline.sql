@@ -84,10 +84,12 @@ create table icecore.claims (
 create index claims_owner_idx on icecore.claims (owner);
 create index claims_scope_idx on icecore.claims (scope);
 
--- Claimed locations: none is equal to, contains or lies inside a location of another owner. Keys end in '/'.
+-- Claimed locations: none is equal to, contains or lies inside a location of another owner, except that locations of tables and views may
+-- lie inside a namespace's. Keys end in '/'.
 create table icecore.location_claims (
   key text collate "C" primary key,
-  owner uuid not null
+  owner uuid not null,
+  kind text not null check (kind in ('tabular', 'namespace'))
 );
 create index location_claims_owner_idx on icecore.location_claims (owner);
 
@@ -142,6 +144,8 @@ create table icecore.namespaces (
   name text not null,
   name_key text not null,
   status text not null check (status in ('live', 'dropped')),
+  location text not null,              -- the same in every version, also in the properties
+  location_key text not null,
   properties bytea not null,
   primary key (generation, namespace_id, version)
 );

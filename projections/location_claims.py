@@ -1,4 +1,4 @@
-"""Location claims of tables and views, and of purges until they end."""
+"""Location claims of namespaces, of tables and views, and of purges until they end."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -10,7 +10,7 @@ _SQL = named_sql("icecore.projections", "location_claims.sql")
 
 
 async def first_taken(connection: Connection, keys: Sequence[str], owner: UUID | None) -> str | None:
-    """The first of `keys` that overlaps a location claimed by an object other than `owner`."""
+    """The first of `keys` that a table or view cannot claim because of a claim of an object other than `owner`."""
     for key in keys:
         around = [key[:end] for end, character in enumerate(key, start=1) if character == "/"]
         # '0' follows '/'.

@@ -1,5 +1,6 @@
 -- name: find --
--- The namespace at a path of name keys below a warehouse, and the table or view with a name in it; current if `as_of` is null.
+-- The namespace at a path of name keys below a warehouse, the table or view with a name in it, and the namespace's location; current if
+-- `as_of` is null.
 -- A name belongs to one object at a time, so only its last row up to `as_of` is read.
 with recursive path(depth, id) as (
   select 0, %(warehouse_id)s::uuid
@@ -15,8 +16,11 @@ with recursive path(depth, id) as (
   ) n
   where n.to_position is null or n.to_position > %(as_of)s
 )
-select p.id, n.object_id, n.kind
+select p.id, n.object_id, n.kind, s.location
 from (select id from path where depth = cardinality(%(keys)s::text[]) limit 1) p
+-- The location is the same in every version.
+join icecore.namespaces s
+  on s.generation = (select generation from icecore.read_models) and s.namespace_id = p.id and s.version = 1
 left join lateral (
   select n.object_id, n.kind, n.to_position from icecore.names n
   where n.generation = (select generation from icecore.read_models) and n.parent_id = p.id and n.kind in ('table', 'view')

@@ -44,10 +44,10 @@ async def read_state_within(
     row: tuple[Any, ...] | None = await cursor.fetchone()
     if row is None:
         return None
-    stream_id, version, event_id, warehouse_id, parent_id, name, key, status, properties, generation, size = row
+    stream_id, version, event_id, warehouse_id, parent_id, name, key, status, location_key, properties, generation, size = row
     if size > bytes_max:
         return LargeDocument(size)
-    state = NamespaceState(stream_id, version, event_id, warehouse_id, parent_id, name, key, status, orjson.loads(properties))
+    state = NamespaceState(stream_id, version, event_id, warehouse_id, parent_id, name, key, status, location_key, orjson.loads(properties))
     return state, generation
 
 

@@ -9,7 +9,7 @@ where generation = (select generation from icecore.read_models) and namespace_id
 order by version desc limit 1
 
 -- name: state --
-select namespace_id, version, event_id, warehouse_id, parent_id, name, name_key, status,
+select namespace_id, version, event_id, warehouse_id, parent_id, name, name_key, status, location_key,
        case when octet_length(properties) <= %(bytes_max)s::bigint then properties end, generation, octet_length(properties)
 from icecore.namespaces
 where generation = (select generation from icecore.read_models) and namespace_id = %(namespace_id)s

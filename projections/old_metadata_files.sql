@@ -10,7 +10,7 @@ select distinct warehouse_id from icecore.old_metadata_files where key <> '' and
 select x.key, x.table_id, x.location, x.begun, o.others
 from icecore.old_metadata_files x
 cross join lateral (
-  select exists (select from icecore.location_claims l where l.owner <> x.table_id and l.key = any (array(
+  select exists (select from icecore.location_claims l where l.owner <> x.table_id and l.kind = 'tabular' and l.key = any (array(
     select left(x.key, i) from generate_series(1, length(x.key)) i where substr(x.key, i, 1) = '/'))) as others
 ) o
 where x.warehouse_id = %(warehouse_id)s and not (x.begun and o.others) order by x.key limit %(limit)s

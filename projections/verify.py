@@ -256,7 +256,7 @@ async def _check_claims(claims: frozenset[Claim], stream_id: UUID, names: "_Grou
     held = {("claims", c.kind, c.scope, c.key, c.owner) for c in claims if isinstance(c, NameClaim)}
     _check_claim_rows(held, [_name_claim(row) for row in (*strays, *found)], "claims", report)
     strays, found = await locations.take(stream_id)
-    lying = {("location_claims", c.key, c.owner) for c in claims if not isinstance(c, NameClaim)}
+    lying = {("location_claims", c.key, c.owner, c.kind) for c in claims if not isinstance(c, NameClaim)}
     _check_claim_rows(lying, [_location_row(row) for row in (*strays, *found)], "location_claims", report)
 
 
@@ -266,11 +266,11 @@ def _name_claim(row: Row) -> Row:
 
 
 def _location_row(row: Row) -> Row:
-    owner, key = row
-    return ("location_claims", key, owner)
+    owner, key, kind = row
+    return ("location_claims", key, owner, kind)
 
 
-_CLAIM_COLUMNS = {"claims": ("kind", "scope", "key", "owner"), "location_claims": ("key", "owner")}
+_CLAIM_COLUMNS = {"claims": ("kind", "scope", "key", "owner"), "location_claims": ("key", "owner", "kind")}
 
 
 def _check_claim_rows(expected: set[Row], found: Sequence[Row], table: str, report: VerifyReport) -> None:

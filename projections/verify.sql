@@ -32,7 +32,7 @@ from icecore.events order by originator_id, originator_version
 select owner, kind, scope, key from icecore.claims order by owner
 
 -- name: location_claims --
-select owner, key from icecore.location_claims order by owner
+select owner, key, kind from icecore.location_claims order by owner
 
 -- name: rows --
 select {columns} from {table} where generation = %(generation)s order by {key}

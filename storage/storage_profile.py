@@ -7,11 +7,14 @@ from uuid import UUID
 
 from pydantic import Field, PlainSerializer, PlainValidator, field_validator, model_validator
 
+from ..domain.identifiers import NAME_BYTES_MAX
 from .json_fields import JsonFields, Text
-from .locations import StorageLocation, check_characters, refuse_location
+from .locations import LOCATION_BYTES_MAX, StorageLocation, check_characters, refuse_location
 
 ALLOWED_LOCATIONS_MAX = 100
 """Entries of a profile's `allowed-locations`."""
+NAMESPACE_LOCATION_BYTES_MAX = LOCATION_BYTES_MAX - NAME_BYTES_MAX - len("/-") - 32
+"""UTF-8 bytes of a namespace's location below its root. Trino adds a table's name, a dash and a UUID of 32 digits."""
 _ALLOWED = "storage-profile: allowed-locations"
 
 
@@ -70,9 +73,18 @@ class StorageProfile(JsonFields):
         """Properties with which clients reach the store, the `defaults` of /v1/config; never a credential."""
         return {}
 
-    def default_table_location(self, object_id: UUID) -> StorageLocation:
-        """The default location of a table or view: a folder named by its id, so that paths never contain names."""
-        return self.base.child(str(object_id))
+    def default_namespace_location(self, namespace_id: UUID) -> StorageLocation:
+        """The default location of a namespace: a folder named by its id, so that paths never contain names; a child's is not inside it."""
+        return self.base.child(str(namespace_id))
+
+    def permit_namespace(self, text: str) -> StorageLocation:
+        """As `permit`, for the location of a namespace: there must be room for the name of any table below it."""
+        location = self.permit(text)
+        root = self.root_of(location)
+        assert root is not None, "a permitted location has a root"
+        if len("/".join(location.below(root)).encode()) > NAMESPACE_LOCATION_BYTES_MAX:
+            raise refuse_location("location", f"longer than {NAMESPACE_LOCATION_BYTES_MAX} bytes below the base or allowed location", text)
+        return location
 
     def permit(self, text: str, *, imported: bool = False, field: str = "location") -> StorageLocation:
         """Parses `text` as a location of this warehouse: strictly below its base, or at or below an allowed location.

@@ -11,7 +11,7 @@ from ...access.request_context import PROJECT_ID_DEFAULT
 from ...commands.warehouses.create_warehouse import CreateWarehouse
 from ...commands.warehouses.create_warehouse import create_warehouse as execute_create_warehouse
 from ...domain.errors import BadRequest, NoSuchProject, NoSuchWarehouse, UnsupportedOperation
-from ...domain.identifiers import uuid_or_none
+from ...domain.identifiers import parse_name, uuid_or_none
 from ...queries import load_warehouse as load_warehouse_query
 from ...queries.load_statistics import load_statistics
 from ..api_request import POSITION_HEADER, ApiRequest
@@ -44,7 +44,7 @@ async def create_warehouse(call: ApiRequest) -> web.Response:
     _refuse_other_project(fields.text_or_none("project-id"))
     _refuse_what_is_not_served(fields)
     command = CreateWarehouse(
-        name=fields.name("warehouse-name", "warehouse name"),
+        name=fields.name("warehouse-name", "warehouse name", parse_name),
         storage_profile=fields.object("storage-profile"),
         storage_credential=fields.object_or_none("storage-credential"),
         exact_names=fields.boolean("exact-names"),

@@ -11,7 +11,7 @@ from ...access.request_context import RequestContext
 from ...access.warehouse import Warehouse
 from ...database.connections import Connection
 from ...domain.commands import CreateNamespace
-from ...domain.namespace import decide_create
+from ...domain.namespace import LOCATION, decide_create, decide_parent
 from ...projections import names
 from ...security.property_rules import refuse_credential_properties
 from ..execution.command_response import CommandResponse
@@ -24,7 +24,7 @@ from ..execution.submission import IdempotencyRecord, Submission
 async def create_namespace(
     executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: CreateNamespace
 ) -> CommandResponse:
-    """200 with the namespace and its properties. The parent must exist and the name must be free."""
+    """200 with the namespace and its properties, which include its location. The parent must exist and the name must be free."""
     return await executor.execute(_Creation(context, warehouse, command, executor))
 
 
@@ -56,10 +56,13 @@ class _Creation(CommandHandler):
         return None if found is None else found.namespace_id
 
     def _created(self) -> Decision:
-        namespace, properties = self.command.namespace, self.command.properties
-        name_key = self.warehouse.scope.key(namespace.levels[-1])
-        created = decide_create(namespace, name_key, properties, taken=self.taken, parent_id=self.parent_id)
-        submission = Submission(self.context, parents=[created.parent_id])
-        submission.add(uuid7(), self.warehouse.id, None, [created])
+        namespace, properties, profile = self.command.namespace, self.command.properties, self.warehouse.profile
+        parent_id = decide_parent(namespace, taken=self.taken, parent_id=self.parent_id)
+        namespace_id, requested = uuid7(), properties.get(LOCATION)
+        location = profile.default_namespace_location(namespace_id) if requested is None else profile.permit_namespace(requested)
+        name, key = namespace.levels[-1], location.claim_key(profile.storage_identity)
+        created = decide_create(parent_id, name, self.warehouse.scope.key(name), location.text, key, properties)
+        submission = Submission(self.context, parents=[parent_id])
+        submission.add(namespace_id, self.warehouse.id, None, [created])
         body = orjson.dumps({"namespace": namespace.levels, "properties": created.properties})
         return Decision(submission, IdempotencyRecord(200, body=body), CommandResponse(200, body))

@@ -60,8 +60,9 @@ class _Creation(CommandHandler):
         command, warehouse, large = self.command, self.warehouse, is_large_request(self.context)
         await in_thread_if(large, refuse_credential_properties, command.properties, "properties")
         name = self._new_name.check(self.found)
+        assert self.found is not None, "the namespace of a free name exists"
         table_id = uuid7()
-        metadata = await in_thread_if(large, self._new_metadata, table_id)
+        metadata = await in_thread_if(large, self._new_metadata, self.found.namespace_location, table_id)
         if command.location is not None or path_keys(warehouse, metadata):
             async with self.executor.connection() as connection:
                 await refuse_locations_taken_by_others(connection, warehouse, metadata, self._new_name)
@@ -76,10 +77,10 @@ class _Creation(CommandHandler):
     def _new_name(self) -> NewName:
         return NewName(self.warehouse, TabularIdentifier(self.command.namespace, self.command.name), "table")
 
-    def _new_metadata(self, table_id: UUID) -> Json:
+    def _new_metadata(self, namespace_location: str, table_id: UUID) -> Json:
         metadata = new_table_metadata(
             table_uuid=str(table_id),
-            location=location_of(self.warehouse, self.command.location, table_id),
+            location=location_of(self.warehouse, self.command.location, namespace_location, table_id),
             schema=self.command.schema,
             partition_spec=self.command.partition_spec,
             write_order=self.command.write_order,

@@ -59,13 +59,12 @@ def next_file_number(metadata_location: str) -> int:
     return int(match[1]) + 1 if match else 0
 
 
-def location_of(warehouse: Warehouse, requested: str | None, object_id: UUID) -> str:
-    """The location of a new table or view: the client's, if it is permitted; without one, a folder named by the object's id.
-
-    A path without a scheme lies in the bucket or file system of the warehouse.
+def location_of(warehouse: Warehouse, requested: str | None, namespace_location: str, object_id: UUID) -> str:
+    """The location of a new table or view: the client's, if it is permitted; without one, a folder in the namespace's location, named by
+    the object's id. A path without a scheme lies in the bucket or file system of the warehouse.
     """
     if requested is None:
-        return str(warehouse.profile.default_table_location(object_id))
+        return StorageLocation.parse_structure(namespace_location, what="location").child(str(object_id)).text
     if requested.startswith("/"):
         # ClickHouse sends the path in the bucket.
         base = warehouse.profile.base
@@ -174,4 +173,4 @@ def location_taken(key: str) -> BadRequest:
     It is not AlreadyExists, because engines would take that as success of `CREATE TABLE IF NOT EXISTS`.
     """
     location = key.partition("|")[2].removesuffix("/")
-    return BadRequest(f"Location is already taken, or overlaps the location of another table or view: {location}")
+    return BadRequest(f"Location is already taken, or overlaps the location of another table, view or namespace: {location}")

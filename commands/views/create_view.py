@@ -48,8 +48,9 @@ class _Creation(CommandHandler):
         command, warehouse, large = self.command, self.warehouse, is_large_request(self.context)
         await in_thread_if(large, refuse_credential_properties, command.properties, "properties")
         name = self._new_name.check(self.found)
+        assert self.found is not None, "the namespace of a free name exists"
         view_id = uuid7()
-        metadata = await in_thread_if(large, self._new_metadata, view_id)
+        metadata = await in_thread_if(large, self._new_metadata, self.found.namespace_location, view_id)
         if command.location is not None or path_keys(warehouse, metadata):
             async with self.executor.connection() as connection:
                 await refuse_locations_taken_by_others(connection, warehouse, metadata, self._new_name)
@@ -59,10 +60,10 @@ class _Creation(CommandHandler):
     def _new_name(self) -> NewName:
         return NewName(self.warehouse, TabularIdentifier(self.command.namespace, self.command.name), "view")
 
-    def _new_metadata(self, view_id: UUID) -> Json:
+    def _new_metadata(self, namespace_location: str, view_id: UUID) -> Json:
         metadata = new_view_metadata(
             view_uuid=str(view_id),
-            location=location_of(self.warehouse, self.command.location, view_id),
+            location=location_of(self.warehouse, self.command.location, namespace_location, view_id),
             schema=self.command.schema,
             view_version=self.command.view_version,
             properties=dict(self.command.properties),

@@ -48,6 +48,8 @@ class NamespaceRow(NamedTuple):
     name: str
     name_key: str
     status: str
+    location: str
+    location_key: str
     properties: bytes
 
 

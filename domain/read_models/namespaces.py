@@ -21,6 +21,8 @@ def project(rows: Rows, position: int, event: Event, after: NamespaceState) -> N
             name=after.name,
             name_key=after.name_key,
             status=after.status,
+            location=after.location,
+            location_key=after.location_key,
             properties=orjson.dumps(after.properties),
         )
     )

@@ -4,7 +4,7 @@ create or replace function icecore.location_prefixes(key text) returns text[] la
 
 -- Writes and releases a command's claims. Raises IC409 with the conflicting claim.
 create or replace function icecore.write_claims(c jsonb) returns void language plpgsql as $$
-declare r jsonb; v_key text; v_owner uuid;
+declare r jsonb; v_key text; v_owner uuid; v_kind text;
 begin
   -- Conditions of the command: parents that exist, and namespaces that are empty.
   for n in 0 .. jsonb_array_length(c->'parents') - 1 loop
@@ -40,12 +40,14 @@ begin
   end loop;
   for n in 0 .. jsonb_array_length(c->'take_locations') - 1 loop
     r := c->'take_locations'->n;
-    v_key := r->>0; v_owner := (r->>1)::uuid;
-    if exists (select 1 from icecore.location_claims l where l.key = any (icecore.location_prefixes(v_key)) and l.owner <> v_owner)
+    v_key := r->>0; v_owner := (r->>1)::uuid; v_kind := r->>2;
+    -- A table or view may lie inside a namespace's location, so only those of its kind conflict from above.
+    if exists (select 1 from icecore.location_claims l
+               where l.key = any (icecore.location_prefixes(v_key)) and l.owner <> v_owner and (l.kind = 'tabular' or v_kind = 'namespace'))
        or exists (select 1 from icecore.location_claims l
                   where l.key >= v_key and l.key < left(v_key, -1) || '0' and l.owner <> v_owner) then  -- '0' follows '/'
       raise exception using errcode = 'IC409', constraint = 'location', detail = v_key;
     end if;
-    insert into icecore.location_claims (key, owner) values (v_key, v_owner) on conflict do nothing;
+    insert into icecore.location_claims (key, owner, kind) values (v_key, v_owner, v_kind) on conflict do nothing;
   end loop;
 end $$;

@@ -172,7 +172,7 @@ async def test_the_store_itself_refuses_what_lies_outside(opened_store: OpenedSt
 async def test_metadata_files_round_trip(opened_store: OpenedStore, codec: str, magic: bytes) -> None:
     """The document is the same after a round trip, and compressed exactly if the property says so."""
     document = {"location": "é 🙂", "format-version": 2}
-    table = str(opened_store.profile.default_table_location(uuid4()))
+    table = str(opened_store.profile.default_namespace_location(uuid4()))
     location = metadata_file_location(opened_store.profile, table, {"write.metadata.compression-codec": codec}, 3, uuid4())
     await write_metadata(opened_store.store, location, orjson.dumps(document))
     assert (await opened_store.store.get(location)).startswith(magic)

@@ -24,10 +24,10 @@ from icecore.migrations.apply import (
 from icecore.server_check import UnfitServerError, check_server
 
 CHECKSUMS = {
-    "0001_baseline": "d20e491c3db82b64da6822cd0d18a42f3265a830540135cd5221090abbe94828",
+    "0001_baseline": "db7e1eebc5a11083e3ac8c96f019ec70d506dbe343c1ed3744afd04422bcdc8a",
     "0002_statistics": "0b8c71a848953e614f5fdf300e904de7cc76b2aceb5a2d95781df5ba9f47e9c9",
 }
-FUNCTIONS = ("0002_statistics", "b33035939c62275a975580800a6c0a7d179cc3b26706e7ed4069a140a687f50e")
+FUNCTIONS = ("0002_statistics", "ade0e17f1a1776de4f8d28cdfffe67de5965bb612e12d158539b9e38adb0adc2")
 """The newest migration, and the checksum of its functions."""
 
 

@@ -167,7 +167,9 @@ async def paused_append(catalog: Application) -> AsyncIterator[tuple[AsyncConnec
     """A command that is appended and not committed, and a later time. The connection commits it."""
     warehouse = await resolve_warehouse(catalog.backends, PROJECT_ID, "demo")
     submission = Submission(context("createNamespace"))
-    submission.add(uuid7(), warehouse.id, None, [NamespaceCreated(warehouse.id, "late", "late", {})])
+    submission.add(
+        uuid7(), warehouse.id, None, [NamespaceCreated(warehouse.id, "late", "late", "local|file:///late/", {"location": "file:///late"})]
+    )
     async with await AsyncConnection.connect(catalog.dsn) as held:
         await append(held, [submission])
         row = await (await held.execute("select clock_timestamp()")).fetchone()

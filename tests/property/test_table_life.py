@@ -129,7 +129,7 @@ class TableLife(RuleBasedStateMachine):
     def rename(self, name: tuple[str, str]) -> None:
         to = free(name)
         own = (to.namespace_id, to.name_key) == (self.state.namespace_id, self.state.name_key)
-        found = ResolvedName(to.namespace_id, STREAM if own else None, "table" if own else None)
+        found = ResolvedName(to.namespace_id, STREAM if own else None, "table" if own else None, "file:///w/n")
         event = decide_rename(self.state, found, called(name), called(name), to.name_key)
         assert (event is None) == (to == self.name)
         self.name = to

@@ -16,7 +16,7 @@ CHECKOUT = Path(__file__).parents[2]
 READERS = {
     "names": {"names", "namespaces", "tables", "warehouses"},
     "warehouses": {"warehouses"},
-    "namespaces": {"namespaces"},
+    "namespaces": {"namespaces", "names"},
     "tables": {"tables", "document_bytes", "snapshot_ancestry", "versions"},
     "table_parts": {"tables", "document_bytes", "part_tombstones", "snapshot_ancestry", "preloaded_parts", "versions"},
     "part_tombstones": {"part_tombstones", "tables"},

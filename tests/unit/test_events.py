@@ -98,7 +98,7 @@ DELTA: dict[str, Any] = {
 # The newest version of every event, as in its golden file.
 EXAMPLES: list[Event] = [
     WarehouseCreated("Demo", "demo", {"type": "local", "directory": "/srv/é"}, PARENT, True),
-    NamespaceCreated(PARENT, "Zürich", "zürich", {"owner": "me"}),
+    NamespaceCreated(PARENT, "Zürich", "zürich", "local|file:///w/n/", {"owner": "me", "location": "file:///w/n"}),
     NamespacePropertiesChanged({"a": "1"}, ["b"]),
     NamespaceDropped(),
     TableCreated(PARENT, "T", "t", KEY, "s3://bucket/warehouse/0189/metadata/00000-a.metadata.json", TABLE_METADATA, True),

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from icecore.domain.errors import BadRequest
 from icecore.domain.identifiers import (
+    NAME_BYTES_MAX,
     NAME_CODE_POINTS_MAX,
     NAMESPACE_LEVELS_MAX,
     NamespaceIdentifier,
@@ -16,8 +17,11 @@ from icecore.domain.identifiers import (
     dotted_key,
     name_key,
     parse_name,
+    parse_path_name,
     uuid_or_none,
 )
+from icecore.storage.profiles import parse_storage_profile
+from icecore.storage.storage_profile import NAMESPACE_LOCATION_BYTES_MAX
 
 COMPOSED, DECOMPOSED = "é", "e\u0301"
 
@@ -29,9 +33,9 @@ COMPOSED, DECOMPOSED = "é", "e\u0301"
         "Orders 2024",
         "a.b",
         "a/b",
-        "a%2Fb",
         "snapshots",
-        "..",
+        "a..b",
+        "a:b",
         COMPOSED,
         "Straße",
         "İstanbul",
@@ -46,12 +50,13 @@ COMPOSED, DECOMPOSED = "é", "e\u0301"
         "क\u094d\u200dष",
         "x" * NAME_CODE_POINTS_MAX,
         "ß" * NAME_CODE_POINTS_MAX,
-        "😀" * NAME_CODE_POINTS_MAX,
+        "名" * NAME_CODE_POINTS_MAX,
     ],
 )
 def test_a_name_is_taken_as_it_is(name: str) -> None:
     """A name may contain any script with its joiners, spaces, dots and slashes, up to the limit in code points. It is not changed."""
-    assert name == parse_name(name, "table name")
+    assert name == parse_name(name, "warehouse name")
+    assert name == parse_path_name(name, "table name")
 
 
 @pytest.mark.parametrize(
@@ -89,9 +94,40 @@ def test_a_name_is_taken_as_it_is(name: str) -> None:
 )
 def test_a_name_that_could_mislead_is_refused(name: str, message: str) -> None:
     """Empty, overlong, invisible, bidirectional-control and decomposed names are refused, not corrected."""
+    for parse in (parse_name, parse_path_name):
+        with pytest.raises(BadRequest) as refusal:
+            parse(name, "table name")
+        assert f"Invalid table name: {message}" == refusal.value.message
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        *((f"a{character}b", "must not contain any of * ? $ { } ' \" \\ ` < > # %") for character in "*?${}'\"\\`<>#%"),
+        *((name, "must have no '.', '..' or empty segment") for name in (".", "..", "/", "/a", "a/", "a//b", "a/./b", "a/../b")),
+        ("😀" * (NAME_BYTES_MAX // 4 + 1), "longer than 765 bytes"),
+    ],
+)
+def test_a_name_that_cannot_be_in_a_location_is_refused(name: str, message: str) -> None:
+    """As the name of a namespace, table or view; a warehouse may have it."""
+    assert name == parse_name(name, "warehouse name")
     with pytest.raises(BadRequest) as refusal:
-        parse_name(name, "table name")
+        parse_path_name(name, "table name")
     assert f"Invalid table name: {message}" == refusal.value.message
+
+
+@given(name=st.text(max_size=12, alphabet=st.characters(max_codepoint=0x2100)))
+@example(name="名" * NAME_CODE_POINTS_MAX)
+def test_every_allowed_name_makes_a_legal_location(name: str) -> None:
+    """Alone, or with a UUID behind it, in a namespace's location that is as long as possible."""
+    try:
+        parse_path_name(name, "table name")
+    except BadRequest:
+        return
+    profile = parse_storage_profile({"type": "local", "directory": "/data"})
+    within = profile.permit_namespace(f"file:///data/{'x' * NAMESPACE_LOCATION_BYTES_MAX}")
+    for last in (name, f"{name}-{'0' * 32}"):
+        assert within.contains(profile.permit(f"{within.text}/{last}"))
 
 
 @pytest.mark.parametrize(

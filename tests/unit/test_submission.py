@@ -36,7 +36,7 @@ METADATA = new_table_metadata(
     now_ms=1_800_000_000_000,
 )
 TABLE_CREATED = TableCreated(NAMESPACE, "T", "t", "local|file:///w/t/", "file:///w/t/metadata/00000-a.metadata.json", METADATA, False)
-NAMESPACE_CREATED = NamespaceCreated(WAREHOUSE, "N", "n", {"k": "v"})
+NAMESPACE_CREATED = NamespaceCreated(WAREHOUSE, "N", "n", "local|file:///w/n/", {"k": "v", "location": "file:///w/n"})
 
 
 def plain(submission: Submission) -> tuple[dict[str, Any], list[bytes]]:
@@ -71,7 +71,7 @@ def test_a_new_stream_has_no_head_and_takes_what_it_claims() -> None:
     command, _ = plain(submission)
     assert [[str(STREAM), None]] == command["heads"]
     assert [["tabular", str(NAMESPACE), "t", str(STREAM)]] == claims(command)["take"]
-    assert [["local|file:///w/t/", str(STREAM)]] == claims(command)["take_locations"]
+    assert [["local|file:///w/t/", str(STREAM), "tabular"]] == claims(command)["take_locations"]
     assert ([], []) == (claims(command)["release"], claims(command)["release_locations"])
     assert (1, "live") == (state.version, state.status)  # type: ignore[union-attr]
 
@@ -128,7 +128,9 @@ def test_events_of_one_stream_are_numbered_on() -> None:
     assert [NAMESPACE_CREATED.encode()] == [blobs[command["events"][0][3] - 1]]
     rows = command["rows"]["namespaces"]
     assert [(1, 1, "live"), (2, 2, "live"), (3, 3, "dropped")] == [(row["position"], row["version"], row["status"]) for row in rows]
-    assert [b'{"k":"v"}', b'{"k":"w"}', b'{"k":"w"}'] == [blobs[row["properties"] - 1] for row in rows]
+    documents = [b'{"k":"%s","location":"file:///w/n"}' % value for value in (b"v", b"w", b"w")]
+    assert documents == [blobs[row["properties"] - 1] for row in rows]
+    assert {("file:///w/n", "local|file:///w/n/")} == {(row["location"], row["location_key"]) for row in rows}
     assert "claims" not in command
 
 

@@ -10,6 +10,7 @@ from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.domain.names import FreeName, ResolvedName, decide_destination, decide_new_name
 
 NAMESPACE, TABLE, OTHER = (UUID(int=n) for n in (1, 2, 3))
+LOCATION = "file:///w/n"
 ORDERS = TabularIdentifier(NamespaceIdentifier(("Sales",)), "Orders")
 BILLS = TabularIdentifier(NamespaceIdentifier(("Paid",)), "Bills")
 Kind = Literal["table", "view"]
@@ -20,7 +21,7 @@ Kind = Literal["table", "view"]
 def test_an_unused_name_is_free(kind: Kind, staged: bool) -> None:
     """In the namespace that was found, as spelled, with its name key."""
     assert FreeName(NAMESPACE, "Orders", "orders") == decide_new_name(
-        ResolvedName(NAMESPACE, None, None), ORDERS, "orders", kind, staged=staged
+        ResolvedName(NAMESPACE, None, None, LOCATION), ORDERS, "orders", kind, staged=staged
     )
 
 
@@ -39,7 +40,7 @@ def test_an_unused_name_is_free(kind: Kind, staged: bool) -> None:
 )
 def test_a_name_that_is_taken_is_refused(holder: str | None, kind: Kind, staged: bool, error: type[CatalogError], message: str) -> None:
     """Tables and views share one name space. Completing a staged create violates its requirement instead."""
-    found = None if holder is None else ResolvedName(NAMESPACE, TABLE, holder)
+    found = None if holder is None else ResolvedName(NAMESPACE, TABLE, holder, LOCATION)
     with pytest.raises(CatalogError) as refusal:
         decide_new_name(found, ORDERS, "orders", kind, staged=staged)
     assert (error, message) == (type(refusal.value), refusal.value.message)
@@ -48,7 +49,7 @@ def test_a_name_that_is_taken_is_refused(holder: str | None, kind: Kind, staged:
 @pytest.mark.parametrize("holder", [None, TABLE])
 def test_a_destination_is_free_or_its_own(holder: UUID | None) -> None:
     """The name may refer to the table itself."""
-    found = ResolvedName(NAMESPACE, holder, None if holder is None else "table")
+    found = ResolvedName(NAMESPACE, holder, None if holder is None else "table", LOCATION)
     assert FreeName(NAMESPACE, "Bills", "bills") == decide_destination(found, TABLE, ORDERS, BILLS, "bills")
 
 
@@ -56,8 +57,12 @@ def test_a_destination_is_free_or_its_own(holder: UUID | None) -> None:
     ("found", "error", "message"),
     [
         (None, NoSuchNamespace, "Namespace does not exist: Paid"),
-        (ResolvedName(NAMESPACE, OTHER, "table"), AlreadyExists, "Cannot rename Sales.Orders to Paid.Bills. Table already exists"),
-        (ResolvedName(NAMESPACE, OTHER, "view"), AlreadyExists, "Cannot rename Sales.Orders to Paid.Bills. View already exists"),
+        (
+            ResolvedName(NAMESPACE, OTHER, "table", LOCATION),
+            AlreadyExists,
+            "Cannot rename Sales.Orders to Paid.Bills. Table already exists",
+        ),
+        (ResolvedName(NAMESPACE, OTHER, "view", LOCATION), AlreadyExists, "Cannot rename Sales.Orders to Paid.Bills. View already exists"),
     ],
 )
 def test_a_destination_that_is_taken_is_refused(found: ResolvedName | None, error: type[CatalogError], message: str) -> None:

@@ -286,7 +286,7 @@ def test_gc_enabled_is_read_as_java_reads_it(value: str | None, keeps: bool) -> 
 
 def test_a_rename_to_the_name_it_has_decides_nothing() -> None:
     """Another spelling is another name, and free to the table."""
-    table, own = folded(CREATED), ResolvedName(NAMESPACE, STREAM, "table")
+    table, own = folded(CREATED), ResolvedName(NAMESPACE, STREAM, "table", "file:///w/n")
     assert decide_rename(table, own, SALES_ORDERS, SALES_ORDERS, "orders") is None
     upper = TabularIdentifier(SALES_ORDERS.namespace, "ORDERS")
     assert TableRenamed(NAMESPACE, "ORDERS", "orders") == decide_rename(table, own, SALES_ORDERS, upper, "orders")
@@ -294,7 +294,7 @@ def test_a_rename_to_the_name_it_has_decides_nothing() -> None:
 
 def test_a_rename_takes_a_free_name_in_another_namespace() -> None:
     """The name is free in the other namespace. After the fold, the old name is free."""
-    event = decide_rename(folded(CREATED), ResolvedName(OTHER, None, None), SALES_ORDERS, SALES_ORDERS, "orders")
+    event = decide_rename(folded(CREATED), ResolvedName(OTHER, None, None, "file:///w/n"), SALES_ORDERS, SALES_ORDERS, "orders")
     assert TableRenamed(OTHER, "Orders", "orders") == event
     assert {NameClaim("tabular", OTHER, "orders", STREAM), PLACE} == claims(folded(CREATED, event))
 
@@ -302,7 +302,7 @@ def test_a_rename_takes_a_free_name_in_another_namespace() -> None:
 def test_a_rename_over_something_else_is_refused() -> None:
     """As for all tables and views."""
     with pytest.raises(AlreadyExists, match="Cannot rename"):
-        decide_rename(folded(CREATED), ResolvedName(NAMESPACE, OTHER, "view"), SALES_ORDERS, SALES_ORDERS, "orders")
+        decide_rename(folded(CREATED), ResolvedName(NAMESPACE, OTHER, "view", "file:///w/n"), SALES_ORDERS, SALES_ORDERS, "orders")
 
 
 PATHS = [[], None, ["local|file:///w/data/"]]

@@ -112,7 +112,7 @@ def test_a_requirement_is_checked_before_any_update() -> None:
 def test_a_rename_changes_the_name_alone() -> None:
     """Given a view, when it is renamed across namespaces, then all else stays."""
     bills = TabularIdentifier(NamespaceIdentifier(("Paid",)), "Bills")
-    event = decide_rename(folded(CREATED), ResolvedName(OTHER, None, None), SALES_ORDERS, bills, "bills")
+    event = decide_rename(folded(CREATED), ResolvedName(OTHER, None, None, "file:///w/n"), SALES_ORDERS, bills, "bills")
     assert ViewRenamed(OTHER, "Bills", "bills") == event
     expected = replace(folded(CREATED), version=2, event_id=UUID(int=102), namespace_id=OTHER, name="Bills", name_key="bills")
     assert expected == folded(CREATED, event)
@@ -120,9 +120,9 @@ def test_a_rename_changes_the_name_alone() -> None:
 
 def test_a_rename_to_the_name_it_has_decides_nothing() -> None:
     """The same name in another namespace is another name, as is another spelling."""
-    view, own = folded(CREATED), ResolvedName(NAMESPACE, STREAM, "view")
+    view, own = folded(CREATED), ResolvedName(NAMESPACE, STREAM, "view", "file:///w/n")
     assert decide_rename(view, own, SALES_ORDERS, SALES_ORDERS, "orders") is None
-    elsewhere = ResolvedName(OTHER, None, None)
+    elsewhere = ResolvedName(OTHER, None, None, "file:///w/n")
     assert ViewRenamed(OTHER, "Orders", "orders") == decide_rename(view, elsewhere, SALES_ORDERS, SALES_ORDERS, "orders")
     upper = TabularIdentifier(SALES_ORDERS.namespace, "ORDERS")
     assert ViewRenamed(NAMESPACE, "ORDERS", "orders") == decide_rename(view, own, SALES_ORDERS, upper, "orders")
@@ -131,7 +131,7 @@ def test_a_rename_to_the_name_it_has_decides_nothing() -> None:
 def test_a_rename_over_something_else_is_refused() -> None:
     """As for all tables and views."""
     with pytest.raises(AlreadyExists, match="Cannot rename"):
-        decide_rename(folded(CREATED), ResolvedName(NAMESPACE, OTHER, "table"), SALES_ORDERS, SALES_ORDERS, "orders")
+        decide_rename(folded(CREATED), ResolvedName(NAMESPACE, OTHER, "table", "file:///w/n"), SALES_ORDERS, SALES_ORDERS, "orders")
 
 
 def test_a_dropped_view_is_forgotten_once() -> None:

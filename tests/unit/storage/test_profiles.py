@@ -44,11 +44,11 @@ def test_a_profile_is_what_its_json_says(json: dict[str, Any]) -> None:
     ],
 )
 def test_the_base_of_a_profile(json: dict[str, Any], base: str) -> None:
-    """Every kind has one base folder. A table's default location is its id below the base."""
+    """Every kind has one base folder. A namespace's default location is its id below the base."""
     profile = parse_storage_profile(json)
     assert base == str(profile.base)
-    assert f"{base}/{ID}" == str(profile.default_table_location(ID))
-    assert profile.default_table_location(ID) == profile.permit(f"{base}/{ID}")
+    assert f"{base}/{ID}" == str(profile.default_namespace_location(ID))
+    assert profile.default_namespace_location(ID) == profile.permit(f"{base}/{ID}")
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ async def committer(database: str) -> AsyncIterator[Committer]:
     await opened.close()
 
 
-def created(name: str, parent_id: UUID = WAREHOUSE_ID) -> NamespaceCreated:
+def creation(name: str, parent_id: UUID = WAREHOUSE_ID) -> NamespaceCreated:
     """With a location by its name and parent."""
     location = f"file:///warehouse/{parent_id}/{name}"
     return NamespaceCreated(parent_id, name, name, f"local|{location}/", {"location": location})
@@ -62,7 +62,7 @@ def created(name: str, parent_id: UUID = WAREHOUSE_ID) -> NamespaceCreated:
 def namespace(name: str, parent_id: UUID = WAREHOUSE_ID, given: RequestContext | None = None) -> tuple[Submission, NamespaceState]:
     """A command that creates a namespace, and what it leaves."""
     submission = Submission(given or context("createNamespace"))
-    state = submission.add(uuid7(), WAREHOUSE_ID, None, [created(name, parent_id)])
+    state = submission.add(uuid7(), WAREHOUSE_ID, None, [creation(name, parent_id)])
     assert isinstance(state, NamespaceState)
     return submission, state
 
@@ -263,7 +263,7 @@ async def test_a_stream_that_is_there_cannot_be_created_again(committer: Committ
     created, state = namespace("a")
     await committer.submit(created)
     again = Submission(context("createNamespace"))
-    again.add(state.id, WAREHOUSE_ID, None, [created("b")])
+    again.add(state.id, WAREHOUSE_ID, None, [creation("b")])
     assert "head" == (await committer.submit(again)).outcome
 
 
@@ -742,7 +742,7 @@ async def test_one_time_for_a_command_and_times_in_the_order_of_positions(commit
 
     def of_two_events(number: int) -> Submission:
         submission, name = Submission(context("createNamespace")), f"n{number}"
-        submission.add(uuid7(), WAREHOUSE_ID, None, [created(name), NamespacePropertiesChanged({"k": "v"}, [])])
+        submission.add(uuid7(), WAREHOUSE_ID, None, [creation(name), NamespacePropertiesChanged({"k": "v"}, [])])
         return submission
 
     await asyncio.gather(*(committer.submit(of_two_events(n)) for n in range(100)))

@@ -49,8 +49,8 @@ insert into icecore.idempotency
 insert into icecore.claims
   select kind, scope, key || n, gen_random_uuid()
   from generate_series(1, {rows}) n, (select distinct on (kind) * from icecore.claims order by kind) c;
-insert into icecore.location_claims select key || n || '/', gen_random_uuid()
-  from generate_series(1, {rows}) n, (select key from icecore.location_claims limit 1) l;
+insert into icecore.location_claims select key || n || '/', gen_random_uuid(), kind
+  from generate_series(1, {rows}) n, (select distinct on (kind) * from icecore.location_claims order by kind) l;
 insert into icecore.names
   select generation, gen_random_uuid(), n, case when n % 2 = 0 then n + 1 end, gen_random_uuid(), kind, name, name_key
   from generate_series(1, {rows}) n, (select * from icecore.names limit 1) c;

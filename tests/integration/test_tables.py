@@ -6,6 +6,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -60,11 +61,11 @@ def test_a_created_table_answers_its_metadata_and_its_file_holds_the_same(client
     assert 204 == client.call("HEAD", table_path(["a"], "t")).status
 
 
-def test_a_default_location_is_made_of_an_id_alone(client: RestClient, warehouse: FreshWarehouse) -> None:
-    """Names are never part of a path."""
+def test_a_default_location_is_made_of_ids_alone(client: RestClient, warehouse: FreshWarehouse) -> None:
+    """Of the namespace and the table. Names are never part of a path."""
     location = client.create_table(["a"], "telling name").json["metadata"]["location"]
-    assert warehouse.base == location.rpartition("/")[0]
-    assert "telling" not in location
+    namespace_id, table_id = map(UUID, location.removeprefix(f"{warehouse.base}/").split("/"))
+    assert namespace_id != table_id
 
 
 def test_a_location_the_client_names_is_taken(client: RestClient, warehouse: FreshWarehouse) -> None:

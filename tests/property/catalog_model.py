@@ -79,8 +79,11 @@ class Tabular:
 
 @dataclass(slots=True)
 class Namespace:
+    """`location` is empty until it is learned, unless the client named it."""
+
     name: str
     properties: dict[str, str]
+    location: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +115,17 @@ class CatalogModel:
 
     # Namespaces
 
-    def create_namespace(self, levels: Sequence[str], properties: Mapping[str, str]) -> None:
-        path = self.path(levels)
+    def create_namespace(self, levels: Sequence[str], properties: Mapping[str, str]) -> Namespace:
+        path, location = self.path(levels), properties.get("location", "")
         if path in self.namespaces:
             raise Refused(*TAKEN)
         if path[:-1] and path[:-1] not in self.namespaces:
             raise Refused(*NO_NAMESPACE)
-        self.namespaces[path] = Namespace(levels[-1], dict(properties))
+        others = [space.location for space in self.namespaces.values()]
+        if location and any(_overlap(location, held) for held in (*others, *(p for t in self.tabulars.values() for p in t.places))):
+            raise Refused(*BAD_REQUEST)
+        created = self.namespaces[path] = Namespace(levels[-1], dict(properties), location)
+        return created
 
     def drop_namespace(self, levels: Sequence[str]) -> None:
         path = self._namespace(levels)
@@ -131,6 +138,8 @@ class CatalogModel:
         properties = self.namespaces[self._namespace(levels)].properties
         if set(removals) & set(updates):
             raise Refused(*UNPROCESSABLE)
+        if "location" in removals or updates.get("location", properties["location"]) != properties["location"]:
+            raise Refused(*BAD_REQUEST)
         removed = [key for key in removals if properties.pop(key, None) is not None]
         properties.update(updates)
         return {"updated": list(updates), "removed": removed, "missing": [key for key in removals if key not in removed]}
@@ -214,6 +223,11 @@ class CatalogModel:
 
     # Learning from answers
 
+    def learn_namespace(self, namespace: Namespace, properties: Mapping[str, str]) -> None:
+        """Learns the location that the server chose."""
+        namespace.location = namespace.location or properties["location"]
+        namespace.properties["location"] = namespace.location
+
     def learn(self, tabular: Tabular, metadata_location: str, metadata: Mapping[str, Any]) -> None:
         """Learns what the server chose, and that a file with this content exists."""
         content = tabular.content
@@ -266,6 +280,9 @@ class CatalogModel:
     def _refuse_conflicts(self, tabular: Tabular, place: str) -> None:
         others: Collection[Tabular] = [other for other in self.tabulars.values() if other is not tabular]
         if any(_overlap(place, held) for other in others for held in other.places):
+            raise Refused(*BAD_REQUEST)
+        # It may lie in a namespace's location, but not around it.
+        if any(f"{space.location}/".startswith(f"{place}/") for space in self.namespaces.values()):
             raise Refused(*BAD_REQUEST)
 
 

@@ -11,14 +11,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 from urllib.parse import quote
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from hypothesis import HealthCheck, Phase, event, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
 
-from icecore.domain import table
+from icecore.domain import namespace, table
 from icecore.domain.claims import NameClaim
 from icecore.projections.verify import verify
 from tests.fixtures.rest_client import (
@@ -55,7 +55,8 @@ Levels = list[str]
 NAMES = st.sampled_from(list(SPELLINGS))
 LEVELS = st.one_of(st.just(["t"]), st.lists(NAMES, min_size=1, max_size=1), st.lists(NAMES, min_size=2, max_size=2))
 PROPERTIES = st.dictionaries(st.sampled_from(["k", "l"]), st.sampled_from(["1", "ß"]), max_size=2)
-PLACES = st.sampled_from([None, None, None, "x", "x/y", "z", "xy"])
+PLACES = st.sampled_from([None, None, None, "x", "x/y", "z", "xy", "n", "n/t"])
+NAMESPACE_PLACES = st.sampled_from([None, None, None, "n", "n/t/m", "x", "x/y"])
 KEYED = st.booleans()
 
 
@@ -81,7 +82,7 @@ class CatalogMachine(RuleBasedStateMachine):
         self.position = 0
         for levels in (["t"], ["a b"]):
             opening = partial(self.model.create_namespace, levels, {})
-            self.ask("createNamespace", "POST", "/namespaces", {"namespace": levels}, opening)
+            self.learned_namespace(*self.ask("createNamespace", "POST", "/namespaces", {"namespace": levels}, opening))
         for kind, levels, name in (("table", ["t"], "t"), ("table", ["a b"], "a.b"), ("view", ["t"], "i")):
             content = Content(properties=CREATED_PROPERTIES) if kind == "table" else Content(queries=("select 0",))
             body = {"name": name, "schema": SCHEMA, "properties": {}, "view-version": view_version("select 0")}
@@ -131,6 +132,10 @@ class CatalogMachine(RuleBasedStateMachine):
         if tabular is not None:
             self.model.learn(tabular, answer.json["metadata-location"], answer.json["metadata"])
 
+    def learned_namespace(self, answer: RestAnswer, namespace: Namespace | None) -> None:
+        if namespace is not None:
+            self.model.learn_namespace(namespace, answer.json["properties"])
+
     def holds(self, *kinds: str) -> bool:
         return any(tabular.kind in kinds for tabular in self.model.tabulars.values())
 
@@ -153,14 +158,19 @@ class CatalogMachine(RuleBasedStateMachine):
 
     # Namespaces
 
-    @rule(data=st.data(), name=NAMES, below=st.booleans(), properties=PROPERTIES, keyed=KEYED)
-    def create_namespace(self, data: st.DataObject, name: str, below: bool, properties: dict[str, str], keyed: bool) -> None:
+    @rule(data=st.data(), name=NAMES, below=st.booleans(), place=NAMESPACE_PLACES, properties=PROPERTIES, keyed=KEYED)
+    def create_namespace(
+        self, data: st.DataObject, name: str, below: bool, place: str | None, properties: dict[str, str], keyed: bool
+    ) -> None:
         levels = [*(self.pick_namespace(data)[:2] if below else []), name]
+        properties = properties if place is None else {**properties, "location": self.place(place)}
         body = {"namespace": levels, "properties": properties}
-        answer, _ = self.ask(
-            "createNamespace", "POST", "/namespaces", body, lambda: self.model.create_namespace(levels, properties), keyed=keyed
-        )
-        assert answer.status != 200 or body == answer.json
+        act = lambda: self.model.create_namespace(levels, properties)  # noqa: E731
+        answer, namespace = self.ask("createNamespace", "POST", "/namespaces", body, act, keyed=keyed)
+        self.learned_namespace(answer, namespace)
+        assert namespace is None or {"namespace": levels, "properties": namespace.properties} == answer.json
+        if place is None and namespace is not None:
+            UUID(namespace.location.removeprefix(f"{self.warehouse.base}/"))
 
     @rule(data=st.data(), keyed=KEYED)
     def drop_namespace(self, data: st.DataObject, keyed: bool) -> None:
@@ -168,9 +178,21 @@ class CatalogMachine(RuleBasedStateMachine):
         act = lambda: self.model.drop_namespace(levels)  # noqa: E731
         self.ask("dropNamespace", "DELETE", namespace_path(levels), None, act, keyed=keyed, success=204)
 
-    @rule(data=st.data(), removals=st.lists(st.sampled_from(["k", "l", "m"]), max_size=2, unique=True), updates=PROPERTIES, keyed=KEYED)
-    def update_properties(self, data: st.DataObject, removals: list[str], updates: dict[str, str], keyed: bool) -> None:
+    @rule(
+        data=st.data(),
+        removals=st.lists(st.sampled_from(["k", "k", "l", "l", "m", "location"]), max_size=2, unique=True),
+        updates=PROPERTIES,
+        location=st.sampled_from([None, None, None, "same", "x"]),
+        keyed=KEYED,
+    )
+    def update_properties(
+        self, data: st.DataObject, removals: list[str], updates: dict[str, str], location: str | None, keyed: bool
+    ) -> None:
         levels = self.pick_namespace(data)
+        there = self.model.namespaces.get(self.model.path(levels))
+        if location is not None:
+            same = location == "same" and there is not None
+            updates = {**updates, "location": there.location if same and there is not None else self.place("elsewhere")}
         body = {"removals": removals, "updates": updates}
         path = f"{namespace_path(levels)}/properties"
         answer, expected = self.ask(
@@ -207,6 +229,9 @@ class CatalogMachine(RuleBasedStateMachine):
         act = lambda: self.model.create(kind, levels, name, content, staged=stage)  # noqa: E731
         answer, tabular = self.ask(operation, "POST", path, body, act, keyed=keyed)
         self.learned(answer, tabular)
+        if tabular is not None and not location:
+            within = self.model.namespaces[self.model.path(levels)].location
+            UUID(tabular.content.location.removeprefix(f"{within}/"))
 
     @rule(data=st.data(), name=NAMES, place=PLACES, keyed=KEYED)
     def create_by_commit(self, data: st.DataObject, name: str, place: str | None, keyed: bool) -> None:
@@ -542,6 +567,11 @@ def _let_places_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table, "claims", lambda state: frozenset(claim for claim in claims(state) if isinstance(claim, NameClaim)))
 
 
+def _let_namespaces_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
+    claims = namespace.claims
+    monkeypatch.setattr(namespace, "claims", lambda state: frozenset(claim for claim in claims(state) if isinstance(claim, NameClaim)))
+
+
 def _match_names_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("icecore.projections.names.name_key", lambda name, exact: name)
 
@@ -558,6 +588,7 @@ def _show_the_present_as_the_past(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (_ignore_requirements, r"must be refused with \(409, 'CommitFailedException'\)"),
         (_let_places_overlap, r"must be refused with \(400, 'BadRequestException'\)"),
+        (_let_namespaces_overlap, r"must be refused with \(400, 'BadRequestException'\)"),
         (_match_names_exactly, "does not exist|already exists|must be refused"),
         (_show_the_present_as_the_past, "assert {"),
     ],

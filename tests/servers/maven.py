@@ -20,7 +20,7 @@ SECONDS_MAX = 900
 
 @dataclass(frozen=True)
 class Jar:
-    """A file of Maven Central: its coordinates (`group:artifact:version[:jar:classifier]`) and its sha256."""
+    """A file of Maven Central: its coordinates (`group:artifact:version[:packaging[:classifier]]`) and its sha256."""
 
     coordinates: str
     sha256: str
@@ -28,7 +28,7 @@ class Jar:
     @property
     def file_name(self) -> str:
         _, artifact, version, *packaging = self.coordinates.split(":")
-        return f"{'-'.join([artifact, version, *packaging[1:]])}.jar"
+        return f"{'-'.join([artifact, version, *packaging[1:]])}.{packaging[0] if packaging else 'jar'}"
 
 
 def maven() -> Path:

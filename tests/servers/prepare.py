@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from tests.servers import chromium, engines, iceberg, java, maven, nessie, nginx, postgres, spark
+from tests.servers import chromium, engines, iceberg, java, maven, nessie, nginx, postgres, spark, trino
 from tests.servers.paths import ROOT, ToolMissingError
 from tests.servers.pyiceberg_suite import pyiceberg_suite
 
@@ -26,6 +26,8 @@ def steps() -> dict[str, Callable[[], object]]:
         "Spark 3.5": spark.spark_3_5,
         "Spark 4.1": lambda: spark.spark_4_1(s3=True),
         "DuckDB and ClickHouse": engines.engines_python,
+        "JDK of Trino": trino.java_home,
+        "Trino": trino.trino_home,
     }
     if LONG:
         wanted["PyIceberg's suite with Spark Connect"] = lambda: pyiceberg_suite(full=True)

@@ -1,15 +1,23 @@
 """Every namespace has a location: returned as a property, fixed, exclusive among namespaces, and the default folder of its tables."""
 
+import json
+import urllib.request
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
 
+from icecore.commands.namespaces.create_namespace import create_namespace
+from icecore.commands.namespaces.drop_namespace import drop_namespace
+from icecore.domain.commands import CreateNamespace, DropNamespace
+from icecore.domain.errors import BadRequest
+from icecore.domain.identifiers import NamespaceIdentifier
 from icecore.projections.verify import verify
+from tests.fixtures.catalog import context, opened_catalog
 from tests.fixtures.rest_client import RestClient, namespace_path
 from tests.fixtures.shared_server import FreshWarehouse, SharedCatalog
-from tests.integration.test_purge import settles
+from tests.integration.test_purge_job import a_table, dropped, the_warehouse
 
 
 def location(client: RestClient, *levels: str) -> str:
@@ -156,21 +164,34 @@ def test_the_location_stays_taken_while_a_moved_table_lies_in_it(
     verified(shared_catalog)
 
 
-def test_the_location_stays_taken_until_a_purge_has_ended(
-    client: RestClient, warehouse: FreshWarehouse, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_location_stays_taken_until_a_purge_has_ended(database: str, tmp_path: Path) -> None:
     """The files of a table that is being purged lie in it. The purge deletes nothing else."""
-    here = warehouse.directory / "here"
-    assert 200 == client.create_namespace("n", location=f"file://{here}").status
-    assert 200 == client.create_table(["n"], "t").status
-    other = here / "other-file"
-    other.write_bytes(b"kept")
-    folder = Path(table_location(client, ["n"], "t").removeprefix("file://"))
-    assert 204 == client.drop_table(["n"], "t", "?purgeRequested=true").status
-    assert 204 == client.call("DELETE", "/namespaces/n").status
-    settles(lambda: client.create_namespace("n", location=f"file://{here}").status == 200, 60)
-    assert [] == [path for path in folder.rglob("*") if path.is_file()]
-    assert b"kept" == other.read_bytes()
+    async with opened_catalog(database, tmp_path / "warehouse") as catalog:
+        here = tmp_path / "warehouse" / "here"
+        warehouse, placed = await the_warehouse(catalog), CreateNamespace(NamespaceIdentifier(("n",)), {"location": f"file://{here}"})
+        await create_namespace(catalog.commands, context("createNamespace"), warehouse, placed)
+        await a_table(catalog, warehouse, "t", here / "t")
+        other = here / "other-file"
+        other.write_bytes(b"kept")
+        await dropped(catalog, warehouse, "t")
+        await drop_namespace(catalog.commands, context("dropNamespace"), warehouse, DropNamespace(placed.namespace))
+        with pytest.raises(BadRequest, match="Location is already taken"):
+            await create_namespace(catalog.commands, context("createNamespace"), warehouse, placed)
+        assert 1 == await catalog.purge.run_once()
+        await create_namespace(catalog.commands, context("createNamespace"), warehouse, placed)
+        assert [other] == [path for path in here.rglob("*") if path.is_file()]
+
+
+def test_the_events_have_the_location(client: RestClient, warehouse: FreshWarehouse, shared_catalog: SharedCatalog) -> None:
+    """In the log with its key, and as a property in the published event."""
+    position = client.create_namespace("n", k="1").position
+    found = location(client, "n")
+    said = "select convert_from(state, 'UTF8')::jsonb from icecore.events where notification_id = %s"
+    ((state,),) = shared_catalog.rows(said, position)
+    assert (f"local|{found}/", {"k": "1", "location": found}) == (state["location-key"], state["properties"])
+    with urllib.request.urlopen(f"{shared_catalog.server.url}/history/v1/events?after={position - 1}&to={position}") as answer:
+        (event,) = json.load(answer)["events"]
+    assert {"k": "1", "location": found} == event["data"]["properties-set"]
 
 
 def test_the_past_has_its_location(client: RestClient, warehouse: FreshWarehouse) -> None:

@@ -61,6 +61,11 @@ NAMESPACES = (
     Step("list nested namespaces", "SHOW NAMESPACES IN story", rows=[["story.inner"]]),
     Step("set namespace properties", "ALTER NAMESPACE story SET PROPERTIES ('colour' = 'grey')"),
     Step("describe namespace", "DESCRIBE NAMESPACE EXTENDED story", among=[["Comment", "a story"], ["Properties", "((colour,grey))"]]),
+    Step(
+        "refuse another location of a namespace",
+        "ALTER NAMESPACE story SET LOCATION 'file:///elsewhere'",
+        refused="the location of a namespace cannot be changed or removed",
+    ),
     Step("refuse an existing namespace", "CREATE NAMESPACE story", refused="already exists"),
 )
 

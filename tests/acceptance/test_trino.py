@@ -129,6 +129,6 @@ def test_statement(story: dict[str, Result], step: Step) -> None:
         assert step.rows == result.rows
 
 
-def test_log_rebuilds_what_trino_reads(story: dict[str, Result], server: Icecore) -> None:
-    """`icecore verify` finds no difference after the story, nor after a rebuild."""
+def test_log_rebuilds_what_trino_reads(engine: Trino, server: Icecore) -> None:
+    """After the stories on both stores, `icecore verify` finds no difference, nor after a rebuild."""
     server.check_against_log()

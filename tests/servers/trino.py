@@ -77,6 +77,8 @@ def trino(directory: Path, catalogs: Mapping[str, Mapping[str, str]]) -> Iterato
         },
     )
     arguments = [
+        # Statements are few and small: a short start counts.
+        "-XX:TieredStopAtLevel=1",
         "-Djdk.attach.allowAttachSelf=true",
         "--enable-native-access=ALL-UNNAMED",
         "--add-modules=jdk.incubator.vector",

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.fixtures.readme import CATALOG_URI, EVENTS_URI, README, pieces, properties, statements
+from tests.fixtures.readme import CATALOG_URI, EVENTS_URI, README, pieces, statements
 from tests.servers.paths import ROOT
 
 LINES_MAX = 10
@@ -34,15 +34,6 @@ def test_piece_names_this_catalog(name: str) -> None:
     """A piece with an address has that of `make run`, or that of the object store of the examples."""
     known = {CATALOG_URI, f"{CATALOG_URI}/w/lake/v1", EVENTS_URI, "http://127.0.0.1:9000/warehouse"}
     assert known >= set(re.findall(r"http://[^\s'\"]+", pieces()[name]))
-
-
-def test_trino_piece_has_the_connector_s_keys() -> None:
-    """The keys of Trino's Iceberg connector for REST catalogs."""
-    keys = properties(pieces()["trino"])
-    assert ("iceberg", "rest") == (keys["connector.name"], keys["iceberg.catalog.type"])
-    known = {"connector.name", "iceberg.catalog.type", "fs.native-s3.enabled", "s3.endpoint", "s3.region"}
-    rest = {f"iceberg.rest-catalog.{key}" for key in ("uri", "warehouse", "view-endpoints-enabled")}
-    assert known | rest == set(keys)
 
 
 def test_flink_piece_has_the_catalog_s_options() -> None:

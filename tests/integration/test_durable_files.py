@@ -71,12 +71,12 @@ def _inodes(*paths: str | Path) -> list[int | str]:
 
 
 def test_file_and_folders_are_on_the_disk_before_the_event(client: RestClient, recorder: Recorder, warehouse: FreshWarehouse) -> None:
-    """For a new table all folders up to that of the warehouse; for a commit the file and its folder."""
+    """For a new table all folders up to that of the warehouse, its namespace's included; for a commit the file and its folder."""
     created = client.create_table(["a"], "t")
     assert 200 == created.status
     file = _file_of(created.json)
-    assert warehouse.directory == Path(file).parents[2]
-    assert _inodes(file, *Path(file).parents[:3]) == recorder.before_the_append()
+    assert warehouse.directory == Path(file).parents[3]
+    assert _inodes(file, *Path(file).parents[:4]) == recorder.before_the_append()
     recorder.seen.clear()
     committed = client.commit(["a"], "t", set_properties(x="y"))
     assert 200 == committed.status

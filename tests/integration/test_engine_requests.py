@@ -1,6 +1,7 @@
 """What single engines need: a base address per warehouse, folders of a staged table, and a configuration that replaces no key."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from uuid_utils.compat import uuid7
@@ -81,7 +82,8 @@ def test_a_key_is_that_of_one_request_under_every_address(address: BaseAddress, 
 def test_a_staged_table_on_local_files_has_its_folders(client: RestClient, warehouse: FreshWarehouse) -> None:
     """DuckDB writes to a staged table, and creates no folder. No file is written."""
     staged = client.create_table(["a"], "t", **{"stage-create": True})
-    location = warehouse.directory / staged.json["metadata"]["location"].rpartition("/")[2]
+    location = Path(staged.json["metadata"]["location"].removeprefix("file://"))
+    assert location.is_relative_to(warehouse.directory)
     assert {location / "data", location / "metadata"} == {*location.iterdir()}
     assert [] == [path for path in location.rglob("*") if path.is_file()]
 

@@ -132,7 +132,7 @@ class CatalogMachine(RuleBasedStateMachine):
         if tabular is not None:
             self.model.learn(tabular, answer.json["metadata-location"], answer.json["metadata"])
 
-    def learned_namespace(self, answer: RestAnswer, namespace: Namespace | None) -> None:
+    def learned_namespace(self, answer: RestResponse, namespace: Namespace | None) -> None:
         if namespace is not None:
             self.model.learn_namespace(namespace, answer.json["properties"])
 

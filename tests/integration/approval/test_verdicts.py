@@ -111,7 +111,9 @@ def test_documents_before_and_after_are_shown(client: Approver, judge: Judge) ->
     assert changed.after is not None
     assert (None, "v") == (changed.before["properties"].get("k"), changed.after["properties"].get("k"))
     assert changed.uuid == changed.after["table-uuid"]
-    assert [[{"owner": "me"}, {"inner": "1"}]] == declared
+    ((outer, inner),) = declared
+    assert ({"owner", "location"}, "me") == ({*outer}, outer["owner"])
+    assert ({"inner", "location"}, "1") == ({*inner}, inner["inner"])
     assert ("demo", "anonymous") == (change.warehouse_name, change.actor)
 
 

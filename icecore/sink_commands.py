@@ -45,7 +45,8 @@ def show(settings: Settings, console: Console, *, as_json: bool) -> ExitCode:
     if as_json:
         console.out(orjson.dumps(rows, option=orjson.OPT_UTC_Z).decode(), highlight=False)
     elif not rows:
-        console.print("no sinks; add a table [sinks.NAME] to the settings (docs/how-to/event-sinks.md)", markup=False, soft_wrap=True)
+        text = "no sinks; add a table [sinks.NAME] to the settings: see 'Event sinks' in the documentation"
+        console.print(text, markup=False, soft_wrap=True)
     else:
         console.print(_table(rows, settings))
     return ExitCode.NO if any(row["problems"] for row in rows) else ExitCode.OK

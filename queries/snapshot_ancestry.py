@@ -51,5 +51,8 @@ async def load_snapshot_ancestry(
             reached = before.reached
         else:
             reached = await snapshot_ancestry.is_ancestor(connection, table_id, current, snapshot_id)
+        if reached:
+            # The commit may be later than the first position; a read at this one has it.
+            position = await log_head(connection)
     await queries.authorize(context, Resource("table", table_id))
     return SnapshotAncestry(table_id, state.version, position, current, reached)

@@ -185,7 +185,7 @@ MISTAKES = {
     "a replay to no such sink": Mistake(
         ["sinks", "replay", "b", "--from", "1"], ["no sink b", "configured sinks: a"], environment=_sink(type="stdout")
     ),
-    "a replay from nowhere": Mistake(["sinks", "replay", "a"], ["--from requires an argument"], environment=_sink(type="stdout")),
+    "a replay from nowhere": Mistake(["sinks", "replay", "a"], ["--from is required, or --cancel"], environment=_sink(type="stdout")),
     "a replay beyond the end": Mistake(
         ["sinks", "replay", "a", "--from", "999999"],
         ["--from 999999 is not in the log, which has positions 1 to "],

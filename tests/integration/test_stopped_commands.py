@@ -38,6 +38,16 @@ def data(made: Path) -> Iterator[Path]:
         icecore("migrate", "--data", str(made))
 
 
+@pytest.fixture(autouse=True)
+def signals_of_a_terminal() -> Iterator[None]:
+    """Commands inherit ignored signals, and a test run in the background ignores these two."""
+    former = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
+    former = {number: signal.signal(number, handler) for number, handler in former.items()}
+    yield
+    for number, handler in former.items():
+        signal.signal(number, handler)
+
+
 def start(data: Path, *arguments: str, **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         command(*arguments, "--data", str(data)),

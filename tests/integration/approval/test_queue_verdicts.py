@@ -225,7 +225,7 @@ async def test_a_verdict_rests_on_the_namespace_properties_that_the_hook_read(tw
 
     async def by_promise(change: ProposedChange) -> Verdict:
         (declared,) = await change.namespace_properties(NAMESPACE.levels)
-        read.append(dict(declared))
+        read.append({name: value for name, value in declared.items() if name != "location"})
         if declared.get("frozen") == "yes":
             return Refuse("it is frozen")
         promise = UpdateNamespaceProperties(NAMESPACE, [], {"frozen": "yes"})

@@ -34,9 +34,12 @@ class Backends:
         stores: ObjectStores,
         secrets: SecretStore,
         *,
+        sessions: ConnectionPool | None = None,
         large_documents_bytes_max: int = BYTES_AT_ONCE_MAX,
     ) -> None:
         self.connections = connections
+        self.sessions = sessions or connections
+        """Connections that keep their session of Postgres, for locks."""
         self._stores = stores
         self._secrets = secrets
         # Bounded, because a listing reads the credentials of all warehouses, and clients may create any number of them.

@@ -29,9 +29,18 @@ async def resolve_warehouse(backends: Backends, project_id: UUID, reference: str
     async with backends.connection() as connection:
         found = await find_warehouse(connection, project_id, reference)
     if reference is not None and found.as_of is None:
-        # A warehouse never changes after its creation, so the entry never expires.
+        # Name, storage profile and credential of a warehouse never change, so the entry never expires. Its configuration is not in it.
         backends.warehouses[project_id, reference] = found
     return found
+
+
+async def warehouse_by_id(backends: Backends, project_id: UUID, warehouse_id: UUID) -> Warehouse:
+    """A warehouse by its id alone. Raises NoSuchWarehouse."""
+    async with backends.connection() as connection:
+        state = await warehouses.read_by_id(connection, project_id, warehouse_id)
+    if state is None:
+        raise NoSuchWarehouse(f"Warehouse does not exist: {warehouse_id}")
+    return as_warehouse(state, None)
 
 
 async def find_warehouse(connection: Connection, project_id: UUID, reference: str | None) -> Warehouse:

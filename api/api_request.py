@@ -72,11 +72,11 @@ class ApiRequest:
     app -- the application, which holds what all requests share.
     segments -- the encoded path segments by placeholder; api/path_parameters.py parses them.
     context -- the principal and the operation; a command's context also has its Idempotency-Key.
-    expected -- memory reserved for a response that was large the last time, until the response itself is counted.
-    content -- the same for a response that shares most of its bytes with others; those bytes are counted once.
+    expected_reservation -- memory reserved for a response that was large the last time, until the response itself is counted.
+    content_reservation -- the same for a response that shares most of its bytes with others; those bytes are counted once.
     """
 
-    __slots__ = ("_query", "app", "catalog", "content", "context", "expected", "operation", "request", "segments")
+    __slots__ = ("_query", "app", "catalog", "content_reservation", "context", "expected_reservation", "operation", "request", "segments")
 
     def __init__(
         self, app: web.Application, request: web.Request, principal: Principal, operation: Operation, segments: Mapping[str, str]
@@ -85,8 +85,8 @@ class ApiRequest:
         self.catalog: Catalog = app[CATALOG]
         self.context = self._context(principal)
         self._query: Mapping[str, str] | None = None
-        self.expected: Reservation | None = None
-        self.content: ContentReservation | None = None
+        self.expected_reservation: Reservation | None = None
+        self.content_reservation: ContentReservation | None = None
         if operation.parameters is not None:
             check_parameters(request.rel_url.raw_query_string, operation.parameters)
         separator = app[SEPARATOR]
@@ -137,15 +137,24 @@ class ApiRequest:
         return await self.named_warehouse(None if prefix is None else decode_segment(prefix, "warehouse"))
 
     async def named_warehouse(self, name: str | None) -> Warehouse:
-        """The warehouse that a request names; without a name that of the base path, or the only one. Raises BadRequest if they differ."""
+        """The warehouse that a request names; without a name that of the base path, or the only one. Raises BadRequest if they differ.
+
+        A base path with a position or time pins the request to that past state.
+        """
         base = self.segments.get("warehouse")
         of_base = None if base is None else await self._resolve(decode_segment(base, "warehouse"))
         if of_base is not None and name is None:
             return of_base
         named = await self._resolve(name)
-        if of_base is not None and named.id != of_base.id:
+        if of_base is None:
+            return named
+        if named.id != of_base.id:
             raise BadRequest(f"Invalid warehouse '{name}': the base path of the request is that of another warehouse, '{of_base.name}'")
-        return named
+        if of_base.as_of is None or named.as_of == of_base.as_of:
+            return named
+        if named.as_of is not None:
+            raise BadRequest(f"Invalid warehouse '{name}': the base path of the request is that of another past state, '{of_base.prefix}'")
+        return of_base
 
     async def _resolve(self, name: str | None) -> Warehouse:
         reference = None if name is None else warehouse_reference(name)
@@ -158,8 +167,9 @@ class ApiRequest:
     @property
     def response_key(self) -> tuple[str, ...]:
         """The operation and the names of its object, decoded. All reads of a past state (`@`) share one entry."""
-        warehouse, at, _ = decode_segment(self.segments.get("prefix", self.segments.get("warehouse", "")), "warehouse").partition("@")
-        return self.operation.name, warehouse, at, *self._names()
+        base, base_at, _ = decode_segment(self.segments.get("warehouse", ""), "warehouse").partition("@")
+        name, at, _ = decode_segment(self.segments.get("prefix", ""), "warehouse").partition("@")
+        return self.operation.name, name or base, at or base_at, *self._names()
 
     def _idempotency_key(self) -> UUID | None:
         texts = self.request.headers.getall("Idempotency-Key", ())
@@ -211,13 +221,13 @@ class ApiRequest:
         if size <= UNCOUNTED_BYTES_MAX:
             return
         if shared is not None:
-            if self.content is not None:
-                self.content.release()
-            self.content = self.app[RESPONSE_BUDGET].reserve_content(shared)
+            if self.content_reservation is not None:
+                self.content_reservation.release()
+            self.content_reservation = self.app[RESPONSE_BUDGET].reserve_content(shared)
         else:
-            if self.expected is None:
-                self.expected = Reservation(self.app[RESPONSE_BUDGET])
-            self.expected.raise_to(size)
+            if self.expected_reservation is None:
+                self.expected_reservation = Reservation(self.app[RESPONSE_BUDGET])
+            self.expected_reservation.raise_to(size)
 
     async def json_bytes(
         self,
@@ -238,7 +248,7 @@ class ApiRequest:
         counted = counted or not self.operation.mutates
         reservation = self._reserve_response(body) if counted and len(body) > UNCOUNTED_BYTES_MAX else None
         # The response to a change has its memory reserved already, from before the change.
-        before = [each for each in (self.expected, self.content) if each is not None and reservation is None]
+        before = [each for each in (self.expected_reservation, self.content_reservation) if each is not None and reservation is None]
         if len(body) >= limits.gzip_bytes_min:
             headers["Vary"] = "Accept-Encoding"
             if accepts_gzip(self.request.headers.get("Accept-Encoding")):
@@ -259,8 +269,8 @@ class ApiRequest:
 
     def _reserve_response(self, body: Content) -> ContentReservation:
         """Counts a response against the budget. The response to a change is reserved before instead, since 429 would be wrong after it."""
-        if self.expected is not None:
-            self.expected.release()
+        if self.expected_reservation is not None:
+            self.expected_reservation.release()
         if self.operation.method == "GET":
             address = self.response_key
             # Reads of a past state share one entry, but their responses differ in size.

@@ -18,8 +18,11 @@ class Catalog(Protocol):
     """Commands, queries, connections and stores, the log's events, limits, and functions that report the health of the process.
 
     event_schemas -- the JSON Schemas of events, by CloudEvent type. permitted_profiles -- the storage profiles that clients may create
-    warehouses with.
+    warehouses with. read_only -- mutations are refused.
     """
+
+    @property
+    def read_only(self) -> bool: ...
 
     @property
     def backends(self) -> Backends: ...

@@ -22,7 +22,8 @@ async def get_liveness(_call: ApiRequest) -> web.Response:
 async def get_readiness(call: ApiRequest) -> web.Response:
     """200 if requests should be sent to this process, else 503 with the reason."""
     reason = await call.catalog.unready_reason()
-    return _state({"status": "ok"} if reason is None else {"status": "unavailable", "reason": reason}, healthy=reason is None)
+    serving = {"status": "ok", "read-only": True} if call.catalog.read_only else {"status": "ok"}
+    return _state(serving if reason is None else {"status": "unavailable", "reason": reason}, healthy=reason is None)
 
 
 def _state(state: dict[str, Any], *, healthy: bool) -> web.Response:

@@ -80,10 +80,10 @@ class Routes:
     example, drops tables without the prefix. A warehouse named like the first segment of such a path (`namespaces`,
     `tables`, `views`, `transactions`, `events`) is therefore reached by its id, which is the prefix that `getConfig` returns.
 
-    endpoints -- the operations in the form in which `getConfig` advertises them.
+    endpoints -- the operations in the form in which `getConfig` advertises them. read_only -- those that change something are left out.
     """
 
-    def __init__(self, operations: Iterable[Operation]) -> None:
+    def __init__(self, operations: Iterable[Operation], *, read_only: bool = False) -> None:
         """Raises ValueError if two operations have the same method and path."""
         self._root = _Node()
         self._segments_max = 0
@@ -92,7 +92,7 @@ class Routes:
             path = operation.path
             if path.startswith(f"{CATALOG_BASE}/"):
                 path = path.removeprefix(_CATALOG_ROOT)
-                if operation.advertised:
+                if operation.advertised and not (read_only and operation.mutates):
                     self.endpoints.append(f"{operation.method} {path}")
                 for served in {path, path.replace(_PREFIX, "", 1)}:
                     self._add(served, operation)

@@ -7,7 +7,7 @@ import aiohttp.http_parser
 from aiohttp import HttpVersion11, web
 
 from ..access.request_context import ANONYMOUS
-from ..domain.errors import BadRequest
+from ..domain.errors import BadRequest, UnsupportedOperation
 from .api_request import BODY_BUDGET, GZIP_CACHE, LARGE_RESPONSES, RESPONSE_BUDGET, SEPARATOR, ApiRequest
 from .byte_budget import ByteBudget, LargeResponses
 from .catalog import CATALOG, Catalog
@@ -53,6 +53,7 @@ def _serving(app: web.Application) -> Handler:
     It does not use aiohttp's router, which decodes the path before matching and costs a tenth of the time of a cached response.
     """
     authenticator = app[CATALOG].authenticator
+    is_read_only = app[CATALOG].read_only
     routes, seconds_max, large_responses = app[ROUTES], app[CATALOG].limits.read_seconds_max, app[LARGE_RESPONSES]
 
     async def serve(request: web.Request) -> web.StreamResponse:
@@ -65,16 +66,18 @@ def _serving(app: web.Application) -> Handler:
         principal = request[PRINCIPAL] = ANONYMOUS if operation.open else await authenticator.authenticate(request.headers)
         call = ApiRequest(app, request, principal, operation, segments)
         if operation.mutates:
+            if is_read_only:
+                raise UnsupportedOperation("This server is read-only: send changes to a server of the primary")
             return await operation.handler(call)
         if operation.method == "GET" and not operation.waits and len(large_responses):
             # GET only: the path of a POST does not identify its response.
-            call.expected = large_responses.expect(call.response_key)
+            call.expected_reservation = large_responses.expect(call.response_key)
         try:
             async with asyncio.timeout(None if operation.waits else seconds_max):
                 return await operation.handler(call)
         finally:
-            if call.expected is not None:
-                call.expected.release()
+            if call.expected_reservation is not None:
+                call.expected_reservation.release()
 
     return serve
 
@@ -105,7 +108,7 @@ def build_app(
     app[LARGE_RESPONSES] = LargeResponses(responses)
     app[REQUEST_METRICS] = RequestMetrics()
     app[LARGE_EVENTS] = LargeEvents()
-    app[ROUTES] = Routes(operations)
+    app[ROUTES] = Routes(operations, read_only=catalog.read_only)
     app.on_shutdown.append(_end_event_streams)
     return app
 

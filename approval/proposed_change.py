@@ -174,5 +174,6 @@ def _document(state: State | None) -> Json | None:
         case NamespaceState():
             return {"properties": state.properties}
         case WarehouseState():
-            return state.storage_profile
+            config = state.config
+            return {**state.storage_profile, "config": config.to_json()} if config.defaults or config.overrides else state.storage_profile
     return None

@@ -21,7 +21,7 @@ from icecore.access.resolve_warehouse import resolve_warehouse
 from icecore.access.warehouse import Warehouse
 from icecore.commands.execution.submission import Submission
 from icecore.commands.namespaces.create_namespace import create_namespace
-from icecore.commands.tabulars.metadata_files import location_key, written_table
+from icecore.commands.tabulars.metadata_files import location_key, serialize_table
 from icecore.commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
 from icecore.compose import Application, open_catalog
 from icecore.domain.byte_pieces import joined
@@ -147,13 +147,13 @@ async def _append_table(catalog: Application, warehouse: Warehouse, into: Resolv
     metadata = parse_table_metadata(table_document(location, str(table_id)))
     file = f"{location}/metadata/00002-{uuid7()}.metadata.json"
     if with_files:
-        _write_file(file, joined(written_table(split(metadata, TABLE_KINDS))))
+        _write_file(file, joined(serialize_table(split(metadata, TABLE_KINDS))))
     submission = Submission(_context("registerTable"))
     submission.parents.append(into.namespace_id)
     event = TableRegistered(into.namespace_id, name, warehouse.scope.key(name), location_key(warehouse, metadata), file, metadata)
     submission.add(table_id, warehouse.id, None, [event])
     result = await catalog.commands.committer.submit(submission)
-    assert result.outcome == "appended", result
+    assert result.status == "appended", result
 
 
 def _write_file(location: str, document: bytes) -> None:

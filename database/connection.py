@@ -10,6 +10,9 @@ from .named_sql import named_sql
 
 _SQL = named_sql("icecore.database", "connection.sql")
 
+CONNECT_TIMEOUT_SECONDS = 5
+"""Limit on opening a connection, for each address of the host. psycopg's own is over two minutes."""
+
 # JIT is off, because compiling our short statements takes longer than running them. Above read committed, a statement that waited for the
 # append lock would not see the rows of the previous holder.
 OPTIONS = r"-c jit=off -c default_transaction_isolation=read\ committed"
@@ -25,12 +28,21 @@ def with_options(dsn: str, options: str = "") -> str:
 
 
 async def connect(
-    dsn: str, *, autocommit: bool = True, prepare_threshold: int | None = 5, options: str = "", **more: Any
+    dsn: str, *, autocommit: bool = True, prepare_threshold: int | None = 5, options: str = "", pooled: bool = False, **more: Any
 ) -> AsyncConnection[TupleRow]:
-    """Opens a connection with the common options; `more` are parameters of libpq, for example `application_name`."""
-    connection = await AsyncConnection.connect(
-        with_options(dsn, options), autocommit=autocommit, prepare_threshold=prepare_threshold, **more
-    )
+    """Opens a connection with the common options; `more` are parameters of libpq, for example `application_name`.
+
+    A `connect_timeout` of the URL takes precedence over CONNECT_TIMEOUT_SECONDS.
+
+    pooled -- each transaction may use another session of Postgres: nothing is prepared, and the options must be set on the role.
+    """
+    if pooled:
+        prepare_threshold = None
+    else:
+        dsn = with_options(dsn, options)
+    if "connect_timeout" not in conninfo_to_dict(dsn):
+        more["connect_timeout"] = CONNECT_TIMEOUT_SECONDS
+    connection = await AsyncConnection.connect(dsn, autocommit=autocommit, prepare_threshold=prepare_threshold, **more)
     # psycopg's own transactions set the isolation level explicitly, in case a pooler drops the options.
     await connection.set_isolation_level(IsolationLevel.READ_COMMITTED)
     return connection

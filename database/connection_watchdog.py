@@ -36,13 +36,13 @@ class StatementUse:
     """One use of a connection. A statement may run for at most `seconds_max`.
 
     is_append -- the statement can be cancelled: it is rolled back and can be sent again.
-    is_patient -- a running append is not cancelled to test its session, because an earlier cancellation succeeded.
+    cancelled_once -- a running append is not cancelled to test its session, because an earlier cancellation succeeded.
     behind_stuck_lock -- it was cancelled, because one transaction held the append lock during two checks.
     """
 
     seconds_max: float
     is_append: bool = False
-    is_patient: bool = False
+    cancelled_once: bool = False
     behind_stuck_lock: bool = False
     began: float = 0.0
     idle_since: datetime | None = None
@@ -83,10 +83,19 @@ class ConnectionWatchdog:
 
     on_unreachable -- called after all connections were closed, because no new one could be opened.
     on_frozen -- called after single connections were closed.
+    pooled -- `dsn` is of a pooler that pools transactions. The sessions behind it are unknown, so single ones are not closed or cancelled.
     """
 
-    def __init__(self, dsn: str, on_unreachable: Callable[[], None] = lambda: None, on_frozen: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        dsn: str,
+        on_unreachable: Callable[[], None] = lambda: None,
+        on_frozen: Callable[[], None] = lambda: None,
+        *,
+        pooled: bool = False,
+    ) -> None:
         self._dsn = dsn
+        self._pooled = pooled
         self._on_unreachable = on_unreachable
         self._on_frozen = on_frozen
         self._uses: dict[Connection, StatementUse] = {}
@@ -132,15 +141,27 @@ class ConnectionWatchdog:
 
     async def _responds(self) -> bool:
         """Whether Postgres accepts a connection or refuses it with an error. Also checks the sessions that have not responded."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + PROBE_SECONDS_MAX
         try:
-            async with asyncio.timeout(PROBE_SECONDS_MAX):
-                async with await connect(self._dsn, application_name="icecore-probe") as probe:
-                    await self._check_sessions(probe)
+            async with asyncio.timeout_at(deadline):
+                probe = await connect(self._dsn, application_name="icecore-probe", pooled=self._pooled)
+            # If this task were cancelled instead, psycopg would cancel the statement and wait for its end. A pooler accepts connections
+            # and statements while Postgres does not respond.
+            limit = loop.call_at(deadline, sever, probe)
+            try:
+                async with probe:
+                    if self._pooled:
+                        await probe.execute(_SQL["responds"])
+                    else:
+                        await self._check_sessions(probe)
+            finally:
+                limit.cancel()
         except TimeoutError:
             return False
         except psycopg.Error:
-            # Postgres refuses connections itself. It then serves or ends the existing ones.
-            return True
+            # Before the deadline, Postgres refuses connections itself. It then serves or ends the existing ones.
+            return loop.time() < deadline
         return True
 
     async def _check_sessions(self, probe: Connection) -> None:
@@ -176,7 +197,7 @@ class ConnectionWatchdog:
         if session.waits_for_lock:
             use.behind_stuck_lock = session.lock_holder is not None and session.lock_holder == self._lock_holder
             return use.behind_stuck_lock
-        return not use.is_patient
+        return not use.cancelled_once
 
     async def _cut_frozen(self, probe: Connection, process_ids: Sequence[int], connections: Sequence[Connection]) -> None:
         _log.warning("sessions_frozen", process_ids=process_ids)

@@ -16,3 +16,6 @@ from pg_catalog.pg_stat_activity a where a.pid = any(%(process_ids)s)
 -- A frozen session ends as soon as it runs again, before it does anything else.
 select pg_catalog.pg_terminate_backend(a.pid) from pg_catalog.pg_stat_activity a
 where a.pid = any(%(process_ids)s) and a.usename = current_user and a.application_name like 'icecore-%%'
+
+-- name: responds --
+select true

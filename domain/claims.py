@@ -22,7 +22,7 @@ class NameClaim(NamedTuple):
 
 class LocationClaim(NamedTuple):
     """A storage location, as a key that ends in a slash. It must not overlap a location of another owner, except that locations of
-    tables and views may lie inside a namespace's."""
+    tables and views may be inside a namespace's."""
 
     key: str
     owner: UUID

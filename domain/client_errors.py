@@ -78,7 +78,8 @@ def known_phrases(text: str) -> str:
 
 def _known_phrases(text: str) -> list[str]:
     text = _QUOTED_NAME.sub("", text)
-    return [phrase for phrase in _PHRASES if phrase.lower() in text.lower()]
+    found = [phrase for phrase in _PHRASES if phrase.lower() in text.lower()]
+    return [phrase for phrase in found if not any(phrase in other for other in found if other != phrase)]
 
 
 def address_of(url: str) -> str:

@@ -148,6 +148,16 @@ class WarehouseCreated(Event):
     exact_names: bool
 
 
+@_event("warehouse.config-changed.v1")
+class WarehouseConfigChanged(Event):
+    """Changes of the `defaults` and `overrides` of /v1/config. Removals existed before; updates are added or replaced."""
+
+    defaults_updates: dict[str, str]
+    defaults_removals: list[str]
+    overrides_updates: dict[str, str]
+    overrides_removals: list[str]
+
+
 @_event("namespace.created.v1")
 class NamespaceCreated(Event):
     """`parent_id` is the namespace above, or the warehouse at the top; `name` is the last level; `properties` include `location`."""

@@ -60,10 +60,10 @@ def decide_create(
     return NamespaceCreated(parent_id, name, name_key, location_key, {**properties, LOCATION: location})
 
 
-def decide_drop(namespace: NamespaceIdentifier, holds: str | None) -> NamespaceDropped:
-    """Raises NamespaceNotEmpty if it contains an object; `holds` is the object's kind."""
-    if holds is not None:
-        raise NamespaceNotEmpty(f"Namespace {namespace} is not empty: it contains a {holds}")
+def decide_drop(namespace: NamespaceIdentifier, child_kind: str | None) -> NamespaceDropped:
+    """Raises NamespaceNotEmpty if it contains an object; `child_kind` is its kind."""
+    if child_kind is not None:
+        raise NamespaceNotEmpty(f"Namespace {namespace} is not empty: it contains a {child_kind}")
     return NamespaceDropped()
 
 

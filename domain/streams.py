@@ -36,7 +36,7 @@ def evolve(
         case "namespace":
             return namespace.evolve(cast("NamespaceState | None", before), stream_id, version, event_id, warehouse_id, event)
         case "warehouse":
-            return warehouse.evolve(stream_id, version, event_id, project_id, event)
+            return warehouse.evolve(cast("WarehouseState | None", before), stream_id, version, event_id, project_id, event)
         case "proposal":
             return proposal.evolve(cast("ProposalState | None", before), stream_id, version, event_id, warehouse_id, event)
     raise LookupError(f"{event.TOPIC} belongs to no kind of stream")

@@ -1,15 +1,52 @@
-"""Warehouses: decides their command and folds their event."""
+"""Warehouses: decides their commands and folds their events."""
 
-from dataclasses import dataclass
+import unicodedata
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from .claims import Claim, NameClaim
 from .documents import Json
-from .errors import AlreadyExists, BadRequest
-from .events import Event, WarehouseCreated
+from .errors import AlreadyExists, BadRequest, UnprocessableEntity
+from .events import Event, WarehouseConfigChanged, WarehouseCreated
 from .identifiers import name_key, parse_name
 
+CONFIG_PROPERTIES_MAX = 100
+"""Limit on the defaults, and on the overrides. Every client receives all of them when it starts."""
+CONFIG_KEY_BYTES_MAX = 255
+CONFIG_VALUE_BYTES_MAX = 4096
+CONFIG_BYTES_MAX = 16 * 1024
+"""Limit on the keys and values of defaults and overrides together. Every version of the warehouse has a copy."""
+
 _NAME_CHARACTERS_REFUSED = "@/"  # `@` precedes a point in time, `/` separates levels of a path.
+_CATEGORIES_REFUSED = {"Cc": "control", "Cf": "format", "Cs": "surrogate", "Zl": "line-separator", "Zp": "paragraph-separator"}
+
+
+@dataclass(frozen=True, slots=True)
+class PropertyUpdate:
+    """Properties to remove and to set, as in the spec's UpdateNamespacePropertiesRequest."""
+
+    removals: Sequence[str] = ()
+    updates: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateWarehouseConfig:
+    """A command. It cannot wait for approval."""
+
+    defaults: PropertyUpdate
+    overrides: PropertyUpdate
+
+
+@dataclass(frozen=True, slots=True)
+class WarehouseConfig:
+    """What the operator adds to the `defaults` and `overrides` of /v1/config."""
+
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    overrides: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> Json:
+        return {"defaults": self.defaults, "overrides": self.overrides}
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +60,7 @@ class WarehouseState:
     storage_profile: Json
     secret_ref: UUID | None
     exact_names: bool
+    config: WarehouseConfig = field(default_factory=WarehouseConfig)
 
 
 def decide_create(name: str, storage_profile: Json, *, exact_names: bool, taken: bool) -> WarehouseCreated:
@@ -39,7 +77,69 @@ def decide_create(name: str, storage_profile: Json, *, exact_names: bool, taken:
     return WarehouseCreated(name, name_key(name), storage_profile, None, exact_names)
 
 
-def evolve(stream_id: UUID, version: int, event_id: UUID, project_id: UUID, event: Event) -> WarehouseState:
+def decide_update_config(state: WarehouseState, command: UpdateWarehouseConfig) -> WarehouseConfigChanged | None:
+    """None if nothing changes. Raises UnprocessableEntity (422) for a key both removed and set, and BadRequest beyond the limits.
+
+    The caller checks which keys are permitted. A change that only removes is never beyond the limits.
+    """
+    defaults_updates, defaults_removals = _change(state.config.defaults, command.defaults, "defaults")
+    overrides_updates, overrides_removals = _change(state.config.overrides, command.overrides, "overrides")
+    if not (defaults_updates or defaults_removals or overrides_updates or overrides_removals):
+        return None
+    event = WarehouseConfigChanged(defaults_updates, defaults_removals, overrides_updates, overrides_removals)
+    if defaults_updates or overrides_updates:
+        _check_config_size(_changed_config(state.config, event))
+    return event
+
+
+def _change(before: Mapping[str, str], change: PropertyUpdate, name: str) -> tuple[dict[str, str], list[str]]:
+    """The updates and removals that change `before`."""
+    for key in change.removals:
+        if key in change.updates:
+            raise UnprocessableEntity(f"Invalid {name}: cannot simultaneously set and remove keys: [{key}]")
+    for key, value in change.updates.items():
+        _check_property(name, key, value)
+    removals = [key for key in dict.fromkeys(change.removals) if key in before]
+    return {key: value for key, value in change.updates.items() if before.get(key) != value}, removals
+
+
+def _check_property(name: str, key: str, value: str) -> None:
+    _refuse_characters(key, f"Invalid {name}: a key")
+    if len(key.encode()) > CONFIG_KEY_BYTES_MAX:
+        raise BadRequest(f"Invalid {name}: a key is longer than {CONFIG_KEY_BYTES_MAX} bytes")
+    _refuse_characters(value, f"Invalid {name}: the value of {key!r}")
+    if len(value.encode()) > CONFIG_VALUE_BYTES_MAX:
+        raise BadRequest(f"Invalid {name}: the value of {key!r} is longer than {CONFIG_VALUE_BYTES_MAX} bytes")
+
+
+def _refuse_characters(text: str, subject: str) -> None:
+    for character in text:
+        refused = _CATEGORIES_REFUSED.get(unicodedata.category(character))
+        if refused is not None:
+            raise BadRequest(f"{subject} contains a {refused} character (U+{ord(character):04X})")
+
+
+def _check_config_size(config: WarehouseConfig) -> None:
+    for name, properties in (("defaults", config.defaults), ("overrides", config.overrides)):
+        if len(properties) > CONFIG_PROPERTIES_MAX:
+            raise BadRequest(f"Invalid {name}: more than {CONFIG_PROPERTIES_MAX} properties")
+    size = sum(len(key.encode()) + len(value.encode()) for each in (config.defaults, config.overrides) for key, value in each.items())
+    if size > CONFIG_BYTES_MAX:
+        raise BadRequest(f"Invalid defaults and overrides: together longer than {CONFIG_BYTES_MAX} bytes")
+
+
+def _changed_config(config: WarehouseConfig, event: WarehouseConfigChanged) -> WarehouseConfig:
+    return WarehouseConfig(
+        _changed(config.defaults, event.defaults_updates, event.defaults_removals),
+        _changed(config.overrides, event.overrides_updates, event.overrides_removals),
+    )
+
+
+def _changed(before: Mapping[str, str], updates: Mapping[str, str], removals: Collection[str]) -> Mapping[str, str]:
+    return {key: value for key, value in before.items() if key not in removals} | dict(updates)
+
+
+def evolve(state: WarehouseState | None, stream_id: UUID, version: int, event_id: UUID, project_id: UUID, event: Event) -> WarehouseState:
     match event:
         case WarehouseCreated():
             return WarehouseState(
@@ -53,6 +153,9 @@ def evolve(stream_id: UUID, version: int, event_id: UUID, project_id: UUID, even
                 event.secret_ref,
                 event.exact_names,
             )
+        case WarehouseConfigChanged():
+            assert state is not None
+            return replace(state, version=version, event_id=event_id, config=_changed_config(state.config, event))
     raise AssertionError(f"{type(event).__name__} is not an event of a warehouse")
 
 

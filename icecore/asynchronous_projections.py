@@ -15,7 +15,7 @@ from eventsourcing.utils import Environment, EnvType
 from .database.advisory_locks import try_lock
 from .database.connection import connect
 from .database.connection_watchdog import sever
-from .database.connections import CONNECT_SECONDS_MAX, NETWORK_OPTIONS, Connection
+from .database.connections import NETWORK_OPTIONS, Connection
 from .database.outage_log import OutageLog
 from .domain.client_errors import client_error_text
 from .log.event_store import LogApplication, closed_on_failure, environment, sever_connections
@@ -49,9 +49,7 @@ async def run_projection(dsn: str, projection: type[AsynchronousProjection], sto
     outage = OutageLog("icecore.projections", "projection_retrying", "projection_recovered", projection=projection.name)
     while not stop.is_set():
         try:
-            async with await connect(
-                dsn, options=_LEADING, application_name="icecore-projections", connect_timeout=CONNECT_SECONDS_MAX, **NETWORK_OPTIONS
-            ) as leading:
+            async with await connect(dsn, options=_LEADING, application_name="icecore-projections", **NETWORK_OPTIONS) as leading:
                 while not stop.is_set():
                     if await _in_time(stop, try_lock(leading, projection.LEADER_LOCK), partial(sever, leading)):
                         await _lead(dsn, projection, leading, stop, outage)

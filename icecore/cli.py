@@ -7,30 +7,34 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import structlog
-from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
+from cyclopts import App, CycloptsError, Parameter, UnknownCommandError, UnusedCliTokensError
 from rich.console import Console
 
+from .command_settings import Config, Data, Json, command_settings
 from .domain.errors import CatalogError
 from .exit_codes import CommandFailed, ExitCode
-from .logs import configure_logs_for, log_uncaught
+from .logs import configure_logs, log_uncaught
 from .output import Output
-from .settings import Settings, SettingsError, load_settings
+from .settings import SettingsError
 from .storage.environment_credentials import remove_environment_credentials
-from .system_identity import prepare_system_identity
 from .version import icecore_version
-
-Data = Annotated[Path | None, Parameter(name="--data", help="Data folder of the embedded Postgres (ICECORE_DATA_DIR; default .icecore).")]
-Json = Annotated[bool, Parameter(name="--json", negative=(), help="One JSON object instead of text.")]
-Config = Annotated[Path | None, Parameter(name="--config", help="TOML file with settings (ICECORE_CONFIG).")]
+from .warehouse_cli import warehouse
 
 
-app = App(
+class _Program(App):
+    def install_completion(self, **options: Any) -> Path:
+        try:
+            return super().install_completion(**options)
+        except OSError as error:
+            raise CommandFailed(ExitCode.USAGE, f"The completion cannot be installed: {error.filename}: {error.strerror}") from None
+
+
+app = _Program(
     name="icecore",
     help="An Apache Iceberg REST catalog built on an event log in Postgres.",
     version=icecore_version,
     console=Output(),
 )
-warehouse = App(name="warehouse", help="Create and list warehouses.")
 app.command(warehouse)
 sinks = App(name="sinks", help="Show event sinks, publish events again, or skip an event.")
 app.command(sinks)
@@ -41,10 +45,14 @@ _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
 def main() -> None:
-    """The entry point of the program and of `python -m icecore`."""
+    """Runs the command of this process's arguments, and ends the process with its exit code."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     # obstore reads the clouds' environment variables. A warehouse is opened only with its own credential. Child processes inherit this
     # environment.
     remove_environment_credentials()
+    # Until the command has read its settings. structlog's own default prints traces with local variables to standard output.
+    configure_logs("info", "console")
     log_uncaught()
     for number in _ENDING:
         # `nohup` ignores SIGHUP, which stays ignored.
@@ -104,7 +112,7 @@ def serve(
     Parameters
     ----------
     port
-        TCP port (ICECORE_PORT; default 8181). 0 takes a free one.
+        TCP port (ICECORE_PORT; default 8181). 0 picks a free port.
     host
         Address to listen on (ICECORE_HOST; default 127.0.0.1).
     workers
@@ -116,7 +124,7 @@ def serve(
     """
     from .serve import serve as run_serve
 
-    run_serve(_settings(config, data, port=port, host=host, workers=workers, insecure=insecure, allowed_hosts=allowed_hosts))
+    run_serve(command_settings(config, data, port=port, host=host, workers=workers, insecure=insecure, allowed_hosts=allowed_hosts))
     return ExitCode.OK
 
 
@@ -125,7 +133,7 @@ def migrate(*, as_json: Json = False, data: Data = None, config: Config = None) 
     """Apply the migrations of this version. `serve` does this too."""
     from . import operator_commands
 
-    return operator_commands.migrate(_settings(config, data), Output(), as_json=as_json)
+    return operator_commands.migrate(command_settings(config, data), Output(), as_json=as_json)
 
 
 @app.command
@@ -137,12 +145,12 @@ def rebuild(
     Parameters
     ----------
     statistics
-        Delete the statistics of warehouses instead. The worker counts them again from the first event.
+        Do not rebuild; delete the statistics of warehouses. The worker counts them again from the first event.
     """
     from . import operator_commands
 
     command = operator_commands.reset_statistics if statistics else operator_commands.rebuild
-    return command(_settings(config, data), Output(), as_json=as_json)
+    return command(command_settings(config, data), Output(), as_json=as_json)
 
 
 @app.command
@@ -150,59 +158,7 @@ def verify(*, as_json: Json = False, data: Data = None, config: Config = None) -
     """Compare all derived data with the log and check the hash chain. The exit code is 1 if there is a difference."""
     from . import operator_commands
 
-    return operator_commands.verify(_settings(config, data), Output(), as_json=as_json)
-
-
-@warehouse.command(name="create")
-def create_warehouse(
-    name: str,
-    /,
-    *,
-    profile: Annotated[str, Parameter(allow_leading_hyphen=True)],
-    credential: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
-    exact_names: Annotated[bool, Parameter(negative=())] = False,
-    data: Data = None,
-    config: Config = None,
-) -> ExitCode:
-    """Create a warehouse and print its id.
-
-    Parameters
-    ----------
-    name
-        Name of the warehouse.
-    profile
-        Storage profile as JSON, @FILE, or - for standard input: '{"type": "local", "directory": "/data/lake"}'.
-    credential
-        Storage credential as JSON, @FILE, or - for standard input. It is stored encrypted and never shown.
-    exact_names
-        Make names of namespaces, tables and views case-sensitive.
-    """
-    from . import operator_commands
-    from .commands.warehouses.create_warehouse import CreateWarehouse
-
-    command = CreateWarehouse(
-        name=name,
-        storage_profile=operator_commands.json_argument(profile, "--profile"),
-        storage_credential=None if credential is None else operator_commands.json_argument(credential, "--credential"),
-        exact_names=exact_names,
-    )
-    return operator_commands.make_warehouse(_settings(config, data), Output(), command)
-
-
-@warehouse.command(name="list")
-def list_warehouses(
-    *, as_json: Annotated[bool, Parameter(name="--json", negative=())] = False, data: Data = None, config: Config = None
-) -> ExitCode:
-    """List the warehouses.
-
-    Parameters
-    ----------
-    as_json
-        Print a JSON array with the storage profiles.
-    """
-    from . import operator_commands
-
-    return operator_commands.list_warehouses(_settings(config, data), Output(), as_json=as_json)
+    return operator_commands.verify(command_settings(config, data), Output(), as_json=as_json)
 
 
 @app.command
@@ -226,25 +182,25 @@ def log(
     follow
         Wait for new events until Ctrl-C.
     after
-        Position of the first event.
+        Print events from this position on.
     since
-        Time of the first event, RFC 3339 with a time zone.
+        Print events recorded at or after this time, RFC 3339 with a time zone.
     until
-        Time of the last event.
+        Print events recorded at or before this time.
     table
-        Events of one table under all its names: [WAREHOUSE:]NAMESPACE.TABLE as it is named now, or its id.
+        Print the events of one table under all its names: [WAREHOUSE:]NAMESPACE.TABLE as it is named now, or its id.
     actor
-        Events of one actor.
+        Print the events of one actor.
     limit
-        Largest number of events.
+        Print at most this number of events.
     as_json
-        Print one JSON object per line.
+        Print JSON, one object per line.
     """
     from .event_lines import print_events
     from .event_selection import EventOptions
 
     options = EventOptions(after, since, until, table, actor)
-    return print_events(_settings(config, data), options, follow=follow, limit=limit, as_json=as_json)
+    return print_events(command_settings(config, data), options, follow=follow, limit=limit, as_json=as_json)
 
 
 @app.command
@@ -258,23 +214,25 @@ def health(*, url: str | None = None, data: Data = None, config: Config = None) 
     """
     from . import operator_commands
 
-    return operator_commands.health(_settings(config, data), Output(), url)
+    return operator_commands.health(command_settings(config, data), Output(), url)
 
 
 @app.command
 def doctor(
     *, as_json: Annotated[bool, Parameter(name="--json", negative=())] = False, data: Data = None, config: Config = None
 ) -> ExitCode:
-    """Check what a server needs: settings, database, role, schema, clock, secret key, storage and sinks; exit code 1 if a check fails.
+    """Check settings, hooks, data folder, database, role, schema, clock, secret key, storage and sinks.
+
+    The exit code is 1 if a check fails.
 
     Parameters
     ----------
     as_json
-        One JSON array instead of a line for each check.
+        Print JSON.
     """
     from .doctor import doctor as run_doctor
 
-    return run_doctor(lambda: _settings(config, data), Output(), as_json=as_json)
+    return run_doctor(lambda: command_settings(config, data), Output(), as_json=as_json)
 
 
 @app.command
@@ -282,7 +240,7 @@ def worker(*, data: Data = None, config: Config = None) -> ExitCode:
     """Publish events, update statistics and run background jobs until SIGTERM or Ctrl-C. `serve` starts a worker by default."""
     from . import operator_commands
 
-    return operator_commands.work(_settings(config, data))
+    return operator_commands.work(command_settings(config, data))
 
 
 @sinks.default
@@ -294,11 +252,11 @@ def show_sinks(
     Parameters
     ----------
     as_json
-        Print a JSON array with all fields.
+        Print JSON, with all fields.
     """
     from . import sink_commands
 
-    return sink_commands.show(_settings(config, data), Output(), as_json=as_json)
+    return sink_commands.show(command_settings(config, data), Output(), as_json=as_json)
 
 
 @sinks.command(name="skip")
@@ -316,7 +274,7 @@ def skip_event(name: str, position: int, /, *, reason: str, data: Data = None, c
     """
     from . import sink_commands
 
-    return sink_commands.skip(_settings(config, data), Output(), name, position, reason)
+    return sink_commands.skip(command_settings(config, data), Output(), name, position, reason)
 
 
 @sinks.command(name="replay")
@@ -346,32 +304,26 @@ def replay_events(
     filters
         type=table.*, warehouse=NAME or namespace=a.b. May be repeated.
     cancel
-        Cancel the unfinished replays of the sink instead.
+        Do not publish; cancel the unfinished replays of the sink.
     """
     from . import sink_commands
 
     if cancel:
         if first is not None or last is not None or filters:
             raise CommandFailed(ExitCode.USAGE, "--cancel takes neither --from, --to nor --filter")
-        return sink_commands.cancel_replays(_settings(config, data), Output(), name)
+        return sink_commands.cancel_replays(command_settings(config, data), Output(), name)
     if first is None:
         raise CommandFailed(ExitCode.USAGE, "--from is required, or --cancel. See icecore sinks replay --help")
-    return sink_commands.replay(_settings(config, data), Output(), name, first, last, filters or [])
-
-
-def _settings(config: Path | None, data: Path | None, **overrides: Any) -> Settings:
-    """The settings of this command. Also configures logging."""
-    settings = load_settings(config, {"data_dir": data, **overrides})
-    if data is not None and settings.database_url is not None:
-        raise SettingsError("--data selects the embedded Postgres, and ICECORE_DATABASE_URL another database: use one of them")
-    configure_logs_for(settings)
-    prepare_system_identity(settings)
-    return settings
+    return sink_commands.replay(command_settings(config, data), Output(), name, first, last, filters or [])
 
 
 def _said(error: CycloptsError) -> str:
     if isinstance(error, UnusedCliTokensError):
         return f"Unexpected argument: {' '.join(error.unused_tokens or ())}."
+    if isinstance(error, UnknownCommandError):
+        # The parser names only some of the commands.
+        names = (name for name in (error.app or app) if not name.startswith("-"))
+        return f"{str(error).partition(' Available commands:')[0]} Available commands: {', '.join(names)}."
     # Removes the line breaks that the parser adds for terminals.
     return " ".join(str(error).split())
 

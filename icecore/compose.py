@@ -45,6 +45,8 @@ from .storage.permitted_profiles import PermittedProfiles
 _log = structlog.get_logger("icecore.compose")
 
 _FORGET_KEYS_EVERY_SECONDS = 600
+SESSIONS_MAX = 2
+"""Connections beside a pooler for locks of requests. A process creates one warehouse at a time."""
 
 
 @dataclass(slots=True)
@@ -65,6 +67,7 @@ class Application:
     namespace_separator: str | None
     origin_rules: OriginRules
     permitted_profiles: PermittedProfiles
+    read_only: bool = False
     stopping: bool = False
     _app: web.Application | None = None
 
@@ -87,6 +90,8 @@ class Application:
             async with self.backends.connection() as connection:
                 log: dict[str, Any] = {"position": await log_head(connection)}
                 read_only = await is_read_only(connection)
+            if self.read_only:
+                return {"status": "ok", "log": log, "read-only": True}
             refused = self.commands.committer.writes_refused or ("Postgres accepts no writes: it is read-only" if read_only else None)
             if refused is not None:
                 return {"status": "unavailable", "log": {**log, "error": refused}}
@@ -122,14 +127,20 @@ async def open_catalog(settings: Settings, *, jobs: bool = False) -> AsyncIterat
     """
     secrets = secret_store(settings)
     async with AsyncExitStack() as opened:
-        connections = ConnectionPool(settings.dsn, settings.database_read_connections_max, application_name="icecore-reads")
+        pooler_dsn = None if jobs else settings.pooler_dsn
+        dsn, pooled = pooler_dsn or settings.dsn, pooler_dsn is not None
+        connections = ConnectionPool(dsn, settings.database_read_connections_max, application_name="icecore-reads", pooled=pooled)
         opened.push_async_callback(connections.close)
+        sessions = None
+        if pooled:
+            sessions = ConnectionPool(settings.dsn, SESSIONS_MAX, application_name="icecore-locks")
+            opened.push_async_callback(sessions.close)
         stores = ObjectStores(fsync=settings.local_files_fsync, system=settings.system_credentials())
-        backends = Backends(connections, stores, secrets, large_documents_bytes_max=settings.large_documents_bytes_max)
+        backends = Backends(connections, stores, secrets, sessions=sessions, large_documents_bytes_max=settings.large_documents_bytes_max)
         authorizer = AllowAll()
         queries = QueryExecutor(backends, authorizer, cache_bytes_max=settings.read_cache_bytes_max)
         opened.push_async_callback(queries.close)
-        committer = Committer(settings.dsn, settings.database_write_connections_max)
+        committer = Committer(dsn, settings.database_write_connections_max, pooled=pooled)
         committer.start()
         opened.push_async_callback(committer.close)
         reports = MetricsReports(backends, settings.metrics_reports_max)
@@ -142,13 +153,19 @@ async def open_catalog(settings: Settings, *, jobs: bool = False) -> AsyncIterat
         hooks = await opened.enter_async_context(opened_hooks(settings))
         if hooks:
             commands.appender.approval = Approval(hooks, backends.connection)
-        events = LogEventSource(settings.dsn, subscribers_max=settings.event_subscribers_max, base_url=settings.public_url or "")
+        events = LogEventSource(
+            settings.dsn,
+            subscribers_max=settings.event_subscribers_max,
+            base_url=settings.public_url or "",
+            polls=settings.read_only,
+        )
         opened.push_async_callback(events.close)
         purge, old_files, parts = PurgeJob(commands), OldMetadataFilesJob(commands), ClosePartsJob(commands)
         expiry = ExpiryJob(commands, PROJECT_ID_DEFAULT)
         catalog = Application(
             backends, AnonymousAuthenticator(), commands, queries, settings.api_limits(), purge, old_files, parts, expiry, events,
             settings.dsn, settings.namespace_separator, settings.origin_rules(), settings.permitted_profiles(),
+            settings.read_only,
         )  # fmt: skip
         if jobs:
             _start_jobs(catalog, settings.idempotency_key_lifetime, opened)

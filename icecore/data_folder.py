@@ -4,6 +4,7 @@ import base64
 import fcntl
 import os
 import secrets
+import shlex
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -57,7 +58,8 @@ class DataFolder:
         except (FileExistsError, NotADirectoryError):
             raise CommandFailed(ExitCode.USAGE, f"The data folder {path} cannot be created: a file has that name") from None
         except OSError as error:
-            raise CommandFailed(ExitCode.USAGE, f"The data folder {path} cannot be created: {error.strerror}") from None
+            failed = "written" if path.is_dir() else "created"
+            raise CommandFailed(ExitCode.USAGE, f"The data folder {path} cannot be {failed}: {error.strerror}") from None
         except EmbeddedPostgresError as error:
             raise CommandFailed(ExitCode.DATABASE, str(error)) from None
         return cls(path.resolve())
@@ -69,7 +71,8 @@ class DataFolder:
         if path.is_file():
             raise CommandFailed(ExitCode.USAGE, f"{path} is a file, not a data folder")
         if not (path / _USERS).exists():
-            raise CommandFailed(ExitCode.USAGE, f"{path} contains no catalog; `icecore serve --data {path}` creates one")
+            command = f"icecore serve --data {shlex.quote(str(path))}"
+            raise CommandFailed(ExitCode.USAGE, f"{path} contains no catalog; `{command}` creates one")
         return cls(path.resolve())
 
     def secret_key_file(self) -> Path:

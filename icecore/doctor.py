@@ -26,11 +26,11 @@ from .database.connection import connect
 from .database.connections import Connection
 from .database.named_sql import named_sql
 from .database_url import database_address
-from .domain.client_errors import client_error_text
+from .domain.client_errors import address_of, client_error_text
 from .domain.errors import CatalogError
 from .exit_codes import CommandFailed, ExitCode
 from .hooks import hook_failures
-from .log_database import check_database, opened_database, require_schema
+from .log_database import check_database, check_read_only_database, opened_database, require_schema
 from .migrations.serving_role import role_owns
 from .projections import warehouses
 from .publishers import checkpoints
@@ -44,7 +44,6 @@ from .sinks import sink_makers
 
 CLOCK_SECONDS_MAX = 2.0
 """Limit on the difference between the clocks. Events use the database's clock, requests to stores that of this machine."""
-OWNER_SECONDS_MAX = 5
 STORE_SECONDS_MAX = 15.0
 SINK_SECONDS_MAX = 15.0
 
@@ -104,7 +103,7 @@ def _check(load: Callable[[], Settings], report: Report) -> None:
 
 
 async def _check_opened(settings: Settings, report: Report) -> None:
-    server = await check_database(settings)
+    server = await (check_read_only_database(settings) if settings.read_only else check_database(settings))
     weak = f"; acknowledged commits can be lost in a crash: {', '.join(server.weak)}" if server.weak else ""
     report("database", "warning" if weak else "ok", f"Postgres {server.version} at {database_address(settings.dsn)}{weak}")
     try:
@@ -122,7 +121,8 @@ async def _check_opened(settings: Settings, report: Report) -> None:
     # The hooks are not needed, and one that cannot be created has been reported.
     async with open_catalog(settings.model_copy(update={"hooks": {}})) as catalog:
         await _check_warehouses(catalog, report)
-    await _check_sinks(settings, report)
+    if not settings.read_only:
+        await _check_sinks(settings, report)
     return None
 
 
@@ -137,9 +137,7 @@ async def _check_role(settings: Settings, connection: Connection, report: Report
             return report("role", "warning", f"{role} owns the schema and could change events: see 'Database roles' in the documentation")
         return report("role", "ok", f"{role} serves and does not own the schema; `icecore migrate` needs ICECORE_DATABASE_OWNER_URL")
     try:
-        async with await connect(
-            settings.owner_dsn, prepare_threshold=0, application_name="icecore-doctor", connect_timeout=OWNER_SECONDS_MAX
-        ) as owning:
+        async with await connect(settings.owner_dsn, prepare_threshold=0, application_name="icecore-doctor") as owning:
             owner = owning.info.user
             owns = await role_owns(owning, owner)
     except psycopg.Error as error:
@@ -254,6 +252,9 @@ async def _check_sink(settings: Settings, name: str, make: Callable[[], Sink], r
 async def _connect(url: str) -> None:
     """Checks only that the webhook's host accepts connections. A request would need an event."""
     parts = urlsplit(url)
-    _, writer = await asyncio.open_connection(parts.hostname, parts.port or (443 if parts.scheme == "https" else 80))
+    try:
+        _, writer = await asyncio.open_connection(parts.hostname, parts.port or (443 if parts.scheme == "https" else 80))
+    except OSError as error:
+        raise SinkError(f"the endpoint did not respond: {client_error_text(error, address_of(url))}") from None
     with closing(writer):
         pass

@@ -25,6 +25,7 @@ from .output import Output
 from .projections.names import path_names
 from .settings import Settings
 
+_CHANGES = (("set", "updates"), ("removed", "removals"))
 _KIND_STYLES = {"warehouse": "magenta", "namespace": "blue", "table": "green", "view": "cyan", "proposal": "yellow"}
 _END_STYLES = {"dropped": "red", "unregistered": "red", "purged": "red", "rejected": "red", "expired": "red"}
 
@@ -121,6 +122,9 @@ def _detail(kind: str, verb: str, data: dict[str, Any]) -> str:
     match kind, verb:
         case "warehouse", "created":
             return f"{data['storage-profile'].get('type', '')} storage"
+        case "warehouse", "config-changed":
+            changes = [(f"{word} {name}", [*data[f"{name}s-{field}"]]) for name in ("default", "override") for word, field in _CHANGES]
+            return " ".join(filter(None, (_keys(words, keys) for words, keys in changes)))
         case "namespace", "created":
             return _keys("with", list(data["properties"]))
         case "namespace", "properties-changed":

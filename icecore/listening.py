@@ -28,7 +28,7 @@ def permit_descriptors() -> None:
 
 
 def listen(host: str, port: int, named: str = "--port") -> socket.socket:
-    """A TCP socket bound to the first address of `host`. Port 0 takes a free one. Raises CommandFailed if the port is in use.
+    """A TCP socket bound to the first address of `host`. Port 0 picks a free port. Raises CommandFailed if the port is in use.
 
     named -- the option or setting for another port.
     """

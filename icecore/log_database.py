@@ -13,8 +13,16 @@ from .embedded_postgres import EmbeddedPostgresError, embedded_postgres, serving
 from .exit_codes import CommandFailed, ExitCode
 from .migrations.apply import MigrationError, apply_migrations, pending_migrations
 from .migrations.serving_role import grant_serving
-from .server_check import CheckedServer, UnfitServerError, check_server
+from .server_check import CheckedServer, UnfitServerError, check_primary, check_readable, check_server, check_sessions
 from .settings import Settings
+
+_ADVICE = {
+    "password authentication failed": "correct the user or the password in",
+    "no password supplied": "give the password in",
+    "database does not exist": "create it with CREATE DATABASE, or correct its name in",
+    "role does not exist": "create it with CREATE ROLE … LOGIN, or correct the user in",
+}
+"""What to do about an error that the URL of a database may have caused."""
 
 
 @contextmanager
@@ -52,9 +60,17 @@ def embedded_settings(settings: Settings, folder: DataFolder, owner_dsn: str) ->
 
 
 async def check_database(settings: Settings) -> CheckedServer:
-    """Checks the database server. Raises CommandFailed if it is unreachable or unfit."""
+    """Checks the database server for a program that writes. Raises CommandFailed if it is unreachable or unfit."""
     try:
-        return await check_server(settings.dsn, unsafe_durability=settings.unsafe_durability)
+        return await check_server(settings.dsn, settings.pooler_dsn, unsafe_durability=settings.unsafe_durability)
+    except (UnfitServerError, psycopg.Error) as error:
+        raise _unusable(error, settings) from None
+
+
+async def require_sessions(settings: Settings) -> None:
+    """Refuses a pooler that pools transactions, for a program that holds locks but does not prepare the database."""
+    try:
+        await check_sessions(settings.dsn)
     except (UnfitServerError, psycopg.Error) as error:
         raise _unusable(error, settings) from None
 
@@ -76,7 +92,41 @@ async def prepare_database(settings: Settings) -> list[str]:
             "or, where the schema is there already, give its owner's URL in ICECORE_DATABASE_OWNER_URL",
         ) from None
     except (MigrationError, psycopg.Error) as error:
+        raise _unusable(error, settings, as_owner=True) from None
+
+
+@contextmanager
+def owner_required(settings: Settings, work: str) -> Iterator[None]:
+    """Raises CommandFailed if the block, which connects with `owner_dsn`, cannot connect or may not do its work."""
+    try:
+        yield
+    except psycopg.errors.InsufficientPrivilege:
+        raise CommandFailed(ExitCode.USAGE, f"{work} needs the owner of the schema: set its URL in ICECORE_DATABASE_OWNER_URL") from None
+    except psycopg.OperationalError as error:
+        raise _unusable(error, settings, as_owner=True) from None
+
+
+async def check_read_only_database(settings: Settings) -> CheckedServer:
+    """As `check_database`, for a read-only server, which may read a standby."""
+    try:
+        return await check_readable(settings.dsn, settings.pooler_dsn)
+    except (UnfitServerError, psycopg.Error) as error:
         raise _unusable(error, settings) from None
+
+
+async def require_readable(settings: Settings) -> None:
+    """Refuses a database that a read-only server cannot read. Writes nothing."""
+    await check_read_only_database(settings)
+    await require_schema(settings)
+
+
+async def require_writable(settings: Settings) -> None:
+    """As `require_schema`, for commands that write: also refuses a standby."""
+    try:
+        await check_primary(settings.dsn)
+    except (UnfitServerError, psycopg.Error) as error:
+        raise _unusable(error, settings) from None
+    await require_schema(settings)
 
 
 async def require_schema(settings: Settings) -> None:
@@ -89,12 +139,16 @@ async def require_schema(settings: Settings) -> None:
         raise CommandFailed(ExitCode.DATABASE, f"The database lacks {', '.join(pending)}: run `icecore migrate` first")
 
 
-def _unusable(error: Exception, settings: Settings) -> CommandFailed:
+def _unusable(error: Exception, settings: Settings, *, as_owner: bool = False) -> CommandFailed:
     if not isinstance(error, psycopg.Error):
         return CommandFailed(ExitCode.DATABASE, str(error).strip())
-    reason = client_error_text(error, database_address(settings.dsn))
+    as_owner = as_owner and settings.database_owner_url is not None
+    setting = "ICECORE_DATABASE_OWNER_URL" if as_owner else "ICECORE_DATABASE_URL"
+    reason = client_error_text(error, database_address(settings.owner_dsn if as_owner else settings.dsn))
     if isinstance(error, psycopg.errors.InsufficientPrivilege):
         return CommandFailed(ExitCode.DATABASE, f"The server role has no rights yet ({reason}): run `icecore migrate` first")
     if isinstance(error, psycopg.OperationalError):
-        return CommandFailed(ExitCode.DATABASE, f"The database cannot be reached: {reason}")
+        database = f"The database of {setting}" if as_owner else "The database"
+        advice = next((f"; {text} {setting}" for phrase, text in _ADVICE.items() if phrase in reason), "")
+        return CommandFailed(ExitCode.DATABASE, f"{database} cannot be reached: {reason}{advice}")
     return CommandFailed(ExitCode.DATABASE, f"The database reports an error: {reason}")

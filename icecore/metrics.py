@@ -119,7 +119,7 @@ class CatalogMetrics:
         yield _counter(
             "icecore_stream_batch_conflicts", "Batches decided again because another process committed first", queues.metrics.conflicts
         )
-        yield _counter("icecore_stream_queue_commands_refused", "Commands refused without a call of append", queues.metrics.refused)
+        yield _counter("icecore_stream_queue_commands_refused", "Commands that were refused", queues.metrics.refused)
         yield _gauge("icecore_committer_commands_waiting", "Commands waiting for a call of append", committer.queued)
         yield _sizes("icecore_append_commands", "Commands in one call of append", committer.metrics.append_sizes)
         yield _counter(
@@ -127,8 +127,8 @@ class CatalogMetrics:
         )
         yield _counter(
             "icecore_append_locked_seconds",
-            "Time in seconds for which calls of append held the append lock",
-            committer.metrics.locked_seconds,
+            "Time in seconds for which calls of append held the append lock, with the commit of their transactions",
+            committer.metrics.append_seconds - committer.metrics.waited_seconds,
         )
         if (approval := self._catalog.commands.appender.approval) is not None:
             yield from _approval(approval.metrics)

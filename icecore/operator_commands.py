@@ -1,8 +1,9 @@
 """Commands for operators. They use the database directly and work with or without a running server."""
 
 import asyncio
+import re
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,6 @@ from urllib.parse import urlsplit
 
 import aiohttp
 import orjson
-import psycopg
 import structlog
 import uvloop
 from rich.cells import cell_len, set_cell_size
@@ -18,19 +18,23 @@ from rich.console import Console
 from rich.progress import Progress
 
 from .access.request_context import PROJECT_ID_DEFAULT
+from .access.resolve_warehouse import find_warehouse
 from .commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
+from .commands.warehouses.update_warehouse_config import update_warehouse_config
 from .compose import open_catalog
 from .data_folder import DataFolder
 from .demo_warehouse import operator_context
 from .domain.client_errors import client_error_text
+from .domain.warehouse import UpdateWarehouseConfig
 from .exit_codes import CommandFailed, ExitCode
 from .listening import listen_for_metrics
-from .log_database import opened_database, prepare_database, require_schema
+from .log_database import opened_database, owner_required, prepare_database, require_schema, require_sessions, require_writable
 from .metrics_port import metrics_port
 from .projections import statistics, warehouses
 from .projections.rebuild import RebuildRunningError, rebuild_on_every_core
 from .projections.verify import verify as verify_log
 from .projections.watch import Watch
+from .queries.load_warehouse import load_config
 from .secret_keys import check_secret_keys
 from .server import stop_on_signals
 from .settings import Settings, check_address
@@ -56,12 +60,10 @@ def migrate(settings: Settings, console: Console, *, as_json: bool) -> ExitCode:
 def rebuild(settings: Settings, console: Console, *, as_json: bool) -> ExitCode:
     """Computes a new generation of the read models from the log and switches to it. Writes continue meanwhile."""
     with opened_database(settings) as opened:
-        uvloop.run(require_schema(opened))
+        uvloop.run(require_writable(opened))
         try:
-            with _progress("folding the log") as watch:
+            with owner_required(opened, "A rebuild"), _progress("folding the log") as watch:
                 report = rebuild_on_every_core(opened.owner_dsn, watch)
-        except psycopg.errors.InsufficientPrivilege:
-            raise CommandFailed(ExitCode.DATABASE, "A rebuild needs the owner of the schema: set ICECORE_DATABASE_OWNER_URL") from None
         except RebuildRunningError as error:
             raise CommandFailed(ExitCode.BUSY, str(error)) from None
     _print_report(console, report.to_json() if as_json else str(report))
@@ -71,11 +73,9 @@ def rebuild(settings: Settings, console: Console, *, as_json: bool) -> ExitCode:
 def reset_statistics(settings: Settings, console: Console, *, as_json: bool) -> ExitCode:
     """Deletes the statistics. The worker counts them again from the first event."""
     with opened_database(settings) as opened:
-        uvloop.run(require_schema(opened))
-        try:
+        uvloop.run(require_writable(opened))
+        with owner_required(opened, "Deleting statistics"):
             uvloop.run(statistics.reset_statistics(opened.owner_dsn))
-        except psycopg.errors.InsufficientPrivilege:
-            raise CommandFailed(ExitCode.DATABASE, "Deleting statistics needs the schema owner: set ICECORE_DATABASE_OWNER_URL") from None
     message = "statistics deleted; the worker counts them again from the first event"
     _print_report(console, {"statistics": "deleted"} if as_json else message)
     return ExitCode.OK
@@ -84,8 +84,12 @@ def reset_statistics(settings: Settings, console: Console, *, as_json: bool) -> 
 def work(settings: Settings) -> ExitCode:
     """Runs a worker without a server, until SIGTERM or Ctrl-C."""
 
+    if settings.read_only:
+        raise CommandFailed(ExitCode.USAGE, "ICECORE_READ_ONLY is set: a worker writes to the database, so run it on the primary")
+
     async def run(opened: Settings) -> None:
-        await require_schema(opened)
+        await require_sessions(opened)
+        await require_writable(opened)
         await check_secret_keys(opened)
         stop = asyncio.Event()
         stop_on_signals(stop, signal.SIGTERM, signal.SIGINT)
@@ -144,7 +148,7 @@ def make_warehouse(settings: Settings, console: Console, command: CreateWarehous
         progress.out(f"{check.name:6}  {'ok' if check.failure is None else 'failed':6}  {check.seconds:.3f} s", highlight=False)
 
     async def run(opened: Settings) -> dict[str, Any]:
-        await require_schema(opened)
+        await require_writable(opened)
         async with open_catalog(opened) as catalog:
             response = await create_warehouse(catalog.commands, operator_context("createWarehouse"), command, on_check=on_check)
         assert isinstance(response.body, bytes), "the response of a new warehouse is one bytes object"
@@ -159,11 +163,45 @@ def make_warehouse(settings: Settings, console: Console, command: CreateWarehous
     return ExitCode.OK
 
 
+def configure_warehouse(settings: Settings, console: Console, reference: str, command: UpdateWarehouseConfig, *, as_json: bool) -> ExitCode:
+    """Changes the configuration of a warehouse as the management API does, and prints the result. Without changes, it is only shown."""
+
+    async def run(opened: Settings) -> dict[str, dict[str, str]]:
+        changes = any(each.updates or each.removals for each in (command.defaults, command.overrides))
+        await (require_writable(opened) if changes else require_schema(opened))
+        async with open_catalog(opened) as catalog:
+            async with catalog.backends.connection() as connection:
+                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference)
+            if warehouse.as_of is not None:
+                raise CommandFailed(
+                    ExitCode.USAGE, "a past state has the configuration of now; name the warehouse without a position or time"
+                )
+            context = operator_context("updateWarehouseConfig")
+            if not any(update.removals or update.updates for update in (command.defaults, command.overrides)):
+                # A command would write a row if commits wait for a standby.
+                return (await load_config(catalog.queries, operator_context("getConfig"), warehouse)).to_json()
+            response = await update_warehouse_config(catalog.commands, context, warehouse, command)
+        assert isinstance(response.body, bytes), "the response is one bytes object"
+        found: dict[str, dict[str, str]] = orjson.loads(response.body)
+        return found
+
+    with opened_database(settings) as opened:
+        found = uvloop.run(run(opened))
+    if as_json:
+        _print_report(console, found)
+        return ExitCode.OK
+    for kind, properties in found.items():
+        for key, value in properties.items():
+            console.out(f"{kind.removesuffix('s'):8}  {key}={value}", highlight=False)
+    return ExitCode.OK
+
+
 def health(settings: Settings, console: Console, url: str | None) -> ExitCode:
     """Checks the health of the server at `url`, else of the one that serves the data folder, else at host and port of the settings."""
     target = url or _serving_url(settings) or f"http://{settings.host}:{settings.port}"
+    shown = _without_user(target)
     if urlsplit(target).scheme not in ("http", "https"):
-        raise CommandFailed(ExitCode.USAGE, f"{target} is not an http or https URL")
+        raise CommandFailed(ExitCode.USAGE, f"{shown} is not an http or https URL")
 
     async def run() -> tuple[int, str]:
         timeout = aiohttp.ClientTimeout(total=HEALTH_SECONDS_MAX)
@@ -174,10 +212,15 @@ def health(settings: Settings, console: Console, url: str | None) -> ExitCode:
         status, body = asyncio.run(run())
     except (aiohttp.ClientError, TimeoutError) as error:
         raise CommandFailed(
-            ExitCode.NO, f"{target} does not respond: {client_error_text(error)}; is `icecore serve` running there?"
+            ExitCode.NO, f"{shown} does not respond: {client_error_text(error)}; is `icecore serve` running there?"
         ) from None
     console.out(body, highlight=False)
     return ExitCode.OK if status == 200 else ExitCode.NO
+
+
+def _without_user(url: str) -> str:
+    """The URL without user and password, also if they contain a slash."""
+    return re.sub(r"(?<=://).*@", "", url)
 
 
 def json_argument(text: str, what: str) -> Any:
@@ -191,10 +234,24 @@ def json_argument(text: str, what: str) -> Any:
                 return orjson.loads(file.read(JSON_FILE_BYTES_MAX))
         return orjson.loads(text)
     except OSError as error:
-        # The argument may be the credential itself, so it is not shown.
-        raise CommandFailed(ExitCode.USAGE, f"{what} cannot be read: {error.strerror}") from None
+        # The argument may be the credential itself, which is not shown.
+        named = what if what == "--credential" or text == "-" else f"{what}: {text[1:]}"
+        raise CommandFailed(ExitCode.USAGE, f"{named} cannot be read: {error.strerror}") from None
     except orjson.JSONDecodeError as error:
         raise CommandFailed(ExitCode.USAGE, f"{what} is not JSON: {error.msg}") from None
+
+
+def properties_argument(texts: Sequence[str], option: str) -> dict[str, str]:
+    """The properties of an option that takes KEY=VALUE, repeated."""
+    properties: dict[str, str] = {}
+    for text in texts:
+        key, separator, value = text.partition("=")
+        if not separator:
+            raise CommandFailed(ExitCode.USAGE, f"{option} must be KEY=VALUE: {key!r} has no '='")
+        if key in properties:
+            raise CommandFailed(ExitCode.USAGE, f"{option} names {key!r} twice")
+        properties[key] = value
+    return properties
 
 
 def _print_report(console: Console, report: str | dict[str, Any]) -> None:

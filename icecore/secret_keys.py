@@ -1,10 +1,14 @@
 """The key that encrypts the credentials of warehouses, from the settings."""
 
+from pathlib import Path
+
 import structlog
 
 from .database.connection import connect
 from .security.secrets import SecretKey, SecretKeyError, SecretStore
 from .settings import Settings, SettingsError
+
+_NEW_KEY = "openssl rand -base64 32 makes a key"
 
 _log = structlog.get_logger("icecore.secret_keys")
 
@@ -14,7 +18,9 @@ def secret_store(settings: Settings) -> SecretStore:
 
     Raises SettingsError for a missing or malformed key. There is no default, because all servers of one log need the same key.
     """
-    return SecretStore(_key(settings), [_from_file(settings, number) for number in range(len(settings.secret_key_files_previous))])
+    return SecretStore(
+        _key(settings), [_from_file("ICECORE_SECRET_KEY_FILES_PREVIOUS", each) for each in settings.secret_key_files_previous]
+    )
 
 
 async def check_secret_keys(settings: Settings) -> None:
@@ -31,26 +37,24 @@ async def check_secret_keys(settings: Settings) -> None:
 
 
 def _key(settings: Settings) -> SecretKey:
-    try:
-        if settings.secret_key is not None:
+    if settings.secret_key is not None:
+        try:
             return SecretKey.from_base64(settings.secret_key.get_secret_value())
-        if settings.secret_key_file is not None:
-            return SecretKey.from_file(settings.secret_key_file)
-    except (SecretKeyError, OSError) as error:
-        raise SettingsError(f"ICECORE_SECRET_KEY or ICECORE_SECRET_KEY_FILE: {_said(error)}") from None
+        except SecretKeyError as error:
+            raise SettingsError(f"ICECORE_SECRET_KEY: {error}; {_NEW_KEY}") from None
+    if settings.secret_key_file is not None:
+        return _from_file("ICECORE_SECRET_KEY_FILE", settings.secret_key_file, f"; {_NEW_KEY}")
     raise SettingsError(
         "With your own database, Icecore needs a key to encrypt the credentials of warehouses: 32 random bytes in base64 "
         "(openssl rand -base64 32), the same for every server of the database, in ICECORE_SECRET_KEY_FILE or ICECORE_SECRET_KEY"
     )
 
 
-def _from_file(settings: Settings, number: int) -> SecretKey:
+def _from_file(setting: str, path: Path, advice: str = "") -> SecretKey:
+    """The path is left out of errors, because an operator may have set the key itself there."""
     try:
-        return SecretKey.from_file(settings.secret_key_files_previous[number])
-    except (SecretKeyError, OSError) as error:
-        raise SettingsError(f"ICECORE_SECRET_KEY_FILES_PREVIOUS: {_said(error)}") from None
-
-
-def _said(error: SecretKeyError | OSError) -> str:
-    """The path of the key file is left out, because an operator may have set the key itself there."""
-    return str(error) if isinstance(error, SecretKeyError) else f"the file cannot be read: {error.strerror}"
+        return SecretKey.from_file(path)
+    except SecretKeyError as error:
+        raise SettingsError(f"{setting}: {error}{advice}") from None
+    except OSError as error:
+        raise SettingsError(f"{setting}: the file cannot be read: {error.strerror}") from None

@@ -16,7 +16,7 @@ from .embedded_postgres import restarted_on_failure
 from .exit_codes import CommandFailed, ExitCode
 from .hooks import check_hooks
 from .listening import listen, listen_for_metrics, spread, url_of
-from .log_database import opened_database, prepare_database
+from .log_database import opened_database, prepare_database, require_readable
 from .metrics import ServeMetrics, read_process, shown_metrics
 from .metrics_port import metrics_port
 from .secret_keys import check_secret_keys
@@ -41,8 +41,11 @@ def serve(settings: Settings) -> None:
         listening = opened.enter_context(contextlib.closing(listen(settings.host, settings.port)))
         metrics = opened.enter_context(listen_for_metrics(settings.host, settings.metrics_port))
         settings = opened.enter_context(opened_database(settings, make=True))
-        for name in uvloop.run(prepare_database(settings)):
-            _log.info("migration_applied", migration=name)
+        if settings.read_only:
+            uvloop.run(require_readable(settings))
+        else:
+            for name in uvloop.run(prepare_database(settings)):
+                _log.info("migration_applied", migration=name)
         uvloop.run(check_secret_keys(settings))
         if embedded:
             uvloop.run(ensure_demo_warehouse(settings))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, EnvSettingsSource, InitSettingsSource, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
@@ -19,6 +19,7 @@ from .approval.settings import HOOK_FIELDS, HookSettings
 from .database_url import check_database_url
 from .domain.invalid_values import nearest_name, value_must
 from .embedded_postgres import STATE_DIRECTORY
+from .http_settings import HttpSettings
 from .publishers.sink_settings import SINK_FIELDS, SinkName, SinkSettings
 from .setting_types import AbsolutePath, HostName, Origin, PublicUrl, Separator, StoreEndpoint
 from .storage.cloud_profiles import Endpoint
@@ -40,31 +41,6 @@ _EVERY_ADDRESS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared, not 
 
 class SettingsError(Exception):
     """A setting is unknown, malformed or contradicts another. The message names it and never contains values, which may be secrets."""
-
-
-class HttpSettings(BaseModel):
-    """Limits of one request and one response; api/limits.py explains them."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
-
-    body_seconds_max: float = Field(default=DEFAULT_LIMITS.body_seconds_max, gt=0)
-    stall_seconds_max: float = Field(default=DEFAULT_LIMITS.stall_seconds_max, gt=0)
-    response_rate_min: int = Field(default=DEFAULT_LIMITS.response_rate_min, ge=0)
-    connections_max: int = Field(default=DEFAULT_LIMITS.connections_max, ge=1)
-    body_memory_bytes_max: int = Field(default=DEFAULT_LIMITS.body_memory_bytes_max, ge=0)
-    response_memory_bytes_max: int = Field(default=DEFAULT_LIMITS.response_memory_bytes_max, ge=0)
-    json_depth_max: int = Field(default=DEFAULT_LIMITS.json_depth_max, ge=16, le=512)
-    json_values_max: int = Field(default=DEFAULT_LIMITS.json_values_max, ge=1_000)
-    properties_max: int = Field(default=DEFAULT_LIMITS.properties_max, ge=1)
-    property_key_bytes_max: int = Field(default=DEFAULT_LIMITS.property_key_bytes_max, ge=64)
-    property_value_bytes_max: int = Field(default=DEFAULT_LIMITS.property_value_bytes_max, ge=256)
-    updates_max: int = Field(default=DEFAULT_LIMITS.updates_max, ge=1)
-    requirements_max: int = Field(default=DEFAULT_LIMITS.requirements_max, ge=1)
-    table_changes_max: int = Field(default=DEFAULT_LIMITS.table_changes_max, ge=1)
-    report_bytes_max: int = Field(default=DEFAULT_LIMITS.report_bytes_max, ge=1_024)
-    gzip_bytes_min: int = Field(default=DEFAULT_LIMITS.gzip_bytes_min, ge=0)
-    gzip_inline_bytes_max: int = Field(default=DEFAULT_LIMITS.gzip_inline_bytes_max, ge=0)
-    gzip_cache_bytes_max: int = Field(default=DEFAULT_LIMITS.gzip_cache_bytes_max, ge=0)
 
 
 class _Environment(EnvSettingsSource):
@@ -92,6 +68,8 @@ class Settings(BaseSettings):
     # The log
     database_url: SecretStr | None = None
     database_owner_url: SecretStr | None = None
+    database_pooler_url: SecretStr | None = None
+    read_only: bool = False
     admin_roles: Annotated[tuple[str, ...], NoDecode] = ()
     data_dir: Path = DATA_DIRECTORY_DEFAULT
     embedded_state_dir: Path = STATE_DIRECTORY
@@ -164,7 +142,7 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         return init_settings, _Environment(settings_cls)
 
-    @field_validator("database_url", "database_owner_url")
+    @field_validator("database_url", "database_owner_url", "database_pooler_url")
     @classmethod
     def _check_database_url(cls, value: SecretStr | None) -> SecretStr | None:
         if value is not None:
@@ -183,12 +161,15 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _agree(self) -> "Settings":
-        if self.database_owner_url is not None and self.database_url is None:
-            raise ValueError("database_owner_url is set without database_url: set both, for the same database")
+        for name in ("database_owner_url", "database_pooler_url"):
+            if getattr(self, name) is not None and self.database_url is None:
+                raise ValueError(f"{PREFIX}{name.upper()} is set without ICECORE_DATABASE_URL: set both, for the same database")
+        if self.read_only and self.database_url is None:
+            raise ValueError("ICECORE_READ_ONLY is set without ICECORE_DATABASE_URL: set the URL of the standby there")
         if self.secret_key is not None and self.secret_key_file is not None:
-            raise ValueError("secret_key and secret_key_file are both set: set one of them")
+            raise ValueError("ICECORE_SECRET_KEY and ICECORE_SECRET_KEY_FILE are both set: set one of them")
         if self.page_size_default > self.page_size_max:
-            raise ValueError("page_size_default is larger than page_size_max")
+            raise ValueError("ICECORE_PAGE_SIZE_DEFAULT is larger than ICECORE_PAGE_SIZE_MAX")
         return self
 
     @property
@@ -202,6 +183,11 @@ class Settings(BaseSettings):
     def owner_dsn(self) -> str:
         """The URL for the schema's owner; `dsn` if none is set."""
         return self.dsn if self.database_owner_url is None else self.database_owner_url.get_secret_value()
+
+    @property
+    def pooler_dsn(self) -> str | None:
+        """The URL of a pooler of transactions, for the reads and appends of requests; None if they use `dsn`."""
+        return None if self.database_pooler_url is None else self.database_pooler_url.get_secret_value()
 
     def api_limits(self) -> ApiLimits:
         """The limits of the HTTP edge."""
@@ -283,18 +269,22 @@ def load_settings(config: Path | None = None, overrides: Mapping[str, Any] | Non
     try:
         loaded = Sources(**given)
     except ValidationError as error:
-        raise SettingsError("; ".join(_complaint(one, given) for one in error.errors(include_input=False, include_url=False))) from None
+        found = error.errors(include_input=False, include_url=False)
+        raise SettingsError("; ".join(_complaint(one, given, from_file, named) for one in found)) from None
     return Settings.model_construct(**{name: getattr(loaded, name) for name in Settings.model_fields})
 
 
 def check_address(settings: Settings) -> None:
     """Refuses an address that other machines can reach, because there is no authentication, unless `insecure` is set."""
+    unnamed = not settings.allowed_hosts and settings.public_url is None
     if not settings.insecure and not is_loopback(settings.host):
+        names = ", and the names by which clients call the server in --allowed-hosts (ICECORE_ALLOWED_HOSTS)" if unnamed else ""
         raise SettingsError(
             f"host {settings.host} is not a loopback address, and there is no authentication: everyone who can reach it could read, "
-            "change and drop every table. Bind to 127.0.0.1, or set --insecure (ICECORE_INSECURE=true) if the network keeps others out"
+            f"change and drop every table. Bind to 127.0.0.1, or set --insecure (ICECORE_INSECURE=true){names}, "
+            "if the network keeps others out"
         )
-    if not is_loopback(settings.host) and not settings.allowed_hosts and settings.public_url is None:
+    if not is_loopback(settings.host) and unnamed:
         raise SettingsError(
             f"host {settings.host} is not a loopback address: --insecure needs the names by which clients call the server, "
             "in --allowed-hosts (ICECORE_ALLOWED_HOSTS), separated by commas; requests for other names are refused, "
@@ -357,9 +347,9 @@ def _read_file(path: Path) -> dict[str, Any]:
                 if field not in _NAMED[table]:
                     entry = f"{table}.{name}."
                     raise SettingsError(f"Unknown setting {entry}{field} in {path}{_nearest(field, _NAMED[table], entry)}")
-    for name in _flat({name: value for name, value in values.items() if name not in _NAMED}):
+    for name in _flat({name: value if name == "http" else None for name, value in values.items() if name not in _NAMED}):
         if name not in known:
-            raise SettingsError(f"Unknown setting {name} in {path}{_nearest(name, known)}")
+            raise SettingsError(f"Unknown setting {name} in {path}{_nearest(name, {*known, *_NAMED, 'http'})}")
     return values
 
 
@@ -383,8 +373,8 @@ def _types(table: str) -> Iterable[str]:
     return (get_args(model.model_fields["type"].annotation)[0] for model in models)
 
 
-def _complaint(error: Any, given: Iterable[str]) -> str:
-    """Describes an invalid setting, by the name that was used: its command-line option, else its environment variable."""
+def _complaint(error: Any, given: Iterable[str], from_file: Mapping[str, Any], file: Path | None) -> str:
+    """Describes an invalid setting, by the name that was used: its command-line option, its name in the file, or its variable."""
     loc = error["loc"]
     # The location of an error in a sink or hook has the entry's type before the field.
     loc = (*loc[:2], *loc[3:4]) if loc and loc[0] in _NAMED else loc[:2]
@@ -395,5 +385,14 @@ def _complaint(error: Any, given: Iterable[str]) -> str:
         return rule
     if error["type"] in ("union_tag_invalid", "union_tag_not_found"):
         names, rule = [*names, "type"], f"must be one of {', '.join(_types(names[0]))}"
-    name = "--" + names[0].replace("_", "-") if names[0] in given else PREFIX + "__".join(names).upper()
+    name = PREFIX + "__".join(names).upper()
+    if names[0] in given:
+        name = "--" + names[0].replace("_", "-")
+    elif name not in map(str.upper, os.environ) and _is_set(names, from_file):
+        name = f"{'.'.join(names)} in {file}"
     return f"{name}: {rule}"
+
+
+def _is_set(names: list[str], values: Mapping[str, Any]) -> bool:
+    """Whether the file has the setting, or the sink or hook that lacks it."""
+    return all(name in table for name, table in zip(names[:2], (values, values.get(names[0], {})), strict=False))

@@ -20,7 +20,7 @@ from .database.connections import Connection
 from .domain.scope_filter import FilterError
 from .exit_codes import CommandFailed, ExitCode
 from .log.head import log_head
-from .log_database import opened_database, require_schema
+from .log_database import opened_database, require_schema, require_writable
 from .publishers import checkpoints
 from .publishers.checkpoints import SinkStatus
 from .publishers.event_filter import EventFilter
@@ -28,6 +28,8 @@ from .settings import Settings
 from .sinks import publishers
 
 PROGRESS_SECONDS = 0.1
+_LINE_COLUMNS_MAX = 10_000
+"""Width of a table that is not printed to a terminal."""
 _FILTER_KEYS = {"type": "types", "warehouse": "warehouses", "namespace": "namespaces"}
 
 
@@ -35,7 +37,7 @@ def show(settings: Settings, console: Console, *, as_json: bool) -> ExitCode:
     """Prints every sink with its lag, leader and last error. The exit code is 1 if one needs attention."""
 
     async def run(opened: Settings) -> tuple[list[SinkStatus], int]:
-        async with _connection(opened) as connection:
+        async with _connection(opened, writes=False) as connection:
             return await checkpoints.sink_statuses(connection), await log_head(connection)
 
     with opened_database(settings) as opened:
@@ -48,7 +50,7 @@ def show(settings: Settings, console: Console, *, as_json: bool) -> ExitCode:
         text = "no sinks; add a table [sinks.NAME] to the settings: see 'Event sinks' in the documentation"
         console.print(text, markup=False, soft_wrap=True)
     else:
-        console.print(_table(rows, settings))
+        print_table(rows, settings, console)
     return ExitCode.NO if any(row["problems"] for row in rows) else ExitCode.OK
 
 
@@ -92,7 +94,8 @@ def sink_row(name: str, status: SinkStatus | None, head: int, *, configured: boo
     }
 
 
-def _table(rows: list[dict[str, Any]], settings: Settings) -> Table:
+def print_table(rows: list[dict[str, Any]], settings: Settings, console: Console) -> None:
+    """Prints a line for each sink. Only a terminal wraps them."""
     table = Table(
         "sink", "type", Column("position", justify="right"), Column("lag", justify="right"), "leader", "state", box=None, pad_edge=False
     )
@@ -102,7 +105,9 @@ def _table(rows: list[dict[str, Any]], settings: Settings) -> Table:
         state = "; ".join(row["problems"]) or (f"replay at {row['replay']['position']}" if row.get("replay") else "healthy")
         position = "" if row["position"] is None else str(row["position"])
         table.add_row(row["name"], "not in the settings" if sink is None else sink.type, position, lag, row.get("leader") or "", state)
-    return table
+    if not console.is_terminal:
+        console.width = _LINE_COLUMNS_MAX
+    console.print(table)
 
 
 def skip(settings: Settings, console: Console, name: str, position: int, reason: str) -> ExitCode:
@@ -222,7 +227,7 @@ def _require_sink(settings: Settings, name: str) -> None:
 
 
 @asynccontextmanager
-async def _connection(settings: Settings) -> AsyncIterator[Connection]:
-    await require_schema(settings)
+async def _connection(settings: Settings, *, writes: bool = True) -> AsyncIterator[Connection]:
+    await (require_writable(settings) if writes else require_schema(settings))
     async with await connect(settings.dsn, prepare_threshold=0, application_name="icecore-command") as connection:
         yield connection

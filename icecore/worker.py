@@ -23,11 +23,11 @@ from .sinks import STOP_SECONDS_MAX, publishers, run_publishers
 
 @contextlib.asynccontextmanager
 async def worker_beside(settings: Settings) -> AsyncIterator[ChildProcess | None]:
-    """Runs a worker process while the block runs and restarts it if it dies. Without `worker` in the settings, it does nothing.
+    """Runs a worker process while the block runs and restarts it if it dies. It does nothing if the settings say so, or on a standby.
 
     Raises SettingsError at once for invalid sinks.
     """
-    if not settings.worker_beside_server:
+    if settings.read_only or not settings.worker_beside_server:
         yield None
         return
     publishers(settings)

@@ -52,12 +52,13 @@ async def read_changes(connection: Connection, after: LogHead) -> LogChanges:
 
     It uses psycopg's generators without a cursor, which would take four times as long: all reads of a process wait for this statement.
     """
-    if connection not in _prepared:
+    is_pooled = connection.prepare_threshold is None
+    if not is_pooled and connection not in _prepared:
         await connection.wait(_prepare(connection.pgconn))
         _prepared.add(connection)
     head, streams = after, list[tuple[UUID, str]]()
     while True:
-        result = await connection.wait(_changes(connection.pgconn, head.position))
+        result = await connection.wait(_changes(connection.pgconn, head.position, is_pooled=is_pooled))
         restored = _id(result, 0, 5) != head.event_id
         events = [_event(result, row) for row in range(result.ntuples) if result.get_value(row, 1) is not None]
         if events:
@@ -72,18 +73,23 @@ def _prepare(pgconn: PGconn) -> PQGen[None]:
     yield from _only_result(pgconn, ExecStatus.COMMAND_OK)
 
 
-def _changes(pgconn: PGconn, after: int) -> PQGen[PGresult]:
+def _changes(pgconn: PGconn, after: int, *, is_pooled: bool) -> PQGen[PGresult]:
     parameters = (after.to_bytes(8, "big"),)
-    pgconn.send_query_prepared(_CHANGES, parameters, param_formats=(Format.BINARY,), result_format=Format.BINARY)
+    if is_pooled:
+        # The session of the next statement may have prepared nothing.
+        pgconn.send_query_params(_SQL["changes"].encode(), parameters, param_formats=(Format.BINARY,), result_format=Format.BINARY)
+    else:
+        pgconn.send_query_prepared(_CHANGES, parameters, param_formats=(Format.BINARY,), result_format=Format.BINARY)
     return (yield from _only_result(pgconn, ExecStatus.TUPLES_OK))
 
 
 def _only_result(pgconn: PGconn, expected: ExecStatus) -> PQGen[PGresult]:
-    result: PGresult
-    (result,) = yield from execute(pgconn)
-    if result.status != expected:
-        raise errors.error_from_result(result)
-    return result
+    # A pooler may add its own error to that of Postgres.
+    results: list[PGresult] = yield from execute(pgconn)
+    for result in results:
+        if result.status != expected:
+            raise errors.error_from_result(result)
+    return results[0]
 
 
 def _event(result: PGresult, row: int) -> tuple[int, UUID, str]:

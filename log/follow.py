@@ -17,6 +17,7 @@ from ..database.outage_log import OutageLog
 from ..domain.client_errors import client_error_text
 from ..domain.events import is_large, state_size
 from ..domain.recorded import RecordedEvent
+from .head import is_standby
 
 _SQL = named_sql("icecore.log", "follow.sql")
 
@@ -24,10 +25,10 @@ BATCH_EVENTS_MAX = 500
 BATCH_BYTES_MAX = 16 * 1024 * 1024
 # NOTIFY wakes a subscriber; if one is lost, the delay is at most this.
 POLL_SECONDS_MAX = 1.0
+STANDBY_POLL_SECONDS = 0.1
 _STOP_LOOKED_AT_SECONDS = 0.1
 _RECONNECT_SECONDS_MIN = 0.1
 _RECONNECT_SECONDS_MAX = 2.0
-_CONNECT_SECONDS_MAX = 5.0
 
 
 async def read_events(
@@ -57,13 +58,17 @@ async def follow_events(
 ) -> AsyncGenerator[RecordedEvent, None]:
     """Yields every event after the position `after`, then each new one, until `stop` is set (None: until the caller stops).
 
-    A lost connection is opened again. No event is missed or repeated.
+    A standby, which sends no notifications, is read every STANDBY_POLL_SECONDS. A lost connection is opened again. No event is missed or
+    repeated.
     """
     pause_seconds = _RECONNECT_SECONDS_MIN
     outage = OutageLog("icecore.follow", "subscriber_reconnecting", "subscriber_reconnected")
     while not _set(stop):
         try:
-            async with await listening(dsn) as connection:
+            async with await unnotified(dsn) as connection:
+                polls = await is_standby(connection)
+                if not polls:
+                    await listen(connection)
                 pause_seconds = _RECONNECT_SECONDS_MIN
                 while not _set(stop):
                     events = await read_events(connection, after, batch_events_max)
@@ -73,7 +78,9 @@ async def follow_events(
                         after = event.position
                         if _set(stop):
                             return
-                    if not events:
+                    if not events and polls:
+                        await asyncio.sleep(STANDBY_POLL_SECONDS)
+                    elif not events:
                         await wait_for_events(connection, stop)
         except psycopg.OperationalError as error:
             outage.failed(after=after, error=client_error_text(error))
@@ -88,13 +95,18 @@ async def listen(connection: AsyncConnection[TupleRow]) -> None:
 
 async def listening(dsn: str) -> AsyncConnection[TupleRow]:
     """Opens a connection that listens for appends. Events that were committed before are found by the first read."""
-    connection = await connect(dsn, prepare_threshold=0, application_name="icecore-subscriber", connect_timeout=int(_CONNECT_SECONDS_MAX))
+    connection = await unnotified(dsn)
     try:
         await listen(connection)
     except BaseException:
         await connection.close()
         raise
     return connection
+
+
+async def unnotified(dsn: str) -> AsyncConnection[TupleRow]:
+    """As `listening`, without notifications: a standby has none."""
+    return await connect(dsn, prepare_threshold=0, application_name="icecore-subscriber")
 
 
 async def wait_for_events(connection: AsyncConnection[TupleRow], stop: asyncio.Event | None) -> None:

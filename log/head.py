@@ -11,6 +11,11 @@ async def is_read_only(connection: Connection) -> bool:
     return await (await connection.execute(_SQL["is_read_only"])).fetchone() == (True,)
 
 
+async def is_standby(connection: Connection) -> bool:
+    """Whether Postgres replays the log of another server."""
+    return await (await connection.execute(_SQL["is_standby"])).fetchone() == (True,)
+
+
 async def log_head(connection: Connection) -> int:
     """The position of the last event; 0 if the log is empty."""
     row = await (await connection.execute(_SQL["log_head"])).fetchone()

@@ -1,6 +1,9 @@
 -- name: is_read_only --
 select current_setting('transaction_read_only') = 'on'
 
+-- name: is_standby --
+select pg_is_in_recovery()
+
 -- name: log_head --
 select coalesce(max(notification_id), 0) from icecore.events
 

@@ -7,7 +7,7 @@ import psycopg
 
 from ..database.outage_log import OutageLog
 from ..domain.client_errors import client_error_text
-from .follow import listening, wait_for_events
+from .follow import STANDBY_POLL_SECONDS, listening, unnotified, wait_for_events
 from .head import log_head
 
 _RECONNECT_SECONDS_MIN = 0.1
@@ -17,10 +17,14 @@ _SILENCE_SECONDS_MAX = 5.0
 
 
 class LogListener:
-    """The head of the log as known to this process. It starts to listen with the first wait."""
+    """The head of the log as known to this process. It starts to listen with the first wait.
 
-    def __init__(self, dsn: str) -> None:
+    polls -- it reads the head every STANDBY_POLL_SECONDS instead, because a standby sends no notifications.
+    """
+
+    def __init__(self, dsn: str, *, polls: bool = False) -> None:
         self._dsn = dsn
+        self._polls = polls
         self._head = 0
         self._changed = asyncio.Event()
         self._stopped = False
@@ -57,7 +61,7 @@ class LogListener:
         pause_seconds = _RECONNECT_SECONDS_MIN
         while True:
             try:
-                async with await listening(self._dsn) as connection:
+                async with await (unnotified if self._polls else listening)(self._dsn) as connection:
                     pause_seconds = _RECONNECT_SECONDS_MIN
                     while True:
                         async with asyncio.timeout(_SILENCE_SECONDS_MAX):
@@ -66,7 +70,10 @@ class LogListener:
                         if head != self._head:  # less: the database was restored to an earlier point
                             self._head = head
                             self._wake()
-                        await wait_for_events(connection, None)
+                        if self._polls:
+                            await asyncio.sleep(STANDBY_POLL_SECONDS)
+                        else:
+                            await wait_for_events(connection, None)
             # Any error of Postgres: while a database is being restored, the log's table may be missing.
             except (psycopg.Error, TimeoutError) as error:
                 self._outage.failed(error=client_error_text(error))

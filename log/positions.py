@@ -8,6 +8,7 @@ from ..database.advisory_locks import AdvisoryLock, wait_for_holders
 from ..database.named_sql import named_sql
 from ..database.postgres import Connection
 from ..domain.errors import ServiceUnavailable
+from .head import is_standby
 
 _SQL = named_sql("icecore.log", "positions.sql")
 
@@ -24,9 +25,9 @@ async def position_not_after(connection: Connection, position: int) -> int:
 async def position_at(connection: Connection, at: datetime) -> int | None:
     """The position that the log had reached at a time, which never changes: 0 before the first event, None for a future time.
 
-    `connection` is in autocommit. An append in flight may have been recorded up to now, so a time later than the last event waits for it;
-    raises ServiceUnavailable if that takes longer than APPENDS_WAIT_SECONDS_MAX. Times are those of Postgres's clock: if it is set back,
-    later events may be recorded before a time that was converted already.
+    `connection` is in autocommit. An append in flight may have been recorded up to now, so a time later than the last event waits for it.
+    Raises ServiceUnavailable if that takes longer than APPENDS_WAIT_SECONDS_MAX, and on a standby, which does not know of appends in
+    flight. Times are those of Postgres's clock: if it is set back, later events may be recorded before a time that was converted already.
     """
     row = await (await connection.execute(_SQL["beyond"], {"at": at})).fetchone()
     assert row is not None
@@ -34,6 +35,12 @@ async def position_at(connection: Connection, at: datetime) -> int | None:
     if is_to_come:
         return None
     if is_after_last_event:
+        if await is_standby(connection):
+            raise ServiceUnavailable(
+                "The standby has replayed no event after that time, so commits before it may still arrive: the position of an event, or an "
+                "earlier time, can be read",
+                retry_after_seconds=1,
+            )
         await appends_in_flight(connection)
     row = await (await connection.execute(_SQL["position_at"], {"at": at})).fetchone()
     return (row and row[0]) or 0

@@ -45,8 +45,8 @@ create trigger events_no_truncate before truncate on icecore.events
 -- One row per command, written with its events. The outcome of a command whose response was lost is looked up here by its id.
 create table icecore.commands (
   command_id uuid primary key,
-  first_position bigint,               -- null for a refusal, which has no events
-  last_position bigint not null,       -- for a refusal: the last position of the log when it was recorded
+  first_position bigint,               -- null for a command without events
+  last_position bigint not null,       -- of a command without events: the last position of the log when it was recorded
   recorded_at timestamptz not null
 );
 create index commands_last_position_idx on icecore.commands (last_position) where first_position is not null;
@@ -84,8 +84,8 @@ create table icecore.claims (
 create index claims_owner_idx on icecore.claims (owner);
 create index claims_scope_idx on icecore.claims (scope);
 
--- Claimed locations: none is equal to, contains or lies inside a location of another owner, except that locations of tables and views may
--- lie inside a namespace's. Keys end in '/'.
+-- Claimed locations: none is equal to, contains or is inside a location of another owner, except that locations of tables and views may
+-- be inside a namespace's. Keys end in '/'.
 create table icecore.location_claims (
   key text collate "C" primary key,
   owner uuid not null,

@@ -12,7 +12,7 @@ from .tables import LoadedTable
 from .views import LoadedView
 
 # Part of every ETag, because the same rows serialized differently are a different response.
-SERIALISATION = 2
+SERIALIZATION = 2
 
 
 def load_table_result(table: LoadedTable) -> Content:
@@ -30,7 +30,7 @@ def commit_table_response(table: LoadedTable) -> Content:
     return around(_commit_opening(table.metadata_location), table.metadata, b"}")
 
 
-def commit_table_response_of(metadata_location: str, metadata: Sequence[bytes]) -> tuple[Content, Content]:
+def build_commit_response(metadata_location: str, metadata: Sequence[bytes]) -> tuple[Content, Content]:
     """CommitTableResponse, and the metadata in it, which is also written to the file: joined once, or in pieces if it is large."""
     opening = _commit_opening(metadata_location)
     if any(len(piece) >= JOINED_BYTES_MAX for piece in metadata):
@@ -50,7 +50,10 @@ def load_view_result(view: LoadedView) -> bytes:
 
 
 def warehouse_result(state: WarehouseState, credential_kind: Mapping[str, str] | None) -> Json:
-    """GetWarehouseResponse of Lakekeeper's management API, plus `exact-names`. It has the kind of the credential, never the credential."""
+    """GetWarehouseResponse of Lakekeeper's management API, plus `exact-names` and `config`.
+
+    It has the kind of the credential, never the credential.
+    """
     return {
         # Deprecated in Lakekeeper in favour of warehouse-id.
         "id": str(state.id),
@@ -66,6 +69,7 @@ def warehouse_result(state: WarehouseState, credential_kind: Mapping[str, str] |
         "allowed-format-versions": [1, 2, 3],
         "updated-at": None,
         "exact-names": state.exact_names,
+        "config": state.config.to_json(),
     }
 
 
@@ -74,7 +78,7 @@ def table_etag(event_id: UUID, *, referenced_only: bool = False) -> str:
 
     event_id -- of the version's event. The version number is not enough: after a restore, it is used again for other content.
     """
-    return f'W/"{event_id}.{"refs" if referenced_only else "all"}.{SERIALISATION}"'
+    return f'W/"{event_id}.{"refs" if referenced_only else "all"}.{SERIALIZATION}"'
 
 
 def _load_result(metadata_location: bytes, metadata: Content) -> Content:

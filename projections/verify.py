@@ -136,13 +136,26 @@ def _check_link(previous: RecordedEvent | None, event: RecordedEvent, report: Ve
         report.add("events", key, "hash", expected, event.hash)
 
 
-class _Commands:
+class _OrderedRows:
+    """Rows read in batches, in order. The next row is the last of `_rows`."""
+
+    def __init__(self, batches: AsyncGenerator[list[Row], None]) -> None:
+        self._batches = batches
+        self._rows: list[Row] = []
+
+    async def _more(self) -> bool:
+        """Whether there is a next row; reads a batch if necessary."""
+        if not self._rows:
+            self._rows = [*reversed(await anext(self._batches, []))]
+        return bool(self._rows)
+
+
+class _Commands(_OrderedRows):
     """The rows of commands with events, compared with the log in the order of their first positions."""
 
-    def __init__(self, batches: AsyncIterator[list[Row]], report: VerifyReport) -> None:
-        self._batches = batches
+    def __init__(self, batches: AsyncGenerator[list[Row], None], report: VerifyReport) -> None:
+        super().__init__(batches)
         self._report = report
-        self._rows: list[Row] = []
 
     async def expect(self, first: int, last: RecordedEvent) -> None:
         """Compares the command of the events from position `first` to `last`."""
@@ -162,11 +175,6 @@ class _Commands:
     async def expect_no_more(self) -> None:
         while await self._more():
             self._surplus(self._rows.pop())
-
-    async def _more(self) -> bool:
-        if not self._rows:
-            self._rows = [*reversed(await anext(self._batches, []))]
-        return bool(self._rows)
 
     def _surplus(self, row: Row) -> None:
         first_position, command_id, last_position, _ = row
@@ -290,12 +298,8 @@ def _claim_key(table: str, claim: Row) -> str:
 # Reading in order
 
 
-class _Groups:
+class _Groups(_OrderedRows):
     """Ordered rows, grouped by their first column, the owner. Owners are taken in ascending order."""
-
-    def __init__(self, batches: AsyncGenerator[list[Row], None]) -> None:
-        self._batches = batches
-        self._rows: list[Row] = []
 
     async def next_owner(self) -> UUID | None:
         return self._rows[-1][0] if await self._more() else None
@@ -316,11 +320,6 @@ class _Groups:
 
     async def close(self) -> None:
         await self._batches.aclose()
-
-    async def _more(self) -> bool:
-        if not self._rows:
-            self._rows = [*reversed(await anext(self._batches, []))]
-        return bool(self._rows)
 
 
 async def _rows(

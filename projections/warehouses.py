@@ -1,5 +1,6 @@
 """Warehouses: one row for each version, and its queries."""
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -8,7 +9,7 @@ import orjson
 from ..database.named_sql import named_sql
 from ..database.postgres import Connection
 from ..domain.identifiers import name_key
-from ..domain.warehouse import WarehouseState
+from ..domain.warehouse import WarehouseConfig, WarehouseState
 
 _SQL = named_sql("icecore.projections", "warehouses.sql")
 
@@ -32,6 +33,18 @@ async def read_by_name(connection: Connection, project_id: UUID, name: str) -> W
     return None if row is None else _state(row)
 
 
+async def read_state_within(connection: Connection, warehouse_id: UUID, _bytes_max: int) -> tuple[WarehouseState, int] | None:
+    """The newest state, and the generation it was read from. It is small: its profile and its configuration have limits."""
+    cursor = await connection.execute(_SQL["of_any_project"], {"warehouse_id": warehouse_id}, binary=True)
+    row = await cursor.fetchone()
+    return None if row is None else (_state(row), row[-1])
+
+
+async def document_bytes(_connection: Connection, _warehouse_ids: Sequence[UUID]) -> int:
+    """No memory is reserved for the states of warehouses."""
+    return 0
+
+
 async def read_all(connection: Connection, project_id: UUID, *, limit: int | None = None) -> list[WarehouseState]:
     """At most `limit` warehouses, oldest first."""
     cursor = await connection.execute(_SQL["all"], {"project_id": project_id, "limit": limit}, binary=True)
@@ -45,5 +58,16 @@ async def existed(connection: Connection, warehouse_id: UUID, as_of: int) -> boo
 
 
 def _state(row: tuple[Any, ...]) -> WarehouseState:
-    warehouse_id, version, event_id, project_id, name, key, storage_profile, secret_ref, exact_names, _ = row
-    return WarehouseState(warehouse_id, version, event_id, project_id, name, key, orjson.loads(storage_profile), secret_ref, exact_names)
+    warehouse_id, version, event_id, project_id, name, key, storage_profile, secret_ref, exact_names, config, _ = row
+    return WarehouseState(
+        warehouse_id,
+        version,
+        event_id,
+        project_id,
+        name,
+        key,
+        orjson.loads(storage_profile),
+        secret_ref,
+        exact_names,
+        WarehouseConfig() if config is None else WarehouseConfig(**orjson.loads(config)),
+    )

@@ -1,31 +1,38 @@
 -- name: by_id --
-select w.warehouse_id, w.version, w.event_id, w.project_id, w.name, w.name_key, w.storage_profile, w.secret_ref, w.exact_names, w.generation
+select w.warehouse_id, w.version, w.event_id, w.project_id, w.name, w.name_key, w.storage_profile, w.secret_ref, w.exact_names, w.config,
+       w.generation
 from icecore.warehouses w
 where w.generation = (select generation from icecore.read_models) and w.warehouse_id = %(warehouse_id)s and w.project_id = %(project_id)s
 order by w.version desc limit 1
 
 -- name: of_any_project --
-select w.warehouse_id, w.version, w.event_id, w.project_id, w.name, w.name_key, w.storage_profile, w.secret_ref, w.exact_names, w.generation
+select w.warehouse_id, w.version, w.event_id, w.project_id, w.name, w.name_key, w.storage_profile, w.secret_ref, w.exact_names, w.config,
+       w.generation
 from icecore.warehouses w
 where w.generation = (select generation from icecore.read_models) and w.warehouse_id = %(warehouse_id)s
 order by w.version desc limit 1
 
 -- name: by_name --
-select w.warehouse_id, w.version, w.event_id, w.project_id, w.name, w.name_key, w.storage_profile, w.secret_ref, w.exact_names, w.generation
+select w.warehouse_id, w.version, w.event_id, w.project_id, w.name, w.name_key, w.storage_profile, w.secret_ref, w.exact_names, w.config,
+       w.generation
 from icecore.names n
-join icecore.warehouses w on w.generation = n.generation and w.warehouse_id = n.object_id
+-- A join would sort every version.
+cross join lateral (
+  select * from icecore.warehouses w where w.generation = n.generation and w.warehouse_id = n.object_id order by w.version desc limit 1
+) w
 where n.generation = (select generation from icecore.read_models) and n.parent_id = %(project_id)s and n.kind = 'warehouse'
   and n.name_key = %(name_key)s and n.to_position is null
-order by w.version desc limit 1
 
 -- name: all --
-select distinct on (w.warehouse_id)
-       w.warehouse_id, w.version, w.event_id, w.project_id, w.name, w.name_key, w.storage_profile, w.secret_ref, w.exact_names, w.generation
+select w.warehouse_id, w.version, w.event_id, w.project_id, w.name, w.name_key, w.storage_profile, w.secret_ref, w.exact_names, w.config,
+       w.generation
 from icecore.names n
-join icecore.warehouses w on w.generation = n.generation and w.warehouse_id = n.object_id
+cross join lateral (
+  select * from icecore.warehouses w where w.generation = n.generation and w.warehouse_id = n.object_id order by w.version desc limit 1
+) w
 where n.generation = (select generation from icecore.read_models) and n.parent_id = %(project_id)s and n.kind = 'warehouse'
   and n.to_position is null
-order by w.warehouse_id, w.version desc
+order by n.object_id
 limit %(limit)s
 
 -- name: existed --

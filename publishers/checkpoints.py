@@ -21,7 +21,6 @@ from .sink import Checkpoint
 
 _SQL = named_sql("icecore.publishers", "checkpoints.sql")
 
-CONNECT_SECONDS_MAX = 5
 SILENCE_SECONDS_MAX = 30
 """A leader whose session is silent for this long (a frozen process) is replaced."""
 HEARTBEAT_SECONDS = 5.0
@@ -131,9 +130,7 @@ async def locked(dsn: str, name: str) -> AsyncIterator[Connection | None]:
 
     It is a session lock, which does not work through a transaction pooler.
     """
-    async with await connect(
-        dsn, prepare_threshold=0, application_name=f"icecore-sink-{name}", connect_timeout=CONNECT_SECONDS_MAX
-    ) as connection:
+    async with await connect(dsn, prepare_threshold=0, application_name=f"icecore-sink-{name}") as connection:
         session = {"name": name, "lock_prefix": SINK_LOCK_PREFIX, "silence_ms": str(SILENCE_SECONDS_MAX * 1000)}
         cursor = await connection.execute(_SQL["try_lock"], session)
         row = await cursor.fetchone()

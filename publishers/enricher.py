@@ -125,10 +125,19 @@ def _enrich(event: RecordedEvent, decoded: Event, found: References) -> Enriched
     return EnrichedEvent(event, names, data.OtherEvent(id=event.stream_id, name=list(names), change=orjson.loads(state_json(event.state))))
 
 
-def _warehouse(event: RecordedEvent, decoded: Event, path: Path) -> data.WarehouseEvent:
+def _warehouse(event: RecordedEvent, decoded: Event, path: Path) -> data.EventData:
     name = data.WarehouseName(id=event.stream_id, name=path.names[0])
-    if isinstance(decoded, domain_events.WarehouseCreated):
-        return data.WarehouseEvent(warehouse=name, storage_type=decoded.storage_profile.get("type"), exact_names=decoded.exact_names)
+    match decoded:
+        case domain_events.WarehouseCreated():
+            return data.WarehouseEvent(warehouse=name, storage_type=decoded.storage_profile.get("type"), exact_names=decoded.exact_names)
+        case domain_events.WarehouseConfigChanged():
+            return data.WarehouseConfigChanged(
+                warehouse=name,
+                defaults_set=decoded.defaults_updates,
+                defaults_removed=decoded.defaults_removals,
+                overrides_set=decoded.overrides_updates,
+                overrides_removed=decoded.overrides_removals,
+            )
     return data.WarehouseEvent(warehouse=name)
 
 

@@ -133,6 +133,17 @@ class WarehouseEvent(EventData):
 
 
 @dataclass(slots=True, kw_only=True)
+class WarehouseConfigChanged(EventData):
+    """A warehouse and the properties of its clients' configuration that this event changed."""
+
+    warehouse: WarehouseName
+    defaults_set: _StringsByName = field(default_factory=dict)
+    defaults_removed: _Strings = field(default_factory=list)
+    overrides_set: _StringsByName = field(default_factory=dict)
+    overrides_removed: _Strings = field(default_factory=list)
+
+
+@dataclass(slots=True, kw_only=True)
 class NamespaceEvent(EventData):
     """A namespace and the properties that this event changed."""
 
@@ -299,6 +310,7 @@ class OtherEvent(EventData):
 
 
 _TYPES: dict[str, type[EventData]] = {
+    "warehouse.config-changed": WarehouseConfigChanged,
     "table.created": TableMetadataEvent,
     "table.registered": TableMetadataEvent,
     "table.overwritten": TableMetadataEvent,

@@ -89,7 +89,9 @@ class Kafka:
         error: KafkaError = failure.args[0]
         if error.code() in _MOVED:
             return SinkMovedError(f"another producer took over this sink's transactions: {_described(error)}")
-        parts = [_described(error), self._complaint] if self._complaint else [_described(error)]
+        # After a lost connection, the complaint has the reason.
+        general = [] if self._complaint and error.code() == KafkaError._TRANSPORT else [_described(error)]
+        parts = list(dict.fromkeys([*general, *filter(None, [self._complaint])]))
         named = [name for name in self._configuration if f'"{name}"' in error.str()]
         if named:
             parts.append(f"see the property {', '.join(named)}")
@@ -249,9 +251,8 @@ def _checkpoint_value(checkpoint: Checkpoint) -> bytes:
 
 
 def _described(error: KafkaError) -> str:
-    """The error's name, librdkafka's description, and known phrases of its text; the rest may come from a broker."""
-    phrases = known_phrases(error.str())
-    return f"{error.name()}, {KafkaError(error.code()).str()}" + (f" ({phrases})" if phrases else "")
+    """Known phrases of the error's text, else librdkafka's description of its code; the rest may come from a broker."""
+    return known_phrases(error.str()) or KafkaError(error.code()).str().partition(": ")[2]
 
 
 def _configuration(name: str, settings: KafkaSink) -> dict[str, Any]:

@@ -182,11 +182,12 @@ class LogEventSource:
     """The source of events for the clients of a serving process.
 
     subscribers_max -- how many clients may wait for events at a time. base_url -- the beginning of the URL of an event that is too large.
+    polls -- the log is read on a standby, which sends no notifications.
     """
 
-    def __init__(self, dsn: str, *, subscribers_max: int, base_url: str) -> None:
+    def __init__(self, dsn: str, *, subscribers_max: int, base_url: str, polls: bool = False) -> None:
         self._connections = ConnectionPool(dsn, CONNECTIONS_MAX, application_name="icecore-events")
-        self._listener = LogListener(dsn)
+        self._listener = LogListener(dsn, polls=polls)
         self._path_cache = PathCache()
         self._shared = SharedBatches(self._connections, self._path_cache, events_max=BATCH_EVENTS_MAX, bytes_max=BATCH_BYTES_MAX)
         self._connections.on_broken = self._forget

@@ -1,9 +1,10 @@
 """Settings of sinks: `[sinks.NAME]` in the settings file, `ICECORE_SINKS__NAME__…` in the environment."""
 
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from .event_data import Dialect, Mode
 from .event_filter import EventFilter
@@ -122,7 +123,13 @@ class StandardOutputSink(_Sink):
     type: Literal["stdout"]
 
 
+def _checked_name(name: str) -> str:
+    if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,62}", name):
+        raise ValueError("the name must be lower-case letters, digits, - and _, at most 63, and begin with a letter or digit")
+    return name
+
+
 SinkSettings = Annotated[NatsSink | KafkaSink | WebhookSink | StandardOutputSink, Field(discriminator="type")]
-SinkName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
+SinkName = Annotated[str, AfterValidator(_checked_name)]
 SINK_FIELDS: frozenset[str] = frozenset().union(*(sink.model_fields for sink in (NatsSink, KafkaSink, WebhookSink, StandardOutputSink)))
 """All settings of sinks."""

@@ -67,9 +67,9 @@ class QueryExecutor:
             async with self.backends.connection() as connection:
                 return await read(connection)
 
-        return await self.execute_unconnected(context, key, as_of, find)
+        return await self.execute_with_own_connections(context, key, as_of, find)
 
-    async def execute_unconnected(
+    async def execute_with_own_connections(
         self, context: RequestContext, key: Hashable, as_of: int | None, find: Callable[[], Awaitable[ReadResult[Value]]]
     ) -> Value:
         """As `execute`, for a query that gets its connections itself."""
@@ -85,12 +85,12 @@ class QueryExecutor:
             cached = self.cache.get(key)
             if cached is not None:
                 return cast(ReadResult[Value], cached)
-        ticket = self.cache.begin()
+        ticket = self.cache.begin_fill()
         try:
             result = await find()
         except BaseException:
-            self.cache.give_up(ticket)
+            self.cache.abort_fill(ticket)
             raise
-        cached = self.cache.keep(ticket, key, result, result.size_bytes, result.tags)
+        cached = self.cache.finish_fill(ticket, key, result, result.size_bytes, result.tags)
         self._freshness.follow()
         return cast(ReadResult[Value], cached)

@@ -16,7 +16,11 @@ _log = structlog.get_logger("icecore.freshness")
 # A limit on one short statement that all readers of the process wait for.
 CATCH_UP_SECONDS_MAX = 2.0
 # Topics whose events change only the content of an object. Events of all others change to which object a name refers.
-_CONTENT_ONLY = frozenset({"table.committed.v1", "table.overwritten.v1", "view.committed.v1", "namespace.properties-changed.v1"})
+_CONTENT_ONLY = frozenset(
+    {
+        "table.committed.v1", "table.overwritten.v1", "view.committed.v1", "namespace.properties-changed.v1", "warehouse.config-changed.v1",
+    }
+)  # fmt: skip
 
 
 def content_tag(stream_id: UUID) -> tuple[str, UUID]:

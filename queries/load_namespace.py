@@ -26,7 +26,7 @@ async def load_namespace(
         return ReadResult(properties, Resource("namespace", namespace_id), size, (content_tag(namespace_id),))
 
     key = ("namespace", *warehouse.scope.namespace_path(namespace))
-    properties = await queries.execute_unconnected(context, key, warehouse.as_of, lambda: queries.backends.read_within(read))
+    properties = await queries.execute_with_own_connections(context, key, warehouse.as_of, lambda: queries.backends.read_within(read))
     return NamespaceResult(namespace.levels, properties)
 
 

@@ -62,7 +62,7 @@ async def load_table(
             _CachedTable(etag, body, metadata_file), Resource("table", loaded.table_id), len(body), (content_tag(loaded.table_id),)
         )
 
-    cached = await queries.execute_unconnected(context, ("table", lookup), as_of, find)
+    cached = await queries.execute_with_own_connections(context, ("table", lookup), as_of, find)
     if cached.metadata_file is not None and as_of is None:
         await _check_file(queries.backends, warehouse, cached.metadata_file)
     if if_none_match is not None and _matches(if_none_match, cached.etag):

@@ -28,7 +28,7 @@ async def load_view(queries: QueryExecutor, context: RequestContext, warehouse: 
         return ReadResult(body, Resource("view", view_id), len(body), (content_tag(view_id),))
 
     key = ("view", *warehouse.scope.path(view))
-    return await queries.execute_unconnected(context, key, warehouse.as_of, lambda: queries.backends.read_within(read))
+    return await queries.execute_with_own_connections(context, key, warehouse.as_of, lambda: queries.backends.read_within(read))
 
 
 async def view_exists(queries: QueryExecutor, context: RequestContext, warehouse: Warehouse, view: TabularIdentifier) -> None:

@@ -1,17 +1,20 @@
-"""Loads warehouses for the management API."""
+"""Loads warehouses for the management API, and the configuration of their clients."""
 
 from uuid import UUID
 
 from ..access.authorization import Resource
 from ..access.backends import Backends
 from ..access.request_context import RequestContext
+from ..access.warehouse import Warehouse
+from ..database.connections import Connection
 from ..domain.documents import Json
 from ..domain.errors import NoSuchWarehouse
-from ..domain.warehouse import WarehouseState
+from ..domain.warehouse import WarehouseConfig, WarehouseState
 from ..projections import warehouses
 from ..projections.results import warehouse_result
 from ..security.secrets import SecretUnreadable
-from .executor import QueryExecutor
+from .executor import QueryExecutor, ReadResult
+from .freshness import content_tag
 
 
 async def load_warehouse(queries: QueryExecutor, context: RequestContext, warehouse_id: UUID) -> Json:
@@ -22,6 +25,20 @@ async def load_warehouse(queries: QueryExecutor, context: RequestContext, wareho
         raise NoSuchWarehouse(f"Warehouse does not exist: {warehouse_id}")
     await queries.authorize(context, Resource("warehouse", warehouse_id))
     return await _response(queries.backends, state)
+
+
+async def load_config(queries: QueryExecutor, context: RequestContext, warehouse: Warehouse) -> WarehouseConfig:
+    """What the operator adds to the configuration of clients now, also if the warehouse is read in the past. Raises NoSuchWarehouse."""
+
+    async def read(connection: Connection) -> ReadResult[WarehouseConfig]:
+        state = await warehouses.read_by_id(connection, warehouse.project_id, warehouse.id)
+        if state is None:
+            raise NoSuchWarehouse(f"Warehouse does not exist: {warehouse.name}")
+        config = state.config
+        size = sum(len(key) + len(value) for each in (config.defaults, config.overrides) for key, value in each.items())
+        return ReadResult(config, Resource("warehouse", warehouse.id), size, (content_tag(warehouse.id),))
+
+    return await queries.execute(context, ("warehouse-config", warehouse.id), None, read)
 
 
 async def list_warehouses(queries: QueryExecutor, context: RequestContext) -> list[Json]:

@@ -33,8 +33,8 @@ class _Entry:
 class ReadCache:
     """An LRU cache. Dropping a tag removes all entries that have it.
 
-    Tags may be dropped while a value is being read from the database. Call `begin` before the read, and pass its ticket to `keep`: then
-    a value that was read before such a drop is not cached.
+    Tags may be dropped while a value is being read from the database. Call `begin_fill` before the read, and pass its ticket to
+    `finish_fill`: then a value that was read before such a drop is not cached.
     """
 
     def __init__(self, bytes_max: int) -> None:
@@ -59,21 +59,21 @@ class ReadCache:
         self._entries.move_to_end(key)
         return entry.value
 
-    def begin(self) -> int:
+    def begin_fill(self) -> int:
         """Returns a ticket for a value that is about to be read."""
         self._sequence += 1
         self._filling[self._sequence] = self._sequence
         return self._sequence
 
-    def give_up(self, ticket: int) -> None:
+    def abort_fill(self, ticket: int) -> None:
         """Ends a ticket without a value, because the read failed."""
         del self._filling[ticket]
         oldest = next(iter(self._filling), self._sequence)
         while self._dropped_while_filling and next(iter(self._dropped_while_filling.values())) <= oldest:
             del self._dropped_while_filling[next(iter(self._dropped_while_filling))]
 
-    def keep(self, ticket: int, key: Hashable, value: Any, size_bytes: int, tags: Iterable[Tag]) -> Any:
-        """Caches a value, unless one of its tags was dropped since `begin`, or the value is too large.
+    def finish_fill(self, ticket: int, key: Hashable, value: Any, size_bytes: int, tags: Iterable[Tag]) -> Any:
+        """Caches a value, unless one of its tags was dropped since `begin_fill`, or the value is too large.
 
         Returns the value, or an equal one that is cached already, as concurrent requests each read their own. Then the compressed form,
         which is cached by identity (api/compression.py), is made only once.
@@ -81,7 +81,7 @@ class ReadCache:
         tags = frozenset(tags)
         size_bytes += ENTRY_OVERHEAD_BYTES + memory_bytes(key)
         stale = self._cleared_at > ticket or any(self._dropped_while_filling.get(tag, 0) > ticket for tag in tags)
-        self.give_up(ticket)
+        self.abort_fill(ticket)
         if stale or size_bytes > self._bytes_max // 4:
             return value
         held = self._entries.get(key)

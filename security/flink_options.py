@@ -6,12 +6,13 @@ OAuth2Properties and the properties of each FileIO.
 
 from collections.abc import Mapping
 
-_REQUIRED = frozenset({"catalog-name", "catalog-type"})
-"""Every connector table has them, and no other client sends them."""
-_OPTIONS = _REQUIRED | frozenset(
+_NAME = "catalog-name"
+_KINDS = frozenset({"catalog-type", "catalog-impl"})
+"""A connector table for REST has the name and one of these, and no other client sends them."""
+_OPTIONS = _KINDS | frozenset(
     (
-        "connector", "src-catalog", "catalog-database", "catalog-table", "use-dynamic-iceberg-sink", "dynamic-record-generator-impl",
-        "type", "property-version", "catalog-impl", "default-database", "base-namespace", "hive-conf-dir", "hadoop-conf-dir",
+        _NAME, "connector", "src-catalog", "catalog-database", "catalog-table", "use-dynamic-iceberg-sink", "dynamic-record-generator-impl",
+        "type", "property-version", "default-database", "base-namespace", "hive-conf-dir", "hadoop-conf-dir",
         "uri", "warehouse", "prefix", "namespace-separator", "clients", "client-pool-cache-keys", "io-impl", "metrics-reporter-impl",
         "cache-enabled", "cache.case-sensitive", "cache.expiration-interval-ms", "lock-impl", "user", "app-id", "app-name",
         "credential", "token", "scope", "audience", "resource", "oauth2-server-uri", "token-expires-in-ms", "token-refresh-enabled",
@@ -28,6 +29,6 @@ _PREFIXES = (
 
 def without_connector_options(properties: Mapping[str, str]) -> Mapping[str, str]:
     """The properties of a new table without the connector's options, if it is a connector table; credentials are among them."""
-    if not properties.keys() >= _REQUIRED:
+    if _NAME not in properties or _KINDS.isdisjoint(properties):
         return properties
     return {name: value for name, value in properties.items() if name not in _OPTIONS and not name.startswith(_PREFIXES)}

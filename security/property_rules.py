@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from ..domain.errors import BadRequest
 
 REGISTERED_PROPERTIES_MAX = 10_000
-"""Limit on the properties of a registered metadata file: the default of ICECORE_PROPERTIES_MAX, which limits requests."""
+"""Limit on the properties of a registered metadata file: the default of ICECORE_HTTP__PROPERTIES_MAX, which limits requests."""
 
 _NAMES = frozenset(
     {

@@ -65,7 +65,7 @@ class SecretKey:
         return f"SecretKey(id={self.id!r})"
 
     def __reduce__(self) -> Any:
-        raise TypeError("a secret key is not serialised")
+        raise TypeError("a secret key is not serialized")
 
     def keyed_hash(self, data: bytes) -> bytes:
         """HMAC-SHA256 of `data`. Without the key, guessed values cannot be tested against it."""

@@ -162,7 +162,7 @@ class BucketStore:
     def _bucket(self, location: StorageLocation) -> _BucketStore:
         """The bucket's client. Locations outside the warehouse are refused here again, even if they were checked before."""
         if location != self._profile.base and self._profile.root_of(location) is None:
-            raise refuse_location("location", "lies outside the warehouse", location.text)
+            raise refuse_location("location", "is outside the warehouse", location.text)
         bucket = self._buckets.get(location.authority)
         if bucket is None:
             self._buckets[location.authority] = bucket = self._open_bucket(location.authority)

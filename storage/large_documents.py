@@ -138,10 +138,10 @@ class DocumentShare:
         return self._documents.bytes_max
 
     async def reserve_all(self) -> None:
-        """Reserves the whole limit for a document of unknown structure. Call `keep` once its needs are known."""
+        """Reserves the whole limit for a document of unknown structure. Call `shrink` once its needs are known."""
         await self.reserve(self.bytes_max)
 
-    def keep(self, size: int) -> None:
+    def shrink(self, size: int) -> None:
         """Releases what exceeds `size`."""
         if size < self.size:
             self._documents.release(self.size - size)

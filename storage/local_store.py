@@ -130,7 +130,7 @@ class LocalStore:
             return location
         root = self._profile.root_of(location)
         if root is None:
-            raise refuse_location("location", "lies outside the warehouse", location.text)
+            raise refuse_location("location", "is outside the warehouse", location.text)
         return root
 
     @contextmanager

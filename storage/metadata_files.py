@@ -129,7 +129,7 @@ async def read_metadata(store: ObjectStore, location: StorageLocation, share: Do
         document, size = await _read(location, data, bytes_max, values_max)
     except _TooManyValues:
         raise _unreadable(location, f"it contains more than {values_max} values") from None
-    share.keep(size)
+    share.shrink(size)
     return document
 
 

@@ -29,7 +29,7 @@ def existing_table(call: ApiRequest) -> TabularIdentifier:
     return parse_existing_tabular(call.segments["namespace"], call.segments["table"], "table")
 
 
-def _table_named(call: ApiRequest) -> TabularIdentifier:
+def _parse_new_table(call: ApiRequest) -> TabularIdentifier:
     """The table that a commit creates."""
     return parse_new_tabular(call.segments["namespace"], call.segments["table"], "table name")
 
@@ -83,7 +83,7 @@ async def table_exists(call: ApiRequest) -> web.Response:
     return web.Response(status=204)
 
 
-def commit_of(table: TabularIdentifier, fields: BodyReader, limits: ApiLimits) -> CommitTable:
+def parse_commit_table(table: TabularIdentifier, fields: BodyReader, limits: ApiLimits) -> CommitTable:
     """A CommitTableRequest of the spec."""
     return CommitTable(
         table=table,
@@ -96,7 +96,7 @@ async def update_table(call: ApiRequest) -> web.Response:
     """Commits to a table, or creates a staged one. The path names the table; the body's `identifier` is ignored."""
     body, fields = await call.fields()
     creates = is_creation(fields.objects("requirements", call.catalog.limits.requirements_max))
-    command = commit_of(_table_named(call) if creates else existing_table(call), fields, call.catalog.limits)
+    command = parse_commit_table(_parse_new_table(call) if creates else existing_table(call), fields, call.catalog.limits)
     return await call.execute(commit_table, command, body=body)
 
 

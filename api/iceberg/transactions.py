@@ -5,14 +5,14 @@ from aiohttp import web
 from ...commands.tables.commit_transaction import commit_transaction as execute_commit_transaction
 from ...domain.commands import CommitTransaction
 from ..api_request import ApiRequest
-from .tables import commit_of
+from .tables import parse_commit_table
 
 
 async def commit_transaction(call: ApiRequest) -> web.Response:
     body, fields = await call.fields()
     limits = call.catalog.limits
     changes = tuple(
-        commit_of(change.identifier("identifier", "table name"), change, limits)
+        parse_commit_table(change.identifier("identifier", "table name"), change, limits)
         for change in fields.each("table-changes", limits.table_changes_max)
     )
     if not changes:

@@ -13,6 +13,13 @@ OPERATIONS = (
     Operation("listWarehouses", "GET", _WAREHOUSES, warehouses.list_warehouses),
     Operation("getWarehouse", "GET", f"{_WAREHOUSES}/{{warehouse_id}}", warehouses.get_warehouse, parameters=_NONE),
     Operation(
+        "updateWarehouseConfig",
+        "POST",
+        f"{_WAREHOUSES}/{{warehouse_id}}/config",
+        warehouses.update_warehouse_config,
+        parameters=_NONE,
+    ),
+    Operation(
         "getWarehouseStatistics",
         "GET",
         f"{_WAREHOUSES}/{{warehouse_id}}/statistics",

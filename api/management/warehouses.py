@@ -1,4 +1,4 @@
-"""Warehouses: create, list, load and statistics, as in Lakekeeper's management API (`/management/v1/warehouse`)."""
+"""Warehouses: create, list, load and statistics, as in Lakekeeper's management API (`/management/v1/warehouse`), and configuration."""
 
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
@@ -8,10 +8,13 @@ import structlog
 from aiohttp import web
 
 from ...access.request_context import PROJECT_ID_DEFAULT
+from ...access.resolve_warehouse import warehouse_by_id
 from ...commands.warehouses.create_warehouse import CreateWarehouse
 from ...commands.warehouses.create_warehouse import create_warehouse as execute_create_warehouse
+from ...commands.warehouses.update_warehouse_config import update_warehouse_config as execute_update_warehouse_config
 from ...domain.errors import BadRequest, NoSuchProject, NoSuchWarehouse, UnsupportedOperation
 from ...domain.identifiers import parse_name, uuid_or_none
+from ...domain.warehouse import PropertyUpdate, UpdateWarehouseConfig
 from ...queries import load_warehouse as load_warehouse_query
 from ...queries.load_statistics import load_statistics
 from ..api_request import POSITION_HEADER, ApiRequest
@@ -32,6 +35,8 @@ _FIELDS = frozenset(
         "default-format-version", "managed-by", "exact-names",
     }
 )  # fmt: skip
+_CONFIG_FIELDS = ("defaults", "overrides")
+_UPDATE_FIELDS = ("updates", "removals")
 _FORMAT_VERSIONS = [1, 2, 3]
 _FORMAT_VERSION_DEFAULT = 2
 
@@ -74,6 +79,30 @@ async def list_warehouses(call: ApiRequest) -> web.Response:
 
 async def get_warehouse(call: ApiRequest) -> web.Response:
     return await call.json(await load_warehouse_query.load_warehouse(call.catalog.queries, call.context, _warehouse_id(call)))
+
+
+async def update_warehouse_config(call: ApiRequest) -> web.Response:
+    """200 with the resulting defaults and overrides."""
+    warehouse_id = _warehouse_id(call)
+    body, fields = await call.fields()
+    fields.refuse_unknown(_CONFIG_FIELDS)
+    defaults, overrides = (_property_update(call, fields, name) for name in _CONFIG_FIELDS)
+    command = UpdateWarehouseConfig(defaults, overrides)
+    warehouse = await warehouse_by_id(call.catalog.backends, call.context.project_id, warehouse_id)
+    context = call.command_context(warehouse, body, ())
+    result = await execute_update_warehouse_config(call.catalog.commands, context, warehouse, command)
+    assert isinstance(result.body, bytes), "a small body"
+    headers = {POSITION_HEADER: str(result.position)}
+    return await call.json_bytes(result.body, status=result.status, headers=headers, counted=result.replayed)
+
+
+def _property_update(call: ApiRequest, fields: BodyReader, name: str) -> PropertyUpdate:
+    """A change like the spec's UpdateNamespacePropertiesRequest; none if the field is absent."""
+    if fields.object_or_none(name) is None:
+        return PropertyUpdate()
+    change = fields.fields(name)
+    change.refuse_unknown(_UPDATE_FIELDS)
+    return PropertyUpdate(removals=change.texts("removals", call.catalog.limits.properties_max), updates=change.properties("updates"))
 
 
 async def get_warehouse_statistics(call: ApiRequest) -> web.Response:

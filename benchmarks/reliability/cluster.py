@@ -18,9 +18,11 @@ from icecore.api.accepting import stop_accepting
 from icecore.embedded_postgres.account import Account
 from icecore.embedded_postgres.binaries import usable_binaries
 from icecore.embedded_postgres.cluster_directories import ClusterDirectories, cluster_directories, server_account
+from tests.servers.pgbouncer import role_settings
 from tests.servers.processes import free_port
 
 CONNECTIONS_MAX = 200
+STANDBY_NAME = "standby"
 _START_SECONDS_MAX = 60
 _RELAY_BYTES = 65_536
 _CONFIGURATION = f"""
@@ -55,6 +57,44 @@ class Cluster:
         await cluster.start()
         return cluster
 
+    async def standby(self, directory: Path) -> "Cluster":
+        """A new standby in `directory`, to which this server streams."""
+        account = server_account(directory)
+        standby = Cluster(cluster_directories(directory, account), account, self._binaries)
+        source = make_conninfo("", host="127.0.0.1", port=self.port, user="postgres", application_name=STANDBY_NAME)
+        data = str(standby._directories.data)
+        await standby._run("pg_basebackup", "-D", data, "-d", source, "--write-recovery-conf", "--checkpoint=fast")
+        standby._directories.make_socket_directory(account)
+        await standby.start()
+        return standby
+
+    async def commit_on_standby(self) -> None:
+        """From now on, commits wait until the standby has written them to its disk."""
+        async with await psycopg.AsyncConnection.connect(self.dsn("postgres"), autocommit=True) as connection:
+            await connection.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{STANDBY_NAME}'".encode())
+            await connection.execute("SELECT pg_reload_conf()")
+            async with asyncio.timeout(_START_SECONDS_MAX):
+                states: list[tuple[str]] = []
+                while states != [("sync",)]:
+                    await asyncio.sleep(0.05)
+                    states = await (await connection.execute("SELECT sync_state FROM pg_stat_replication")).fetchall()
+
+    async def stop_receiving(self) -> None:
+        """Ends the stream from the primary to this standby."""
+        async with await psycopg.AsyncConnection.connect(self.dsn("postgres"), autocommit=True) as connection:
+            await connection.execute("ALTER SYSTEM SET primary_conninfo = ''")
+            await connection.execute("SELECT pg_reload_conf()")
+
+    async def promote(self) -> None:
+        """Makes a primary of a standby."""
+        await self._run("pg_ctl", "promote", "-D", str(self._directories.data), "-w", "-t", str(_START_SECONDS_MAX))
+
+    def kill(self) -> None:
+        """kill -9 of every process of the server."""
+        for process_id in self._process_ids():
+            with suppress(ProcessLookupError):
+                os.kill(process_id, signal.SIGKILL)
+
     def dsn(self, database: str, port: int | None = None) -> str:
         return make_conninfo("", host="127.0.0.1", port=port or self.port, user="postgres", dbname=database, sslmode="disable")
 
@@ -87,6 +127,12 @@ class Cluster:
                 await taken[0].execute("select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'icecore%'")
         return taken
 
+    async def limit_times(self) -> None:
+        """Sets on the role what connections through a pooler cannot set."""
+        async with await psycopg.AsyncConnection.connect(self.dsn("postgres"), autocommit=True) as connection:
+            for statement in role_settings("postgres"):
+                await connection.execute(statement.encode())
+
     async def copy_database(self, name: str, template: str) -> None:
         async with await psycopg.AsyncConnection.connect(self.dsn("postgres"), autocommit=True) as connection:
             create = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY")
@@ -106,7 +152,7 @@ class Cluster:
         return [server, *children(server)]
 
 
-def _open_directory() -> Path:
+def open_directory() -> Path:
     """A folder that every account may enter, because Postgres does not run as root."""
     directory = Path(tempfile.mkdtemp(prefix="icecore-reliability-"))
     directory.chmod(0o755)
@@ -116,7 +162,7 @@ def _open_directory() -> Path:
 @asynccontextmanager
 async def private_cluster() -> AsyncIterator[Cluster]:
     """A new cluster for the length of the block."""
-    directory = _open_directory()
+    directory = open_directory()
     cluster = await Cluster.made(directory)
     try:
         yield cluster

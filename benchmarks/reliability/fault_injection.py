@@ -162,11 +162,11 @@ def _old_files_after_any_response() -> None:
 
     answered = CommandExecutor._response
 
-    async def answered_and_deleted(self: CommandExecutor, context: Any, warehouse: Any, outcome: Any) -> Any:
-        old = outcome.decision.submission.old_files
+    async def answered_and_deleted(self: CommandExecutor, context: Any, warehouse: Any, command_result: Any) -> Any:
+        old = command_result.decision.submission.old_files
         files = [StorageLocation.parse_structure(file.location, what="metadata-file") for file in old]
         await (await self.store(warehouse)).delete(files)
-        return await answered(self, context, warehouse, outcome)
+        return await answered(self, context, warehouse, command_result)
 
     CommandExecutor._response = answered_and_deleted  # type: ignore[method-assign]
 

@@ -12,6 +12,7 @@ from benchmarks.reliability.nemesis import Nemesis
 from benchmarks.reliability.run import FAULTS, Report, prepare_template, run, scratch_directory
 
 QUICK_STORM_SECONDS = 25.0
+POOLER_STORM_SECONDS = 12.0
 # A short run may miss a control that depends on the moment of a fault; the next run is longer.
 CONTROL_SECONDS = (4.0, 8.0, 16.0)
 CONTROLS_TOGETHER = 3
@@ -42,6 +43,16 @@ async def quick_proof(cluster: Cluster, seed: str) -> Report:
     return await run(cluster, "quick", seed, plan, faults=FAULTS)
 
 
+async def pooler_proof(cluster: Cluster, seed: str, pool_mode: str) -> Report:
+    """The faults of Postgres behind a PgBouncer, and of the connections to it. No fault points, so that a worker always serves."""
+
+    async def plan(nemesis: Nemesis) -> None:
+        await nemesis.storm(POOLER_STORM_SECONDS)
+        await nemesis.outages()
+
+    return await run(cluster, f"PgBouncer, {pool_mode} mode", seed, plan, pool_mode=pool_mode)
+
+
 async def long_proof(cluster: Cluster, seed: str, minutes: float) -> Report:
     """All faults repeatedly, for at least that many minutes and until the run counts."""
 
@@ -55,18 +66,18 @@ async def long_proof(cluster: Cluster, seed: str, minutes: float) -> Report:
     return await run(cluster, "long", seed, plan, faults=FAULTS)
 
 
-async def run_control(cluster: Cluster, seed: str, control: Control) -> Report:
+async def run_control(cluster: Cluster, seed: str, control: Control, pool_mode: str | None = None) -> Report:
     """Runs with the product broken in one way, each longer, until its check is red. Returns the last report."""
     plan = _CONTROL_PLANS.get(control.name, _nothing_but_load)
     for seconds in CONTROL_SECONDS:
-        report = await run(cluster, f"control: {control.name}", seed, partial(plan, seconds), control=control)
+        report = await run(cluster, f"control: {control.name}", seed, partial(plan, seconds), control=control, pool_mode=pool_mode)
         if control.check in report.red:
             break
     return report
 
 
 async def run_controls(
-    cluster: Cluster, seed: str, names: Sequence[str], *, together: int = CONTROLS_TOGETHER
+    cluster: Cluster, seed: str, names: Sequence[str], *, together: int = CONTROLS_TOGETHER, pool_mode: str | None = None
 ) -> AsyncIterator[tuple[Control, Report | Exception]]:
     """Each control's report or error, in the order of completion. Some run concurrently, because each has its own database."""
     room = asyncio.Semaphore(together)
@@ -74,7 +85,7 @@ async def run_controls(
     async def one(control: Control) -> tuple[Control, Report | Exception]:
         async with room:
             try:
-                return control, await run_control(cluster, seed, control)
+                return control, await run_control(cluster, seed, control, pool_mode)
             except Exception as error:
                 return control, error
 

@@ -1,6 +1,7 @@
 """One run: a new database and server, clients and faults, then the checks; and the report of several runs."""
 
 import asyncio
+import contextlib
 import secrets
 import shutil
 import tempfile
@@ -26,6 +27,7 @@ from icecore.commands.warehouses.create_warehouse import CreateWarehouse, create
 from icecore.compose import open_catalog
 from icecore.migrations.apply import apply_migrations
 from icecore.settings import Settings
+from tests.servers.pgbouncer import pgbouncer
 
 FAULTS = ",".join(
     f"{point}:{action}@{probability}"
@@ -33,7 +35,7 @@ FAULTS = ",".join(
     for action, probability in (("kill", 0.001), ("raise", 0.01), ("hang=2", 0.002))
 )
 WORKERS = 2
-_TEMPLATE = "reliability_template"
+TEMPLATE = "reliability_template"
 _VIOLATIONS_SHOWN = 3
 Plan = Callable[[Nemesis], Awaitable[None]]
 
@@ -65,6 +67,7 @@ class Report:
             "kills-in-flight": self.history.kills_in_flight(),
             "workers": self.workers,
             "red": {name: self.found[name] for name in sorted(self.red)},
+            "notes": self.notes,
         }
 
     def lines(self) -> list[str]:
@@ -102,8 +105,8 @@ def scratch_directory() -> Iterator[Path]:
 
 async def prepare_template(cluster: Cluster, warehouse_directory: Path) -> None:
     """A migrated database with the warehouse of the clients."""
-    await cluster.create_database(_TEMPLATE)
-    dsn = cluster.dsn(_TEMPLATE)
+    await cluster.create_database(TEMPLATE)
+    dsn = cluster.dsn(TEMPLATE)
     await apply_migrations(dsn)
     settings = Settings(database_url=SecretStr(dsn), secret_key=SecretStr(SECRET_KEY))
     async with open_catalog(settings) as catalog:
@@ -111,11 +114,28 @@ async def prepare_template(cluster: Cluster, warehouse_directory: Path) -> None:
         await create_warehouse(catalog.commands, context, CreateWarehouse("demo", {"type": "local", "directory": str(warehouse_directory)}))
 
 
-async def run(cluster: Cluster, name: str, seed: str, plan: Plan, *, control: Control | None = None, faults: str = "") -> Report:
-    """Runs clients and faults against a new server, then the checks."""
+async def run(
+    cluster: Cluster, name: str, seed: str, plan: Plan, *, control: Control | None = None, faults: str = "", pool_mode: str | None = None
+) -> Report:
+    """Runs clients and faults against a new server, then the checks.
+
+    pool_mode -- of a PgBouncer between the server and Postgres; None: there is none.
+    """
+    with contextlib.ExitStack() as opened:
+        port = cluster.port
+        if pool_mode is not None:
+            await cluster.limit_times()
+            port = opened.enter_context(pgbouncer(cluster.port, pool_mode))
+        return await _run(cluster, name, seed, plan, control, faults, port, is_shared=pool_mode == "transaction")
+
+
+async def _run(
+    cluster: Cluster, name: str, seed: str, plan: Plan, control: Control | None, faults: str, port: int, *, is_shared: bool
+) -> Report:
+    """port -- of Postgres, or of a PgBouncer in front. is_shared -- PgBouncer pools transactions, so that only requests use it."""
     database = f"r{secrets.token_hex(6)}"
-    await cluster.copy_database(database, _TEMPLATE)
-    line, history, started = Line(cluster.port), History(), time.monotonic()
+    await cluster.copy_database(database, TEMPLATE)
+    line, history, started = Line(port), History(), time.monotonic()
     environment = {"ICECORE_TEST_FAULT": faults, "ICECORE_TEST_FAULT_SEED": seed} if faults else {}
     if control is not None:
         await sabotage_database(control, cluster.dsn(database))
@@ -123,18 +143,14 @@ async def run(cluster: Cluster, name: str, seed: str, plan: Plan, *, control: Co
     await line.start()
     scratch = Path(tempfile.mkdtemp(prefix="icecore-reliability-"))
     workers = WORKERS if control is None else control.workers
-    async with serving(cluster.dsn(database, line.port), scratch, workers, environment) as server:
-        await _under_load(server, cluster, line, history, seed, plan)
+    dsn = cluster.dsn(database, line.port)
+    if is_shared:
+        environment["ICECORE_DATABASE_POOLER_URL"], dsn = dsn, cluster.dsn(database)
+    async with serving(dsn, scratch, workers, environment) as server:
+        await under_load(server, cluster, line, history, seed, plan)
         exit_code = await server.stop()
     await line.close()
-    history.faults |= server.faults()
-    history.kills += server.fault_kills()
-    evidence = await Evidence.gathered(history, cluster.dsn(database))
-    found = await findings(evidence)
-    if exit_code != 0:
-        found["away"].append(f"the server ended with {exit_code} when it was asked to")
-    committed = len(server.workers_that_committed())
-    report = Report(name, seed, time.monotonic() - started, history, evidence, found, exit_code, committed)
+    report = await reported(name, seed, started, history, server, exit_code, cluster.dsn(database))
     if report.red and control is None:
         report.notes.append(f"log of the server: {scratch}")
     else:
@@ -142,7 +158,20 @@ async def run(cluster: Cluster, name: str, seed: str, plan: Plan, *, control: Co
     return report
 
 
-async def _under_load(server: Server, cluster: Cluster, line: Line, history: History, seed: str, plan: Plan) -> None:
+async def reported(name: str, seed: str, started: float, history: History, server: Server, exit_code: int, dsn: str) -> Report:
+    """The results of the checks, after the server has ended."""
+    history.faults |= server.faults()
+    history.kills += server.fault_kills()
+    evidence = await Evidence.gathered(history, dsn)
+    found = await findings(evidence)
+    if exit_code != 0:
+        found["away"].append(f"the server ended with {exit_code} when it was asked to")
+    committed = len(server.workers_that_committed())
+    return Report(name, seed, time.monotonic() - started, history, evidence, found, exit_code, committed)
+
+
+async def under_load(server: Server, cluster: Cluster, line: Line, history: History, seed: str, plan: Plan) -> None:
+    """Runs clients until `plan` ends."""
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(connector=connector) as session:
         workload = Workload(server.url, seed, history)

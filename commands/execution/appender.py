@@ -16,7 +16,7 @@ from ..proposals.proposals import Proposals
 from . import fault_points
 from .committer import Committer
 from .gather import gather_errors
-from .handler import CommandOutcome, Decision
+from .handler import CommandResult, Decision
 from .preloaded_parts import remove_preloaded_parts
 from .submission import NOT_APPENDED, AppendResult, Submission
 
@@ -67,10 +67,10 @@ class Appender:
         """Appends decisions whose files are written, in one call."""
         return await self._committer.submit_batch([decision.submission for decision in decisions])
 
-    async def append(self, warehouse: Warehouse, decision: Decision) -> CommandOutcome:
+    async def append(self, warehouse: Warehouse, decision: Decision) -> CommandResult:
         """Reviews one decision, writes its files and appends it."""
         if not decision.submission.must_be_appended:
-            return CommandOutcome(decision, None)
+            return CommandResult(decision, None)
         if decision.reviewed and self.reviews(decision.submission.context):
             try:
                 await self.review(warehouse, decision)
@@ -89,7 +89,7 @@ class Appender:
             # A different error is raised if the outcome is in doubt.
             await self.discard(warehouse, decision)
             raise
-        return CommandOutcome(decision, result)
+        return CommandResult(decision, result)
 
     async def discard(self, warehouse: Warehouse, decision: Decision) -> None:
         """Deletes files, a credential and preloaded parts that no event refers to. What cannot be deleted remains, unused."""

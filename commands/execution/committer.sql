@@ -1,5 +1,5 @@
 -- name: append --
-select command, outcome, position, detail, status, object_id, version, body, locked_microseconds
+select command, outcome, position, detail, status, object_id, version, body, waited_microseconds
 from icecore.append(%(batch)s::text::jsonb, %(blobs)b::bytea[])
 
 -- name: find_key --

@@ -3,9 +3,10 @@
 If n clients load a table and commit to it, one wins and n - 1 are refused. If all are refused at once, they all retry at once, and all
 but one fail again. If the refusals are sent one by one, the clients retry one by one, and together get as much done as a single client.
 
-A client that wins repeatedly may go on for a quantum before the next refusal is sent, because two clients at a time would fail half the
-time; the more refusals wait, the shorter the quantum. If the refused clients do not retry, twice as many refusals are sent next. A
-refusal is delayed only if several came within a short time, and never longer than DELAY_SECONDS_MAX.
+Turn: the time in which a client whose refusal was sent may retry, before the next refusal is sent. Quantum: the time for which a client
+that wins repeatedly may go on first, because two clients at a time would fail half the time. Round: the time in which every waiting
+client should get a turn; the more refusals wait, the shorter the quantum. If the refused clients do not retry, twice as many refusals
+are sent next. A refusal is delayed only if several came within a short time, and never longer than DELAY_SECONDS_MAX.
 """
 
 import asyncio
@@ -45,7 +46,7 @@ class ContentionBackoff:
         self._timer: asyncio.TimerHandle | None = None
         self._quantum_ends = 0.0
         self._successes = 0
-        self._winners_return = False
+        self._winner_commits_again = False
         self._waits_for_winner = False
         # How many refusals were sent last, if no client has retried since.
         self._sent = 0
@@ -75,14 +76,14 @@ class ContentionBackoff:
         self._succeeded_at = now
         self._successes += 1
         self._sent = 0
-        self._winners_return = self._winners_return or self._waits_for_winner
-        checks = self._winners_return or self._successes % _WINNER_CHECK_INTERVAL == 0
+        self._winner_commits_again = self._winner_commits_again or self._waits_for_winner
+        checks = self._winner_commits_again or self._successes % _WINNER_CHECK_INTERVAL == 0
         self._waits_for_winner = bool(self._delayed) and checks and now < self._quantum_ends
         if self._waits_for_winner:
             self._begin_turn(now)
             self._schedule(now)
         else:
-            self._next(now)
+            self._send_next(now)
 
     def commit_conflicted(self) -> None:
         """Records that another process committed first. No refusal is sent while that process may go on."""
@@ -95,7 +96,7 @@ class ContentionBackoff:
     def _begin_turn(self, now: float) -> None:
         self._turn_ends = now + min(max(BACKOFF_INTERVALS * self._interval, BACKOFF_SECONDS_MIN), BACKOFF_SECONDS_MAX)
 
-    def _next(self, now: float) -> None:
+    def _send_next(self, now: float) -> None:
         self._sent = min(2 * self._sent or 1, len(self._delayed))
         for _ in range(self._sent):
             send, _ = self._delayed.popleft()
@@ -116,5 +117,5 @@ class ContentionBackoff:
     def _turn_ended(self) -> None:
         self._timer = None
         if self._waits_for_winner:
-            self._winners_return = self._waits_for_winner = False
-        self._next(time.monotonic())
+            self._winner_commits_again = self._waits_for_winner = False
+        self._send_next(time.monotonic())

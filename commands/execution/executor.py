@@ -25,16 +25,13 @@ from . import idempotency
 from .appender import Appender
 from .command_response import CommandResponse
 from .committer import Committer
-from .handler import CommandHandler, CommandOutcome, CreatedTable, StreamCommandHandler
+from .handler import CommandHandler, CommandResult, StreamCommandHandler, TableToCache
 from .idempotency import StoredResponse
 from .preloaded_parts import PreloadedPartsLost
 from .replays import Replays
-from .resolver import Resolver, StaleName
+from .resolver import DecideAgain, Resolver
 from .stream_queues import StreamQueues
 from .submission import AppendResult, Submission
-
-# How long a command is decided again after conflicts.
-DECIDE_SECONDS_MAX = 10
 
 Handler = CommandHandler | StreamCommandHandler[Any]
 
@@ -42,6 +39,7 @@ Handler = CommandHandler | StreamCommandHandler[Any]
 class CommandExecutor:
     """Executes the commands of one process.
 
+    decide_seconds_max -- how long a command is decided again after conflicts.
     skip_storage_validation -- stores of new warehouses are not checked.
     warehouse_creation_lock -- one warehouse is created at a time. store_check_limit -- for the checks of new warehouses.
     """
@@ -54,7 +52,7 @@ class CommandExecutor:
         secrets: SecretStore,
         metrics_reports: MetricsReports,
         *,
-        decide_seconds_max: float = DECIDE_SECONDS_MAX,
+        decide_seconds_max: float,
         skip_storage_validation: bool = False,
     ) -> None:
         self.backends = backends
@@ -108,24 +106,24 @@ class CommandExecutor:
                 if stored.replicated:
                     # Append finds the key, and returns once the standbys have it.
                     await self.committer.submit(Submission(context, record=stored.record))
-                return await self._repeat(context, warehouse, stored)
+                return await self._repeat(context, stored)
         deadline = time.monotonic() + self._decide_seconds_max
         while True:
             try:
-                outcome = await self._attempt(handler, deadline)
-            except (StaleName, PreloadedPartsLost):
-                outcome = None
+                result = await self._attempt(handler, deadline)
+            except (DecideAgain, PreloadedPartsLost):
+                result = None
             except PendingApproval as pending:
                 return await self._raise_pending(handler, pending)
             except CatalogError as refusal:
                 return await self._refused(context, warehouse, refusal)
-            response = None if outcome is None else await self._response(context, warehouse, outcome)
+            response = None if result is None else await self._response(context, warehouse, result)
             if response is not None:
                 return response
             if time.monotonic() > deadline:
                 raise CommitFailed("Other requests kept changing the same object; try again")
 
-    async def _attempt(self, handler: Handler, deadline: float) -> CommandOutcome:
+    async def _attempt(self, handler: Handler, deadline: float) -> CommandResult:
         """Decides once and appends the decision. Raises what the handler and the queues raise."""
         if isinstance(handler, StreamCommandHandler):
             stream = await handler.resolve()
@@ -137,30 +135,30 @@ class CommandExecutor:
         async with self.queues.locked(resolved.streams):
             decision = await handler.decide()
             began = time.monotonic()
-            outcome = await self.appender.append(handler.warehouse, decision)
-        if decision.created is not None and outcome.result is not None and outcome.result.outcome == "appended":
-            self._remember(handler.warehouse, decision.created, began)
-        return outcome
+            result = await self.appender.append(handler.warehouse, decision)
+        if decision.table_to_cache is not None and result.append_result is not None and result.append_result.status == "appended":
+            self._remember(handler.warehouse, decision.table_to_cache, began)
+        return result
 
-    def _remember(self, warehouse: Warehouse, created: CreatedTable, began: float) -> None:
-        stream = self.resolver.remember(warehouse, created.identifier, created.claim)
-        self.queues.begin(stream, created.state, created.document_bytes, began)
+    def _remember(self, warehouse: Warehouse, table: TableToCache, began: float) -> None:
+        stream = self.resolver.remember(warehouse, table.identifier, table.claim)
+        self.queues.begin(stream, table.state, table.document_bytes, began)
 
-    async def _response(self, context: RequestContext, warehouse: Warehouse, outcome: CommandOutcome) -> CommandResponse | None:
+    async def _response(self, context: RequestContext, warehouse: Warehouse, command_result: CommandResult) -> CommandResponse | None:
         """The response, or None if another command came first."""
-        decision, result = outcome.decision, outcome.result
+        decision, result = command_result.decision, command_result.append_result
         if result is None:
             return decision.response.at(await self._head(context))
-        match result.outcome:
+        match result.status:
             case "appended" | "recorded" if context.approves is not None:
                 return CommandResponse(decision.record.status, decision.record.body, result.position)
             case "appended" | "recorded":
                 return decision.response.at(result.position)
             case "replayed" | "key_reused":
                 await self.appender.discard(warehouse, decision)
-                return await self._replayed(context, warehouse, result)
+                return await self._replayed(context, result)
         await self.appender.discard(warehouse, decision)
-        match result.outcome:
+        match result.status:
             case "location":
                 return await self._refused(context, warehouse, location_taken(result.detail or ""))
             case "parent" if result.detail == str(warehouse.id):
@@ -178,8 +176,8 @@ class CommandExecutor:
         if context.idempotency_key is None or not refusal.deterministic:
             raise refusal
         result = await self.committer.submit(Submission(context, record=proposals.refusal_record(refusal)))
-        if result.outcome in ("replayed", "key_reused"):
-            return await self._replayed(context, warehouse, result)
+        if result.status in ("replayed", "key_reused"):
+            return await self._replayed(context, result)
         raise refusal
 
     async def _raise_pending(self, handler: Handler, pending: PendingApproval) -> CommandResponse:
@@ -188,22 +186,22 @@ class CommandExecutor:
         refusal, result = await self.proposals.hold(context, warehouse, handler.command, pending)
         if result is None:
             return await self._refused(context, warehouse, refusal)
-        if result.outcome in ("replayed", "key_reused"):
-            return await self._replayed(context, warehouse, result)
+        if result.status in ("replayed", "key_reused"):
+            return await self._replayed(context, result)
         raise refusal
 
-    async def _replayed(self, context: RequestContext, warehouse: Warehouse, result: AppendResult) -> CommandResponse:
-        if result.outcome == "key_reused":
+    async def _replayed(self, context: RequestContext, result: AppendResult) -> CommandResponse:
+        if result.status == "key_reused":
             raise idempotency.key_reused()
         assert result.record is not None
         assert result.detail is not None
-        return await self._repeat(context, warehouse, StoredResponse(result.record, result.position, result.detail, replicated=False))
+        return await self._repeat(context, StoredResponse(result.record, result.position, result.detail, replicated=False))
 
-    async def _repeat(self, context: RequestContext, warehouse: Warehouse, stored: StoredResponse) -> CommandResponse:
+    async def _repeat(self, context: RequestContext, stored: StoredResponse) -> CommandResponse:
         record = stored.record
         if record.status >= 400:
             raise proposals.stored_refusal(record)
-        return await self._replays.response(context, warehouse, stored)
+        return await self._replays.response(context, stored)
 
     async def _head(self, context: RequestContext) -> int:
         """The position in the response to a command that changes nothing. Everything up to it is on the synchronous standbys."""

@@ -32,7 +32,7 @@ class MetadataFile:
 
 
 @dataclass(frozen=True, slots=True)
-class CreatedTable:
+class TableToCache:
     """A new table, cached once it is in the log, so that its first commit neither resolves nor reads it."""
 
     identifier: TabularIdentifier
@@ -50,7 +50,7 @@ class Decision:
     response -- without its position.
     files -- metadata files, written before the append and deleted if it certainly did not happen.
     after -- the state of the stream after it, for the next command; None if it does not write exactly one stream.
-    created -- the table it creates.
+    table_to_cache -- the table it creates.
     secret_ref -- the credential stored for it, deleted if the append certainly did not happen.
     reviewed -- whether approval hooks review it.
     """
@@ -60,37 +60,37 @@ class Decision:
     response: CommandResponse
     files: list[MetadataFile] = field(default_factory=list)
     after: State | None = None
-    created: CreatedTable | None = None
+    table_to_cache: TableToCache | None = None
     secret_ref: UUID | None = None
     reviewed: bool = True
 
 
 @dataclass(slots=True)
-class CommandOutcome:
-    """The outcome of a command; `result` is None if there was nothing to append."""
+class CommandResult:
+    """The result of a command; `append_result` is None if there was nothing to append."""
 
     decision: Decision
-    result: AppendResult | None
+    append_result: AppendResult | None
 
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
     """The objects that the names of a command refer to.
 
-    streams -- what it changes. within -- the parent of what it creates or moves; if the parent does not exist, `decide` refuses.
+    streams -- what it changes. parents -- the parents of what it creates or moves; if one does not exist, `decide` refuses.
     """
 
     streams: Sequence[ResolvedStream[State]] = ()
-    within: Sequence[Resource] = ()
+    parents: Sequence[Resource] = ()
 
     @property
     def resources(self) -> list[Resource]:
         """The objects for which the principal needs permission."""
-        return [*(stream.resource for stream in self.streams), *self.within]
+        return [*(stream.resource for stream in self.streams), *self.parents]
 
 
 def parent_of(found: ResolvedName | None, warehouse: Warehouse) -> Resource:
-    """The parent of a name, for `within`: its namespace, or the warehouse if the namespace does not exist."""
+    """The parent of a name, for `parents`: its namespace, or the warehouse if the namespace does not exist."""
     return Resource("warehouse", warehouse.id) if found is None else Resource("namespace", found.namespace_id)
 
 
@@ -114,7 +114,7 @@ class CommandHandler(ABC):
 
     @abstractmethod
     async def decide(self) -> Decision:
-        """Decides. Raises a CatalogError to refuse, or StaleName if a name refers to another object by now."""
+        """Decides. Raises a CatalogError to refuse, or DecideAgain if a name refers to another object by now."""
 
 
 @dataclass(slots=True, eq=False)

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from ...access.request_context import RequestContext
-from ...access.warehouse import Warehouse
 from ...database.connections import Connection
 from ...database.named_sql import named_sql
 from ...domain.errors import UnprocessableEntity
@@ -46,7 +45,7 @@ def key_reused() -> UnprocessableEntity:
     return UnprocessableEntity("Idempotency-Key was already used for a different request")
 
 
-async def repeated_response(connection: Connection, warehouse: Warehouse, stored: StoredResponse) -> CommandResponse:
+async def repeated_response(connection: Connection, stored: StoredResponse) -> CommandResponse:
     """The first response, byte for byte, built from the row of the object's version at that time."""
     record = stored.record
     if record.object_id is None or record.version is None or record.body is not None:

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Generic
 
 from ...domain.errors import CatalogError, ServiceUnavailable
-from .deciding import in_thread_if, is_large_request, is_large_state
-from .handler import CommandOutcome, Decision, S, StreamCommandHandler
-from .resolver import ResolvedStream, StaleName
+from .handler import CommandResult, Decision, S, StreamCommandHandler
+from .offload import in_thread_if, is_large_request, is_large_state
+from .resolver import DecideAgain, ResolvedStream
 
 
 class SharedBytes:
@@ -30,12 +30,12 @@ class Job(Generic[S]):
     stream: ResolvedStream[S]
     handler: StreamCommandHandler[S]
     deadline: float
-    outcome: "asyncio.Future[CommandOutcome]"
+    future: "asyncio.Future[CommandResult]"
     arrived: float = field(default_factory=time.monotonic)
     begun: bool = False
 
     async def decide(self, state: S, generation: int, document: SharedBytes, *, large: bool) -> Decision:
-        """Reserves memory for a response with the document, and decides. Raises the command's refusal, or StaleName.
+        """Reserves memory for a response with the document, and decides. Raises the command's refusal, or DecideAgain.
 
         large -- whether the state's document is large.
         """
@@ -80,9 +80,9 @@ def fail(job: "Job[S]", error: BaseException) -> None:
 
     Removes a refusal's traceback: its frames refer to the job, and the job to the error, a cycle that would keep a document in memory.
     """
-    if isinstance(error, CatalogError | StaleName):
+    if isinstance(error, CatalogError | DecideAgain):
         error.__traceback__ = None
-    if not job.outcome.done():
-        job.outcome.set_exception(error)
+    if not job.future.done():
+        job.future.set_exception(error)
         # Marks the exception as retrieved: after a disconnect, no task awaits the result.
-        job.outcome.exception()
+        job.future.exception()

@@ -6,7 +6,6 @@ from uuid import UUID
 
 from ...access.backends import Backends
 from ...access.request_context import RequestContext
-from ...access.warehouse import Warehouse
 from ...projections.document_bytes import document_bytes
 from ...storage.large_documents import LARGE_BYTES_MIN
 from . import idempotency
@@ -24,7 +23,7 @@ class Replays:
         self._backends = backends
         self._reading: dict[_Replayed, asyncio.Task[CommandResponse]] = {}
 
-    async def response(self, context: RequestContext, warehouse: Warehouse, stored: StoredResponse) -> CommandResponse:
+    async def response(self, context: RequestContext, stored: StoredResponse) -> CommandResponse:
         """The first response again. Raises TooManyRequests (also through `context.reserve_memory`) if there is no memory for it."""
         record = stored.record
         if record.object_id is None or record.version is None or record.body is not None:
@@ -32,7 +31,7 @@ class Replays:
         key = (record.object_id, record.version, stored.operation, record.status)
         reading = self._reading.get(key)
         if reading is None:
-            reading = self._reading[key] = asyncio.create_task(self._read(context, warehouse, stored), name="replay")
+            reading = self._reading[key] = asyncio.create_task(self._read(context, stored), name="replay")
             reading.add_done_callback(lambda done: self._finish(key, done))
         # If one client disconnects, the others still get the response.
         return replace(await asyncio.shield(reading), position=stored.position)
@@ -43,7 +42,7 @@ class Replays:
             # Marks the exception as retrieved, even if no request waits any more.
             done.exception()
 
-    async def _read(self, context: RequestContext, warehouse: Warehouse, stored: StoredResponse) -> CommandResponse:
+    async def _read(self, context: RequestContext, stored: StoredResponse) -> CommandResponse:
         record = stored.record
         async with self._backends.connection() as connection:
             assert record.object_id is not None
@@ -52,10 +51,10 @@ class Replays:
             if size < LARGE_BYTES_MIN:
                 if context.reserve_memory is not None:
                     context.reserve_memory(size)
-                return replace(await idempotency.repeated_response(connection, warehouse, stored), replayed=True)
+                return replace(await idempotency.repeated_response(connection, stored), replayed=True)
         if context.reserve_memory is not None:
             context.reserve_memory(size)
         async with self._backends.large_documents.share() as share:
             await share.reserve(size)
             async with self._backends.connection_once() as connection:
-                return replace(await idempotency.repeated_response(connection, warehouse, stored), replayed=True)
+                return replace(await idempotency.repeated_response(connection, stored), replayed=True)

@@ -17,8 +17,9 @@ from ...domain.namespace import NamespaceState
 from ...domain.streams import State, claims_of
 from ...domain.table import TableState
 from ...domain.view import ViewState
+from ...domain.warehouse import WarehouseState
 from ...log.changes import read_last_event_id
-from ...projections import names, namespaces, tables, views
+from ...projections import names, namespaces, tables, views, warehouses
 from ...projections.bounded_reads import LargeDocument
 from ...storage.large_documents import LARGE_BYTES_MIN, DocumentShare
 from .name_cache import NameCache, TabularKey
@@ -26,13 +27,13 @@ from .name_cache import NameCache, TabularKey
 S_co = TypeVar("S_co", bound=State, covariant=True)
 
 
-class StaleName(Exception):
-    """The object was renamed or dropped meanwhile, or other data that was read has changed: resolve the name again."""
+class DecideAgain(Exception):
+    """The command cannot be decided on what was read, for example because the object was renamed: resolve its names and decide again."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedStream(Generic[S_co]):
-    """A stream. `claim` is the name by which it was found; None if it was found by its id or is a namespace (never renamed)."""
+    """A stream. `claim` is the name by which it was found; None if it was found by its id or is never renamed."""
 
     resource: Resource
     claim: NameClaim | None
@@ -62,22 +63,22 @@ class ResolvedStream(Generic[S_co]):
             return await read_last_event_id(connection, self.id)
 
     async def read_named(self, share: DocumentShare | None = None) -> tuple[S_co, int]:
-        """As `read`. Raises StaleName if the name now refers to another object."""
+        """As `read`. Raises DecideAgain if the name now refers to another object."""
         found = await self.read(share)
         if found is None:
-            raise StaleName
+            raise DecideAgain
         self.check(found[0])
         return found
 
     def check(self, state: State) -> None:
-        """Raises StaleName if the name no longer refers to this state's object."""
+        """Raises DecideAgain if the name no longer refers to this state's object."""
         claims = claims_of(state)
         if not claims or (self.claim is not None and self.claim not in claims):
             self._forget()
-            raise StaleName
+            raise DecideAgain
 
 
-def _keep() -> None:
+def _nothing_to_forget() -> None:
     """Does nothing: a stream that was not found by a table's or view's name has no entry in the name cache."""
 
 
@@ -114,11 +115,17 @@ class Resolver:
         async with self._backends.connection() as connection:
             namespace_id = await names.find_namespace(connection, warehouse.scope, namespace)
         resource = Resource("namespace", namespace_id)
-        return ResolvedStream(resource, None, self._backends, _keep, namespaces.read_state_within, namespaces.document_bytes)
+        return ResolvedStream(resource, None, self._backends, _nothing_to_forget, namespaces.read_state_within, namespaces.document_bytes)
+
+    def warehouse(self, warehouse: Warehouse) -> ResolvedStream[WarehouseState]:
+        resource = Resource("warehouse", warehouse.id)
+        return ResolvedStream(resource, None, self._backends, _nothing_to_forget, warehouses.read_state_within, warehouses.document_bytes)
 
     def table_by_id(self, table_id: UUID) -> ResolvedStream[TableState]:
         """A table by its id, whatever its name."""
-        return ResolvedStream(Resource("table", table_id), None, self._backends, _keep, tables.read_state_within, tables.document_bytes)
+        return ResolvedStream(
+            Resource("table", table_id), None, self._backends, _nothing_to_forget, tables.read_state_within, tables.document_bytes
+        )
 
     def remember(self, warehouse: Warehouse, table: TabularIdentifier, claim: NameClaim) -> ResolvedStream[TableState]:
         """Caches the name of a table that was created just now."""

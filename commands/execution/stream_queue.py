@@ -1,7 +1,7 @@
 """The queue of a stream: decides each command on the state that the previous command leaves, and appends them in batches.
 
-A queue has one batch in flight. Its cached state is a guess that `append` checks: a successful append proves it. A refusal is returned
-only if an append or a read proved the state after the request arrived.
+A queue has one batch in flight. Its cached state is checked by `append`: a successful append confirms it. A refusal is returned
+only if an append or a read confirmed the state after the request arrived.
 """
 
 import asyncio
@@ -19,11 +19,11 @@ from ...domain.namespace import NamespaceState
 from ...storage.large_documents import LARGE_BYTES_MIN, DocumentShare, LargeDocuments, ShareWaitEnded
 from .appender import Appender
 from .contention_backoff import ContentionBackoff
-from .deciding import document_bytes
 from .gather import gather_errors
-from .handler import CommandOutcome, Decision, S
+from .handler import CommandResult, Decision, S
+from .offload import document_bytes
 from .queue_entries import Barrier, Job, SharedBytes, fail
-from .resolver import ResolvedStream, StaleName
+from .resolver import DecideAgain, ResolvedStream
 from .submission import NOT_APPENDED, AppendResult
 
 _log = structlog.get_logger("icecore.queues")
@@ -34,9 +34,9 @@ STREAM_BATCH_BYTES_MAX = 16 * 1024 * 1024
 _STATE_BYTES_PER_DOCUMENT_BYTE = 5
 _LARGE_STATE_BYTES_MIN = _STATE_BYTES_PER_DOCUMENT_BYTE * LARGE_BYTES_MIN
 
-# Outcomes of commands that were not appended because the stream is not in the state they were decided on.
-_CONFLICTS = frozenset({"head", "generation"})
-_EFFECTIVE = frozenset({"appended", "recorded"})
+# Statuses of commands that were not appended because the stream is not in the state they were decided on.
+_CONFLICTS = frozenset({"version_conflict", "generation"})
+_APPLIED = frozenset({"appended", "recorded"})
 
 
 @dataclass(slots=True)
@@ -68,7 +68,7 @@ class StreamQueue(Generic[S]):
         self.counted_bytes = 0
         self._state: S | None = None
         self._generation = 0
-        self._proved_at = 0.0
+        self._confirmed_at = 0.0
         self._batch_max = STREAM_BATCH_COMMANDS_MAX
         self._task: asyncio.Task[None] | None = None
         self._share: DocumentShare | None = None
@@ -87,10 +87,10 @@ class StreamQueue(Generic[S]):
         if self._task is None:
             self._task = asyncio.create_task(self._run())
 
-    def begin(self, state: S, generation: int, document_bytes: int, proved_at: float) -> None:
+    def begin(self, state: S, generation: int, document_bytes: int, confirmed_at: float) -> None:
         """Sets the state of a stream that this process created, so that its first command need not read it. Ignored if one is known."""
         if self._state is None and self.idle:
-            self._state, self._generation, self._proved_at = state, generation, proved_at
+            self._state, self._generation, self._confirmed_at = state, generation, confirmed_at
             self.state_bytes = _STATE_BYTES_PER_DOCUMENT_BYTE * document_bytes
             self._document = SharedBytes(document_bytes)
 
@@ -150,7 +150,7 @@ class StreamQueue(Generic[S]):
                 raise
             _log.exception("stream_queue_failed", stream=str(self._stream.id))
 
-    async def _finish(self, batch: "list[tuple[Job[S], Decision]]", refused: "list[_Refused[S]]", share: DocumentShare) -> None:
+    async def _finish(self, batch: "list[tuple[Job[S], Decision]]", refused: "list[_NotAppended[S]]", share: DocumentShare) -> None:
         unreviewed: list[Job[S]] = []
         if any(self._reviewed(job) for job, _ in batch):
             batch, refused, unreviewed = await self._review(batch, refused)
@@ -163,13 +163,13 @@ class StreamQueue(Generic[S]):
             else:
                 self._requeue([*again, *unreviewed])
             return
-        effective_count, again = await self._append_batch(batch)
+        applied_count, again = await self._append_batch(batch)
         again += unreviewed
         # A refusal is valid if every command before it was appended. If there was none, it depends on the batch's first state, which is
-        # proved if the first command was appended, or if it was read after the request arrived.
+        # confirmed if the first command was appended, or if it was read after the request arrived.
         for entry in refused:
-            proved = effective_count > 0 or entry.is_fault or entry.job.arrived <= self._proved_at
-            if proved and entry.decided_after <= effective_count:
+            confirmed = applied_count > 0 or entry.is_fault or entry.job.arrived <= self._confirmed_at
+            if confirmed and entry.decided_after <= applied_count:
                 self._return_refused(entry)
             else:
                 again.append(entry.job)
@@ -179,18 +179,18 @@ class StreamQueue(Generic[S]):
         began = time.monotonic()
         found = await self._stream.read(share)
         if found is None:
-            raise StaleName
+            raise DecideAgain
         self._state, self._generation = found
         size = document_bytes(self._state)
         # Responses to changes of a namespace do not contain its properties.
         self._document = SharedBytes(0 if isinstance(self._state, NamespaceState) else size)
         self.state_bytes = _STATE_BYTES_PER_DOCUMENT_BYTE * size
-        self._proved_at = began
+        self._confirmed_at = began
 
-    async def _decide_batch(self) -> "tuple[list[tuple[Job[S], Decision]], list[_Refused[S]]]":
+    async def _decide_batch(self) -> "tuple[list[tuple[Job[S], Decision]], list[_NotAppended[S]]]":
         """Takes jobs from the queue and decides each on the state that the job before will leave."""
         batch: list[tuple[Job[S], Decision]] = []
-        refused: list[_Refused[S]] = []
+        refused: list[_NotAppended[S]] = []
         state, size = self._state, 0
         assert state is not None
         while self.entries and len(batch) < self._batch_max and size < STREAM_BATCH_BYTES_MAX:
@@ -198,17 +198,17 @@ class StreamQueue(Generic[S]):
             if isinstance(job, Barrier):
                 break
             self.entries.popleft()
-            if job.outcome.done():
+            if job.future.done():
                 continue
             job.begun = True
             try:
                 large = self.state_bytes >= _LARGE_STATE_BYTES_MIN
                 decision = await job.decide(state, self._generation, self._document, large=large)
             except Exception as refusal:
-                refused.append(_Refused(job, refusal, len(batch)))
+                refused.append(_NotAppended(job, refusal, len(batch)))
                 continue
             if not decision.submission.must_be_appended:
-                refused.append(_Refused(job, CommandOutcome(decision, None), len(batch)))
+                refused.append(_NotAppended(job, CommandResult(decision, None), len(batch)))
                 continue
             batch.append((job, decision))
             state = decision.after or state  # type: ignore[assignment]
@@ -216,11 +216,11 @@ class StreamQueue(Generic[S]):
         return batch, refused
 
     async def _review(
-        self, batch: "list[tuple[Job[S], Decision]]", refused: "list[_Refused[S]]"
-    ) -> "tuple[list[tuple[Job[S], Decision]], list[_Refused[S]], list[Job[S]]]":
+        self, batch: "list[tuple[Job[S], Decision]]", refused: "list[_NotAppended[S]]"
+    ) -> "tuple[list[tuple[Job[S], Decision]], list[_NotAppended[S]], list[Job[S]]]":
         """Returns the part of the batch before the first command without approval, the refusals, and the jobs to decide again.
 
-        A hook's refusal depends on the queue's guess like any other refusal. Commands after it were decided on a state that will not
+        A hook's refusal depends on the queue's cached state like any other refusal. Commands after it were decided on a state that will not
         exist. A command without a verdict fails at once, wherever it is in the batch: deciding it again would call an unresponsive
         hook once more for each of them.
         """
@@ -243,15 +243,15 @@ class StreamQueue(Generic[S]):
                     fail(later, failure)
                 else:
                     again.append(later)
-            return batch[:index], [*kept, _Refused(job, outcome, index)], again
+            return batch[:index], [*kept, _NotAppended(job, outcome, index)], again
         return batch, refused, []
 
-    async def _finish_refused(self, refused: "list[_Refused[S]]", share: DocumentShare) -> "list[Job[S]]":
-        """Returns refusals to their clients, without a batch, if the state was proved after their requests arrived.
+    async def _finish_refused(self, refused: "list[_NotAppended[S]]", share: DocumentShare) -> "list[Job[S]]":
+        """Returns refusals to their clients, without a batch, if the state was confirmed after their requests arrived.
 
         Otherwise reads the state and returns the jobs to decide again. Raises ShareWaitEnded if the wait for memory was ended.
         """
-        if any(entry.job.arrived > self._proved_at and not entry.is_fault for entry in refused):
+        if any(entry.job.arrived > self._confirmed_at and not entry.is_fault for entry in refused):
             began, state = time.monotonic(), self._state
             try:
                 if state is None or await self._stream.last_event_id() != state.event_id:
@@ -264,18 +264,18 @@ class StreamQueue(Generic[S]):
                 for entry in refused:
                     fail(entry.job, error)
                 return []
-            self._proved_at = began
+            self._confirmed_at = began
         for entry in refused:
             self._return_refused(entry)
-        self._metrics.refused += len(refused)
         return []
 
     def _reviewed(self, job: "Job[S]") -> bool:
         return self._appender.reviews(job.handler.context)
 
-    def _return_refused(self, entry: "_Refused[S]") -> None:
+    def _return_refused(self, entry: "_NotAppended[S]") -> None:
         """Delays the refusal of a commit that conflicted with another, if many clients compete."""
-        if isinstance(entry.outcome, CommitFailed):
+        self._metrics.refused += isinstance(entry.error_or_result, Exception)
+        if isinstance(entry.error_or_result, CommitFailed):
             self._backoff.refuse(entry.finish)
         else:
             entry.finish()
@@ -299,8 +299,8 @@ class StreamQueue(Generic[S]):
                 fail(job, error)
             # The commands after them were decided on a state that does not exist, or whose existence is unknown.
             return 0, again
-        effective_count, conflicting = await self._finish_batch(whole, results, began)
-        return effective_count, conflicting + again
+        applied_count, conflicting = await self._finish_batch(whole, results, began)
+        return applied_count, conflicting + again
 
     async def _write_files(self, batch: "list[tuple[Job[S], Decision]]") -> "tuple[list[tuple[Job[S], Decision]], list[Job[S]]]":
         """Returns the part of the batch before the first file that could not be written, and the jobs after it, to decide again."""
@@ -319,34 +319,34 @@ class StreamQueue(Generic[S]):
         self, batch: "list[tuple[Job[S], Decision]]", results: list[AppendResult], began: float
     ) -> "tuple[int, list[Job[S]]]":
         self._metrics.batch_lengths[len(batch)] += 1
-        effective_count, conflicting = len(batch), []
-        if results[0].outcome in _EFFECTIVE:
+        applied_count, conflicting = len(batch), []
+        if results[0].status in _APPLIED:
             # Before the winner's response: otherwise the winner would often be back first, and win again.
             self._backoff.commit_succeeded()
         for index, ((job, decision), result) in enumerate(zip(batch, results, strict=True)):
-            if result.outcome not in _EFFECTIVE:
-                effective_count = min(effective_count, index)
-            if result.outcome in _CONFLICTS:
+            if result.status not in _APPLIED:
+                applied_count = min(applied_count, index)
+            if result.status in _CONFLICTS:
                 conflicting.append(job)
                 await self._appender.discard(job.handler.warehouse, decision)
                 continue
-            if not job.outcome.done():
-                job.outcome.set_result(CommandOutcome(decision, result))
-            if index < effective_count:
-                self._proved_at = began
+            if not job.future.done():
+                job.future.set_result(CommandResult(decision, result))
+            if index < applied_count:
+                self._confirmed_at = began
                 if decision.after is not None:
                     self._state = decision.after  # type: ignore[assignment]
                     size = sum(len(file.document) for file in decision.files) or document_bytes(decision.after)
                     self.state_bytes = _STATE_BYTES_PER_DOCUMENT_BYTE * size
         self._batch_max = STREAM_BATCH_COMMANDS_MAX
-        if effective_count < len(batch):
+        if applied_count < len(batch):
             self.forget()
-            if results[0].outcome in _CONFLICTS:
+            if results[0].status in _CONFLICTS:
                 # Another process writes to this stream, so a long batch would probably fail too.
                 self._metrics.conflicts += 1
                 self._batch_max = 1
                 self._backoff.commit_conflicted()
-        return effective_count, conflicting
+        return applied_count, conflicting
 
     def _requeue(self, jobs: Sequence["Job[S]"]) -> None:
         """Puts jobs back to the front of the queue in their order, unless their time is up."""
@@ -354,8 +354,8 @@ class StreamQueue(Generic[S]):
         for job in sorted(jobs, key=lambda job: job.arrived, reverse=True):
             if now > job.deadline:
                 # The executor's deadline has passed too: it raises CommitFailed, which is not stored under the Idempotency-Key.
-                fail(job, StaleName())
-            elif not job.outcome.done():
+                fail(job, DecideAgain())
+            elif not job.future.done():
                 self.entries.appendleft(job)
 
     def _fail_queue(self, error: Exception) -> None:
@@ -368,22 +368,22 @@ class StreamQueue(Generic[S]):
 
 
 @dataclass(slots=True)
-class _Refused(Generic[S]):
+class _NotAppended(Generic[S]):
     """A command that appends nothing (refused or unchanged), decided after the first `decided_after` commands of a batch."""
 
     job: Job[S]
-    outcome: Exception | CommandOutcome
+    error_or_result: Exception | CommandResult
     decided_after: int
 
     @property
     def is_fault(self) -> bool:
         """Whether it failed for a reason that a newer state would not change."""
-        if isinstance(self.outcome, ApprovalUnavailable | TooManyRequests):
+        if isinstance(self.error_or_result, ApprovalUnavailable | TooManyRequests):
             return True
-        return isinstance(self.outcome, Exception) and not isinstance(self.outcome, CatalogError | StaleName)
+        return isinstance(self.error_or_result, Exception) and not isinstance(self.error_or_result, CatalogError | DecideAgain)
 
     def finish(self) -> None:
-        if isinstance(self.outcome, Exception):
-            fail(self.job, self.outcome)
-        elif not self.job.outcome.done():
-            self.job.outcome.set_result(self.outcome)
+        if isinstance(self.error_or_result, Exception):
+            fail(self.job, self.error_or_result)
+        elif not self.job.future.done():
+            self.job.future.set_result(self.error_or_result)

@@ -11,7 +11,7 @@ from ...domain.errors import TooManyRequests
 from ...domain.streams import State
 from ...storage.large_documents import LargeDocuments
 from .appender import Appender
-from .handler import CommandOutcome, S, StreamCommandHandler
+from .handler import CommandResult, S, StreamCommandHandler
 from .queue_entries import Barrier, Job, fail, postgres_unreachable
 from .resolver import ResolvedStream
 from .stream_queue import QueueMetrics, StreamQueue
@@ -35,12 +35,12 @@ class StreamQueues:
         self._generation = 0
         self._queues: OrderedDict[UUID, StreamQueue[State]] = OrderedDict()
 
-    async def run(self, stream: ResolvedStream[S], handler: StreamCommandHandler[S], deadline: float) -> CommandOutcome:
+    async def run(self, stream: ResolvedStream[S], handler: StreamCommandHandler[S], deadline: float) -> CommandResult:
         """Runs a command in the stream's queue. The queue's task decides waiting commands in turn, each on the state after the one
         before, appends them as a batch, and completes each.
 
-        Raises the handler's errors, including StaleName; TooManyRequests if the queue is full or the command was not begun within
-        QUEUE_WAIT_SECONDS_MAX; StaleName if other processes won every append until `deadline` (monotonic seconds).
+        Raises the handler's errors, including DecideAgain; TooManyRequests if the queue is full or the command was not begun within
+        QUEUE_WAIT_SECONDS_MAX; DecideAgain if other processes won every append until `deadline` (monotonic seconds).
         """
         queue = self._queue(stream)
         if len(queue.entries) >= QUEUE_COMMANDS_MAX:
@@ -51,7 +51,7 @@ class StreamQueues:
         too_long = loop.call_later(QUEUE_WAIT_SECONDS_MAX, _refuse_unless_begun, job)
         try:
             # If the client disconnects, the command is skipped if it has not begun; else it completes.
-            return await job.outcome
+            return await job.future
         finally:
             too_long.cancel()
             # The traceback refers to this frame, and the job to the error: a cycle that would keep documents until a garbage collection.
@@ -87,14 +87,14 @@ class StreamQueues:
         finally:
             barrier.done.set()
 
-    def begin(self, stream: ResolvedStream[S], state: S, document_bytes: int, proved_at: float) -> None:
-        """Gives the queue of a new stream its first state, which was current at `proved_at` or later. Its memory is that of its document.
+    def begin(self, stream: ResolvedStream[S], state: S, document_bytes: int, confirmed_at: float) -> None:
+        """Gives the queue of a new stream its first state, current at `confirmed_at` or later. Its memory is that of its document.
 
-        The generation of the read models is the newest that any queue has read. Like the state, it is a guess that `append` checks.
+        The generation of the read models is the newest that any queue has read. `append` checks it, as it checks the cached state.
         Before any queue has read a generation, this does nothing.
         """
         if self._generation:
-            self._queue(stream).begin(state, self._generation, document_bytes, proved_at)
+            self._queue(stream).begin(state, self._generation, document_bytes, confirmed_at)
             self._trim(stream.id)
 
     def refuse_waiting(self) -> None:

@@ -1,4 +1,4 @@
-"""What a command appends: its events, the heads they depend on, their claims, and the rows they fold to."""
+"""What a command appends: its events, the versions of streams they expect, their claims, and the rows they fold to."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -22,8 +22,19 @@ from ...domain.view import ViewState
 from ...storage.large_documents import BYTES_AT_ONCE_MAX
 from ..tables.old_metadata_files import OldMetadataFile
 
-Outcome = Literal[
-    "appended", "recorded", "replayed", "key_reused", "head", "parent", "not_empty", "claim", "location", "generation", "preloaded", "error"
+AppendStatus = Literal[
+    "appended",
+    "recorded",
+    "replayed",
+    "key_reused",
+    "version_conflict",
+    "parent",
+    "not_empty",
+    "claim",
+    "location",
+    "generation",
+    "preloaded",
+    "error",
 ]
 
 NOT_APPENDED = (ServiceUnavailable, TooManyRequests)
@@ -49,7 +60,7 @@ class AppendResult:
     record -- what was stored for that request.
     """
 
-    outcome: Outcome
+    status: AppendStatus
     position: int
     detail: str | None = None
     record: IdempotencyRecord | None = None
@@ -79,7 +90,7 @@ class Submission:
     read_from: tuple[int, str] | None = None
     old_files: list[OldMetadataFile] = field(default_factory=list)
     table_bytes_max: int = BYTES_AT_ONCE_MAX
-    _heads: list[tuple[UUID, UUID | None]] = field(default_factory=list)
+    _expected_heads: list[tuple[UUID, UUID | None]] = field(default_factory=list)
     _events: list[tuple[UUID, int, str, bytes, UUID, UUID]] = field(default_factory=list)
     _taken: list[Claim] = field(default_factory=list)
     _released: list[Claim] = field(default_factory=list)
@@ -95,7 +106,7 @@ class Submission:
         if generation is not None:
             assert self.generation in (None, generation)
             self.generation = generation
-        self._heads.append((stream_id, before.event_id if before is not None else None))
+        self._expected_heads.append((stream_id, before.event_id if before is not None else None))
         fold = StreamFold(stream_id, self.context.project_id, warehouse_id, before)
         version = before.version if before is not None else 0
         state: State | None = before
@@ -132,7 +143,7 @@ class Submission:
 
     def depend_on_event(self, stream_id: UUID, event_id: UUID) -> None:
         """As `depend_on`, given the stream's newest event."""
-        self._heads.append((stream_id, event_id))
+        self._expected_heads.append((stream_id, event_id))
 
     def take_preloaded(self, table_id: UUID, generation: int, parts: int) -> None:
         """Makes the append adopt the table's parts, which were written before it, in this generation of the read models.
@@ -151,7 +162,7 @@ class Submission:
     @property
     def streams(self) -> int:
         """Number of streams that it writes or depends on."""
-        return len(self._heads)
+        return len(self._expected_heads)
 
     @property
     def must_be_appended(self) -> bool:
@@ -169,7 +180,7 @@ class Submission:
             "correlation": context.correlation_id,
             "causation": context.causation_id,
             "traceparent": context.traceparent,
-            "heads": self._heads,
+            "expected_heads": self._expected_heads,
             "events": [
                 (stream_id, version, topic, _blob(blobs, data), event_id, warehouse_id)
                 for stream_id, version, topic, data, event_id, warehouse_id in self._events

@@ -15,9 +15,9 @@ from ...domain.namespace import LOCATION, decide_create, decide_parent
 from ...projections import names
 from ...security.property_rules import refuse_credential_properties
 from ..execution.command_response import CommandResponse
-from ..execution.deciding import in_thread_if, is_large_request
 from ..execution.executor import CommandExecutor
 from ..execution.handler import CommandHandler, Decision, Resolved
+from ..execution.offload import in_thread_if, is_large_request
 from ..execution.submission import IdempotencyRecord, Submission
 
 
@@ -40,12 +40,12 @@ class _Creation(CommandHandler):
             self.taken = await names.find(connection, self.warehouse.scope, self.command.namespace, None) is not None
             self.parent_id = await self._parent_id(connection)
         parent_id = self.parent_id or self.warehouse.id
-        return Resolved(within=[Resource("warehouse" if parent_id == self.warehouse.id else "namespace", parent_id)])
+        return Resolved(parents=[Resource("warehouse" if parent_id == self.warehouse.id else "namespace", parent_id)])
 
     async def decide(self) -> Decision:
         large = is_large_request(self.context)
         await in_thread_if(large, refuse_credential_properties, self.command.properties, "properties")
-        return await in_thread_if(large, self._created)
+        return await in_thread_if(large, self._decide_creation)
 
     async def _parent_id(self, connection: Connection) -> UUID | None:
         """The id of the parent; None if it does not exist."""
@@ -55,7 +55,7 @@ class _Creation(CommandHandler):
         found = await names.find(connection, self.warehouse.scope, parent, None)
         return None if found is None else found.namespace_id
 
-    def _created(self) -> Decision:
+    def _decide_creation(self) -> Decision:
         namespace, properties, profile = self.command.namespace, self.command.properties, self.warehouse.profile
         parent_id = decide_parent(namespace, taken=self.taken, parent_id=self.parent_id)
         namespace_id, requested = uuid7(), properties.get(LOCATION)

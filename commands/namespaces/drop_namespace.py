@@ -46,15 +46,15 @@ class _Drop(CommandHandler):
         assert self.namespace is not None
         state, generation = await self.namespace.read_named(self.share)
         async with self.executor.connection() as connection:
-            holds = await _kind_held(connection, self.warehouse, state.id)
-        event = decide_drop(self.command.namespace, holds)
+            child_kind = await _find_child_kind(connection, self.warehouse, state.id)
+        event = decide_drop(self.command.namespace, child_kind)
         # Append detects objects that are created in it meanwhile.
         submission = Submission(self.context, empty=[state.id])
         submission.add(state.id, self.warehouse.id, state, [event], generation)
         return Decision(submission, IdempotencyRecord(204), CommandResponse(204, None))
 
 
-async def _kind_held(connection: Connection, warehouse: Warehouse, namespace_id: UUID) -> str | None:
+async def _find_child_kind(connection: Connection, warehouse: Warehouse, namespace_id: UUID) -> str | None:
     """The kind of an object in the namespace; None if it is empty."""
     for kind in _CHILDREN:
         if await names.list_names(connection, warehouse.scope, namespace_id, kind, None, 1):

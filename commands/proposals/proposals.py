@@ -30,7 +30,7 @@ from ...projections import proposals
 from ...security.property_rules import refuse_credential_properties
 from ..execution.clock import now_ms
 from ..execution.committer import Committer
-from ..execution.deciding import in_thread_if, is_large_request
+from ..execution.offload import in_thread_if, is_large_request
 from ..execution.submission import AppendResult, IdempotencyRecord, Submission
 
 HELD_BYTES_MAX = 1024 * 1024
@@ -111,7 +111,7 @@ class Proposals:
                 submission.add(found.id, warehouse.id, found, [closes])
             submission.add(proposal_id, warehouse.id, None, [opens])
             result = await self._committer.submit(submission)
-            match result.outcome:
+            match result.status:
                 case "appended" | "replayed" | "key_reused":
                     return refusal, result
                 case "error":
@@ -141,7 +141,7 @@ class Proposals:
                 return refusal
             submission = Submission(context)
             submission.add(state.id, warehouse.id, state, [event])
-            if (await self._committer.submit(submission)).outcome == "appended":
+            if (await self._committer.submit(submission)).status == "appended":
                 return stale(state)
         raise CommitFailed("Other requests kept changing the proposal; try again")
 

@@ -19,22 +19,22 @@ from ...storage.location_policy import check_document_locations
 from ...storage.locations import StorageLocation
 from ..execution.clock import now_ms
 from ..execution.command_response import CommandResponse
-from ..execution.deciding import in_thread_if, is_large_request
 from ..execution.executor import CommandExecutor
 from ..execution.handler import CommandHandler, Decision, MetadataFile, Resolved, StreamCommandHandler, parent_of
+from ..execution.offload import in_thread_if, is_large_request
 from ..execution.resolver import ResolvedStream
 from ..execution.submission import IdempotencyRecord, Submission
 from ..tabulars.metadata_files import (
     NewName,
-    loaded_table,
+    build_loaded_table,
     location_key,
     next_file_number,
     next_metadata_file,
     path_keys,
-    written_pieces,
-    written_table,
+    serialize_table,
+    serialize_table_pieces,
 )
-from .create_table import Created, add_table, creation_decision, refuse_locations_taken_by_others
+from .create_table import NewTable, add_table, creation_decision, refuse_locations_taken_by_others
 from .old_metadata_files import old_metadata_files
 
 
@@ -70,7 +70,7 @@ class _Commit(StreamCommandHandler[TableState]):
         if change is None:
             return _unchanged(submission, state)
         after = change.after
-        body, document = results.commit_table_response_of(after.metadata_location, written_pieces(after.document))
+        body, document = results.build_commit_response(after.metadata_location, serialize_table_pieces(after.document))
         response = CommandResponse(200, body, etag=results.table_etag(after.event_id))
         record = IdempotencyRecord(200, after.id, after.version)
         return Decision(submission, record, response, [MetadataFile(change.location, document)], after)
@@ -87,7 +87,7 @@ class _Creation(CommandHandler):
     async def resolve(self) -> Resolved:
         async with self.executor.connection() as connection:
             self.found = await staged_name(self.warehouse, self.command).find(connection)
-        return Resolved(within=[parent_of(self.found, self.warehouse)])
+        return Resolved(parents=[parent_of(self.found, self.warehouse)])
 
     async def decide(self) -> Decision:
         submission = Submission(self.context, table_bytes_max=self.executor.large_documents.bytes_max)
@@ -128,7 +128,7 @@ def add_commit(
 
 def _unchanged(submission: Submission, state: TableState) -> Decision:
     submission.depend_on(state)
-    body = results.commit_table_response(loaded_table(state, written_table(state.document)))
+    body = results.commit_table_response(build_loaded_table(state, serialize_table(state.document)))
     response = CommandResponse(200, body, etag=results.table_etag(state.event_id))
     return Decision(submission, IdempotencyRecord(200, state.id, state.version), response)
 
@@ -140,7 +140,7 @@ def staged_name(warehouse: Warehouse, command: CommitTable) -> NewName:
 
 async def add_created(
     executor: CommandExecutor, warehouse: Warehouse, submission: Submission, command: CommitTable, found: ResolvedName | None
-) -> Created:
+) -> NewTable:
     """Adds the table that the updates create; `found` is what its name referred to."""
     large = is_large_request(submission.context)
     commit = await parse_commit(submission.context, command)

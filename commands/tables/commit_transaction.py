@@ -13,12 +13,12 @@ from ...domain.table import TableCommit, TableState
 from ...storage.large_documents import DocumentShare
 from ..execution.clock import now_ms
 from ..execution.command_response import CommandResponse
-from ..execution.deciding import in_thread_if, is_large_request, is_large_state
 from ..execution.executor import CommandExecutor
 from ..execution.handler import CommandHandler, Decision, MetadataFile, Resolved, parent_of
+from ..execution.offload import in_thread_if, is_large_request, is_large_state
 from ..execution.resolver import ResolvedStream
 from ..execution.submission import IdempotencyRecord, Submission
-from ..tabulars.metadata_files import written_table
+from ..tabulars.metadata_files import serialize_table
 from .commit_table import add_commit, add_created, creates, staged_name
 
 
@@ -68,7 +68,7 @@ class _Transaction(CommandHandler):
             if change is None:
                 submission.depend_on(state)
                 continue
-            files.append(MetadataFile(change.location, await in_thread_if(large, written_table, change.after.document)))
+            files.append(MetadataFile(change.location, await in_thread_if(large, serialize_table, change.after.document)))
         for creation, name in self.creations:
             files.append((await add_created(self.executor, self.warehouse, submission, creation, name)).file)
         return Decision(submission, IdempotencyRecord(204), CommandResponse(204, None), files)

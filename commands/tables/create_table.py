@@ -23,19 +23,19 @@ from ...security.property_rules import refuse_credential_properties
 from ...storage.location_policy import check_document_locations
 from ..execution.clock import now_ms
 from ..execution.command_response import CommandResponse
-from ..execution.deciding import in_thread_if, is_large_request
 from ..execution.executor import CommandExecutor
-from ..execution.handler import CommandHandler, CreatedTable, Decision, MetadataFile, Resolved, parent_of
+from ..execution.handler import CommandHandler, Decision, MetadataFile, Resolved, TableToCache, parent_of
+from ..execution.offload import in_thread_if, is_large_request
 from ..execution.submission import IdempotencyRecord, Submission
 from ..tabulars.metadata_files import (
     NewName,
-    loaded_table,
+    build_loaded_table,
     location_key,
     location_of,
     metadata_file,
     path_keys,
     refuse_taken_locations,
-    written_table,
+    serialize_table,
 )
 
 
@@ -54,7 +54,7 @@ class _Creation(CommandHandler):
     async def resolve(self) -> Resolved:
         async with self.executor.connection() as connection:
             self.found = await self._new_name.find(connection)
-        return Resolved(within=[parent_of(self.found, self.warehouse)])
+        return Resolved(parents=[parent_of(self.found, self.warehouse)])
 
     async def decide(self) -> Decision:
         command, warehouse, large = self.command, self.warehouse, is_large_request(self.context)
@@ -70,8 +70,8 @@ class _Creation(CommandHandler):
             # DuckDB writes to the table before it exists, and creates no folder.
             store = await self.executor.store(warehouse)
             await store.make_table_folders(warehouse.profile.permit(metadata["location"]))
-            return await in_thread_if(large, self._staged, metadata)
-        return await in_thread_if(large, self._created, name, table_id, metadata)
+            return await in_thread_if(large, self._decide_staged, metadata)
+        return await in_thread_if(large, self._decide_creation, name, table_id, metadata)
 
     @property
     def _new_name(self) -> NewName:
@@ -90,11 +90,11 @@ class _Creation(CommandHandler):
         check_document_locations(self.warehouse.profile, None, metadata)
         return metadata
 
-    def _staged(self, metadata: Json) -> Decision:
-        body = results.staged_table_result(written_table(split(metadata, TABLE_KINDS)))
+    def _decide_staged(self, metadata: Json) -> Decision:
+        body = results.staged_table_result(serialize_table(split(metadata, TABLE_KINDS)))
         return Decision(Submission(self.context), IdempotencyRecord(200, body=body), CommandResponse(200, body))
 
-    def _created(self, name: FreeName, table_id: UUID, metadata: Json) -> Decision:
+    def _decide_creation(self, name: FreeName, table_id: UUID, metadata: Json) -> Decision:
         command, warehouse = self.command, self.warehouse
         submission = Submission(self.context, table_bytes_max=self.executor.large_documents.bytes_max)
         created = add_table(warehouse, submission, name, table_id, metadata, staged=False)
@@ -108,7 +108,7 @@ async def refuse_locations_taken_by_others(connection: Connection, warehouse: Wa
 
 
 @dataclass(frozen=True, slots=True)
-class Created:
+class NewTable:
     """A table to be created: its state, the result of a load, and its first metadata file."""
 
     state: TableState
@@ -116,16 +116,16 @@ class Created:
     file: MetadataFile
 
 
-def creation_decision(submission: Submission, created: Created, identifier: TabularIdentifier, body: Content) -> Decision:
+def creation_decision(submission: Submission, table: NewTable, identifier: TabularIdentifier, body: Content) -> Decision:
     """The decision that creates one table, with the response `body`."""
-    state = created.state
+    state = table.state
     claim = NameClaim("tabular", state.namespace_id, state.name_key, state.id)
     return Decision(
         submission,
         IdempotencyRecord(200, state.id, state.version),
         CommandResponse(200, body, etag=results.table_etag(state.event_id)),
-        [created.file],
-        created=CreatedTable(identifier, claim, state, len(created.file.document)),
+        [table.file],
+        table_to_cache=TableToCache(identifier, claim, state, len(table.file.document)),
     )
 
 
@@ -137,13 +137,13 @@ def add_table(
     metadata: Json,
     *,
     staged: bool,
-) -> Created:
+) -> NewTable:
     """Adds a table with the first document `metadata` to the submission. Its metadata file is still to be written."""
-    written = written_table(split(metadata, TABLE_KINDS))
+    written = serialize_table(split(metadata, TABLE_KINDS))
     file = metadata_file(warehouse, metadata, written, 0)
     key, paths = location_key(warehouse, metadata), path_keys(warehouse, metadata)
     event = decide_create(name, metadata, file.location.text, key, paths, staged=staged)
     submission.parents.append(event.namespace_id)
     state = submission.add(table_id, warehouse.id, None, [event])
     assert isinstance(state, TableState)
-    return Created(state, loaded_table(state, written), file)
+    return NewTable(state, build_loaded_table(state, written), file)

@@ -148,11 +148,11 @@ class PurgeJob(LeaderJob):
             files_left=files.left_count,
             manifests_missing=files.missing,
             manifests_unreadable=files.unreadable,
-            outcome=result.outcome,
+            outcome=result.status,
         )
-        if result.outcome != "appended":
+        if result.status != "appended":
             # Retried after a pause, although the error may be permanent.
-            raise ServiceUnavailable(f"The event was not appended: {result.outcome}")
+            raise ServiceUnavailable(f"The event was not appended: {result.status}")
         return True
 
     async def _named_files(self, table_id: UUID) -> NamedFiles | None:

@@ -26,17 +26,17 @@ from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..execution.handler import CommandHandler, Decision, Resolved, parent_of
 from ..execution.preloaded_parts import preload_parts
-from ..execution.resolver import ResolvedStream, StaleName
+from ..execution.resolver import DecideAgain, ResolvedStream
 from ..execution.submission import IdempotencyRecord, Submission
 from ..tabulars.metadata_files import (
     NewName,
-    loaded_table,
+    build_loaded_table,
     location_key,
     path_keys,
     refuse_taken_file,
     refuse_taken_locations,
     registered_keys,
-    written_table,
+    serialize_table,
 )
 
 
@@ -81,7 +81,7 @@ class _Registration(CommandHandler):
             return Resolved([self.table])
         async with self.executor.connection() as connection:
             self.found = await self._new_name.find(connection)
-        return Resolved(within=[parent_of(self.found, self.warehouse)])
+        return Resolved(parents=[parent_of(self.found, self.warehouse)])
 
     async def prepare(self) -> None:
         self.file = await self._read_file(self.table)
@@ -119,7 +119,7 @@ class _Registration(CommandHandler):
         self.file, metadata = None, file.metadata
         before, generation = (None, None) if self.table is None else await self.table.read_named(self.share)
         if before is not None and may_have_lost_file(before, file.key, file.owner_event_id):
-            raise StaleName
+            raise DecideAgain
         key, paths = location_key(warehouse, metadata), path_keys(warehouse, metadata) or []
         held = [key, *paths, *(() if before is None else before.location_keys)]
         claimed_keys = [*paths, *await asyncio.to_thread(registered_keys, warehouse, metadata, file.key, held)]
@@ -133,7 +133,7 @@ class _Registration(CommandHandler):
         table_id = uuid7() if before is None else before.id
         state = await asyncio.to_thread(submission.add, table_id, warehouse.id, before, [event], generation)
         assert isinstance(state, TableState)
-        body = await asyncio.to_thread(_response, warehouse, state)
+        body = await asyncio.to_thread(_response, state)
         if self.context.reserve_memory is not None:
             self.context.reserve_memory(len(body))
         if before is None:
@@ -150,6 +150,6 @@ def _checked(warehouse: Warehouse, document: Json) -> Json:
     return metadata
 
 
-def _response(warehouse: Warehouse, state: TableState) -> Content:
-    loaded = loaded_table(state, written_table(state.document))
+def _response(state: TableState) -> Content:
+    loaded = build_loaded_table(state, serialize_table(state.document))
     return results.load_table_result(loaded)

@@ -12,7 +12,7 @@ from ..execution.executor import CommandExecutor
 from ..execution.handler import Decision, StreamCommandHandler
 from ..execution.resolver import ResolvedStream, Resolver
 from ..execution.submission import IdempotencyRecord, Submission
-from ..tabulars.metadata_files import loaded_table, written_table
+from ..tabulars.metadata_files import build_loaded_table, serialize_table
 
 
 async def unregister_table(
@@ -33,5 +33,5 @@ class _Unregistration(StreamCommandHandler[TableState]):
     def decide(self, state: TableState, generation: int) -> Decision:
         submission = Submission(self.context)
         after = submission.add(state.id, self.warehouse.id, state, [decide_unregister(state)], generation)
-        body = results.commit_table_response(loaded_table(state, written_table(state.document)))
+        body = results.commit_table_response(build_loaded_table(state, serialize_table(state.document)))
         return Decision(submission, IdempotencyRecord(200, state.id, state.version), CommandResponse(200, body), after=after)

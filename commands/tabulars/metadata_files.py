@@ -28,17 +28,17 @@ from ..execution.handler import MetadataFile
 _FILE_NUMBER = re.compile(r"^(\d{1,9})-")
 
 
-def written_table(document: Document) -> Content:
+def serialize_table(document: Document) -> Content:
     """The metadata document as it is written to the file and sent to clients."""
-    return content_of(written_pieces(document))
+    return content_of(serialize_table_pieces(document))
 
 
-def written_pieces(document: Document) -> list[bytes]:
-    """As written_table, in pieces."""
+def serialize_table_pieces(document: Document) -> list[bytes]:
+    """As serialize_table, in pieces."""
     return pieces(table_head(document), joined_bodies(document), TABLE_KINDS)
 
 
-def loaded_table(state: TableState, metadata: Content) -> LoadedTable:
+def build_loaded_table(state: TableState, metadata: Content) -> LoadedTable:
     """The table as a load will read it once its events are in the log."""
     return LoadedTable(state.id, state.version, state.event_id, state.metadata_location, metadata)
 
@@ -61,7 +61,7 @@ def next_file_number(metadata_location: str) -> int:
 
 def location_of(warehouse: Warehouse, requested: str | None, namespace_location: str, object_id: UUID) -> str:
     """The location of a new table or view: the client's, if it is permitted; without one, a folder in the namespace's location, named by
-    the object's id. A path without a scheme lies in the bucket or file system of the warehouse.
+    the object's id. A path without a scheme is in the bucket or file system of the warehouse.
     """
     if requested is None:
         return StorageLocation.parse_structure(namespace_location, what="location").child(str(object_id)).text

@@ -55,5 +55,5 @@ class _Commit(StreamCommandHandler[ViewState]):
 
 
 def _decision(warehouse: Warehouse, submission: Submission, state: ViewState, written: bytes) -> Decision:
-    body = view_body(warehouse, state, written)
+    body = view_body(state, written)
     return Decision(submission, IdempotencyRecord(200, state.id, state.version), CommandResponse(200, body))

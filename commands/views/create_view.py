@@ -20,9 +20,9 @@ from ...security.property_rules import refuse_credential_properties
 from ...storage.location_policy import check_document_locations
 from ..execution.clock import now_ms
 from ..execution.command_response import CommandResponse
-from ..execution.deciding import in_thread_if, is_large_request
 from ..execution.executor import CommandExecutor
 from ..execution.handler import CommandHandler, Decision, Resolved, parent_of
+from ..execution.offload import in_thread_if, is_large_request
 from ..execution.submission import IdempotencyRecord, Submission
 from ..tables.create_table import refuse_locations_taken_by_others
 from ..tabulars.metadata_files import NewName, location_key, location_of, metadata_file, path_keys
@@ -42,7 +42,7 @@ class _Creation(CommandHandler):
     async def resolve(self) -> Resolved:
         async with self.executor.connection() as connection:
             self.found = await self._new_name.find(connection)
-        return Resolved(within=[parent_of(self.found, self.warehouse)])
+        return Resolved(parents=[parent_of(self.found, self.warehouse)])
 
     async def decide(self) -> Decision:
         command, warehouse, large = self.command, self.warehouse, is_large_request(self.context)
@@ -54,7 +54,7 @@ class _Creation(CommandHandler):
         if command.location is not None or path_keys(warehouse, metadata):
             async with self.executor.connection() as connection:
                 await refuse_locations_taken_by_others(connection, warehouse, metadata, self._new_name)
-        return await in_thread_if(large, self._created, name, view_id, metadata)
+        return await in_thread_if(large, self._decide_creation, name, view_id, metadata)
 
     @property
     def _new_name(self) -> NewName:
@@ -72,7 +72,7 @@ class _Creation(CommandHandler):
         check_document_locations(self.warehouse.profile, None, metadata)
         return metadata
 
-    def _created(self, name: FreeName, view_id: UUID, metadata: Json) -> Decision:
+    def _decide_creation(self, name: FreeName, view_id: UUID, metadata: Json) -> Decision:
         warehouse, written = self.warehouse, orjson.dumps(metadata)
         file = metadata_file(warehouse, metadata, written, 0)
         key, paths = location_key(warehouse, metadata), path_keys(warehouse, metadata)
@@ -80,11 +80,11 @@ class _Creation(CommandHandler):
         submission = Submission(self.context, parents=[created.namespace_id])
         state = submission.add(view_id, warehouse.id, None, [created])
         assert isinstance(state, ViewState)
-        body = view_body(warehouse, state, written)
+        body = view_body(state, written)
         return Decision(submission, IdempotencyRecord(200, state.id, state.version), CommandResponse(200, body), [file])
 
 
-def view_body(warehouse: Warehouse, state: ViewState, metadata: bytes) -> bytes:
+def view_body(state: ViewState, metadata: bytes) -> bytes:
     """The LoadViewResult of a view to be created."""
     loaded = LoadedView(state.id, state.version, state.metadata_location, metadata)
     return results.load_view_result(loaded)

@@ -43,7 +43,7 @@ class _Registration(CommandHandler):
     async def resolve(self) -> Resolved:
         async with self.executor.connection() as connection:
             self.found = await self._new_name.find(connection)
-        return Resolved(within=[parent_of(self.found, self.warehouse)])
+        return Resolved(parents=[parent_of(self.found, self.warehouse)])
 
     async def decide(self) -> Decision:
         warehouse, command = self.warehouse, self.command
@@ -53,13 +53,13 @@ class _Registration(CommandHandler):
             position = await refuse_taken_file(connection, warehouse, location, self._new_name)
         document = await read_metadata(await self.executor.store(warehouse), location, self.share)
         # In a thread, because checking a large file takes about a second.
-        return await asyncio.to_thread(self._registered, name, location, position, document)
+        return await asyncio.to_thread(self._decide_registration, name, location, position, document)
 
     @property
     def _new_name(self) -> NewName:
         return NewName(self.warehouse, TabularIdentifier(self.command.namespace, self.command.name), "view")
 
-    def _registered(self, name: FreeName, location: StorageLocation, position: int, document: Json) -> Decision:
+    def _decide_registration(self, name: FreeName, location: StorageLocation, position: int, document: Json) -> Decision:
         warehouse = self.warehouse
         metadata = parse_view_metadata(document)
         check_registered_properties(metadata["properties"])
@@ -71,5 +71,5 @@ class _Registration(CommandHandler):
         submission = Submission(self.context, parents=[registered.namespace_id], read_from=(position, file_key))
         state = submission.add(uuid7(), warehouse.id, None, [registered])
         assert isinstance(state, ViewState)
-        body = view_body(warehouse, state, orjson.dumps(metadata))
+        body = view_body(state, orjson.dumps(metadata))
         return Decision(submission, IdempotencyRecord(200, state.id, state.version), CommandResponse(200, body))

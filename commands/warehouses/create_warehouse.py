@@ -107,7 +107,7 @@ class _Creation(CommandHandler):
     prepared: bool = False
 
     async def resolve(self) -> Resolved:
-        return Resolved(within=[Resource("project", self.context.project_id)])
+        return Resolved(parents=[Resource("project", self.context.project_id)])
 
     async def prepare(self) -> None:
         """Checks the store before the lock is taken: a store that does not respond delays no creation in another store."""
@@ -179,7 +179,7 @@ async def _creation_lock(executor: CommandExecutor) -> AsyncIterator[None]:
 @asynccontextmanager
 async def _advisory_creation_lock(executor: CommandExecutor, deadline: float) -> AsyncIterator[None]:
     while True:
-        async with executor.backends.connections.connection(math.inf) as connection:
+        async with executor.backends.sessions.connection(math.inf) as connection:
             if await try_lock(connection, AdvisoryLock.CREATE_WAREHOUSE):
                 try:
                     yield

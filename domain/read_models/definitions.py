@@ -26,6 +26,8 @@ class NameRow(NamedTuple):
 
 
 class WarehouseRow(NamedTuple):
+    """One version of a warehouse; `config` None: it has neither defaults nor overrides."""
+
     warehouse_id: UUID
     version: int
     position: int
@@ -36,6 +38,7 @@ class WarehouseRow(NamedTuple):
     storage_profile: bytes
     secret_ref: UUID | None
     exact_names: bool
+    config: bytes | None
 
 
 class NamespaceRow(NamedTuple):

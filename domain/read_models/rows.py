@@ -121,8 +121,9 @@ class Rows:
 def _by_name(row: Any, blobs: list[bytes]) -> Json:
     named: Json = row._asdict()
     for column in _BYTES_COLUMNS.get(type(row), ()):
-        blobs.append(named[column])
-        named[column] = len(blobs)
+        if named[column] is not None:
+            blobs.append(named[column])
+            named[column] = len(blobs)
     return named
 
 

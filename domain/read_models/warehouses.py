@@ -22,7 +22,14 @@ def project(rows: Rows, position: int, event: Event, after: WarehouseState) -> N
             storage_profile=orjson.dumps(after.storage_profile),
             secret_ref=after.secret_ref,
             exact_names=after.exact_names,
+            config=_config(after),
         )
     )
     if isinstance(event, WarehouseCreated):
         rows.open_name(position, after.id, after.project_id, "warehouse", after.name, after.name_key)
+
+
+def _config(state: WarehouseState) -> bytes | None:
+    """None without properties, as in rows that were written before the column existed."""
+    config = state.config
+    return orjson.dumps(config.to_json()) if config.defaults or config.overrides else None

@@ -12,6 +12,7 @@ import psycopg
 import structlog
 from psycopg.conninfo import make_conninfo
 
+from ..database.connection import CONNECT_TIMEOUT_SECONDS
 from ..database.named_sql import named_sql
 from ..domain.client_errors import client_error_text
 from ..storage.file_sync import sync_folder
@@ -188,14 +189,14 @@ def _dsn(socket_directory: str, database: str) -> str:
 
 def _responds(dsn: str) -> bool:
     try:
-        with psycopg.connect(dsn, connect_timeout=5, autocommit=True):
+        with psycopg.connect(dsn, connect_timeout=CONNECT_TIMEOUT_SECONDS, autocommit=True):
             return True
     except psycopg.OperationalError:
         return False
 
 
 def _create_database(dsn: str) -> None:
-    with psycopg.connect(dsn, autocommit=True) as connection:
+    with psycopg.connect(dsn, connect_timeout=CONNECT_TIMEOUT_SECONDS, autocommit=True) as connection:
         blocks = named_sql("icecore.embedded_postgres", "cluster.sql")
         if connection.execute(blocks["database_exists"], (DATABASE,)).fetchone() == (False,):
             connection.execute(blocks["create_database"])

@@ -1,16 +1,16 @@
 -- Appends a batch of commands under one lock, each in its own subtransaction, and returns one row per command. `outcome` is:
 --   appended   position = that of its last event; also if an earlier copy of the command was appended
---   recorded   a refusal, which has no events, was recorded; no earlier copy of the command can be appended any more
+--   recorded   a command without events was recorded; no earlier copy of it can be appended any more
 --   replayed   the Idempotency-Key was already used by the same request; the row contains the record
 --   key_reused the Idempotency-Key was already used by a different request
---   head | parent | not_empty | claim | location | generation | preloaded   the conflict; decide again
+--   version_conflict | parent | not_empty | claim | location | generation | preloaded   the conflict; decide again
 --   error      any other error of Postgres, with its code
--- locked_microseconds: the time under the lock until this command was done; 0 if there was nothing to do.
+-- waited_microseconds: how long the call waited for the lock; the same in every row.
 -- batch: JSON array of commands (commands/execution/submission.py writes it); blobs: the bytes they refer to by index, from 1.
 -- Runs in its own transaction in read committed and takes the lock first, so that it sees all that the previous holder committed.
 create or replace function icecore.append(batch jsonb, blobs bytea[])
 returns table (command integer, outcome text, "position" bigint, detail text, status smallint, object_id uuid, version bigint, body bytea,
-               locked_microseconds bigint)
+               waited_microseconds bigint)
 language plpgsql volatile security definer
 -- Runs with the owner's rights, so that no other role needs them. Names are not resolved in the caller's schemas.
 set search_path = pg_catalog, pg_temp
@@ -25,7 +25,7 @@ declare
   v_row icecore.events; v_key icecore.idempotency;
   v_position bigint; v_hash bytea; v_at timestamptz; v_generation integer;
   s_position bigint; s_hash bytea; s_at timestamptz;
-  v_started bigint; v_locked timestamptz; v_found record; v_command uuid; v_first bigint; v_recorded timestamptz;
+  v_started bigint; v_called timestamptz := clock_timestamp(); v_found record; v_command uuid; v_first bigint; v_recorded timestamptz;
   v_depends_on_earlier boolean := false;
 begin
   if current_setting('transaction_isolation') <> 'read committed' then
@@ -33,7 +33,7 @@ begin
     raise exception using errcode = '55000', message = 'icecore.append runs in transactions that are read committed';
   end if;
   perform pg_advisory_xact_lock(4936203174);
-  v_locked := clock_timestamp();
+  waited_microseconds := extract(epoch from clock_timestamp() - v_called) * 1000000;
   select x.notification_id, x.hash, x.recorded_at into v_position, v_hash, v_at
     from icecore.events x order by x.notification_id desc limit 1;
   v_position := coalesce(v_position, 0);
@@ -42,7 +42,7 @@ begin
   v_started := v_position;
   for n in 0 .. jsonb_array_length(batch) - 1 loop
     c := batch->n; command := n + 1;
-    locked_microseconds := 0; outcome := 'appended'; detail := null; status := null; object_id := null; version := null; body := null;
+    outcome := 'appended'; detail := null; status := null; object_id := null; version := null; body := null;
     v_command := (c->>'id')::uuid; i := c->'idempotency';
     -- plpgsql variables survive a subtransaction's rollback.
     s_position := v_position; s_hash := v_hash; s_at := v_at;
@@ -95,11 +95,11 @@ begin
           raise exception using errcode = 'IC409', constraint = 'claim', detail = r->>1;
         end if;
       end if;
-      for k in 0 .. jsonb_array_length(c->'heads') - 1 loop
-        r := c->'heads'->k;
+      for k in 0 .. jsonb_array_length(c->'expected_heads') - 1 loop
+        r := c->'expected_heads'->k;
         if (select x.event_id from icecore.events x where x.originator_id = (r->>0)::uuid
             order by x.originator_version desc limit 1) is distinct from (r->>1)::uuid then
-          raise exception using errcode = 'IC409', constraint = 'head', detail = r->>0;
+          raise exception using errcode = 'IC409', constraint = 'version_conflict', detail = r->>0;
         end if;
       end loop;
       if c ? 'claims' then
@@ -152,7 +152,6 @@ begin
         detail := outcome || ': ' || detail; outcome := 'error';
         v_position := s_position; v_hash := s_hash; v_at := s_at; position := v_position;
     end;
-    locked_microseconds := extract(epoch from clock_timestamp() - v_locked) * 1000000;
     return next;
   end loop;
   if v_position > v_started then

@@ -37,9 +37,9 @@ class Result:
     error: str | None = None
 
 
-def tell(steps: tuple[Step, ...], sql: Callable[[str], Rows], refusal: type[Exception]) -> dict[str, Result]:
-    """Runs every step, also after one that failed, and returns the outcomes by name."""
-    remembered: dict[str, str] = {}
+def tell(steps: tuple[Step, ...], sql: Callable[[str], Rows], refusal: type[Exception], **known: str) -> dict[str, Result]:
+    """Runs every step, also after one that failed, and returns the outcomes by name. `known` are values for names in braces."""
+    remembered = dict(known)
     results: dict[str, Result] = {}
     for step in steps:
         statement = step.sql
@@ -236,6 +236,10 @@ VIEWS = (
     Step("refuse a view in a table's place", "CREATE VIEW story.trips AS SELECT 1 AS one", refused="already exists"),
     Step("replace view", "CREATE OR REPLACE VIEW story.dear AS SELECT id, price FROM story.trips WHERE price > 60"),
     Step("select from replaced view", "SELECT id FROM story.dear ORDER BY id", rows=[[7], [8]]),
+    Step(
+        "moment",
+        """SELECT date_format(current_timestamp(), "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'")""",
+    ),
     Step("set view properties", "ALTER VIEW story.dear SET TBLPROPERTIES ('colour' = 'red')"),
     Step("show view properties", "SHOW TBLPROPERTIES story.dear ('colour')", rows=[["colour", "red"]]),
     Step("show views", "SHOW VIEWS IN story", rows=[["story", "dear", False]]),
@@ -273,10 +277,21 @@ NAMES = (
     Step("tables of the namespace", "SHOW TABLES IN story", rows=[["story", "cities", False], ["story", "trips", False]]),
     Step("refuse to drop a full namespace", "DROP NAMESPACE story.inner", refused="not empty"),
     Step("drop table", "DROP TABLE story.inner.arrows"),
+    Step("insert before the purge", "INSERT INTO story.cities VALUES ('Oslo', 1.0)"),
+    Step("files before the purge", "SELECT file_path FROM story.cities.files"),
     Step("purge table", "DROP TABLE story.cities PURGE"),
     Step("drop namespace", "DROP NAMESPACE story.inner"),
     Step("dropped table is gone", "SELECT * FROM story.inner.arrows", refused="arrows"),
     Step("one table is left", "SHOW TABLES IN story", rows=[["story", "trips", False]]),
 )
+
+PAST = (
+    Step("tables of the past", "SHOW TABLES IN past.story", rows=[["story", "cities", False], ["story", "trips", False]]),
+    Step("views of the past", "SHOW VIEWS IN past.story", rows=[["story", "dear", False]]),
+    Step("rows of the past", "SELECT id FROM past.story.trips ORDER BY id", rows=[[1], [2], [3], [5], [6], [7], [8]]),
+    Step("rows of the present", "SELECT count(*) FROM story.trips", rows=[[8]]),
+    Step("refuse to write into the past", "INSERT INTO past.story.trips SELECT * FROM story.trips", refused="past"),
+)
+"""On the catalog `past`, the warehouse at the time that step `moment` selects, after all steps of STORY."""
 
 STORY = (*NAMESPACES, *ROWS, *SCHEMAS, *LAYOUT, *BRANCHES, *METADATA_TABLES, *MAINTENANCE, *COPIES, *VIEWS, *VERSION_3, *NAMES)

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from pyiceberg.catalog import Catalog, load_catalog
 
+from tests.acceptance.table_files import existing, files_of, now
+from tests.acceptance.views import ONE_COLUMN, create_view
 from tests.fixtures.readme import CATALOG_URI, pieces, statements
 from tests.servers.engines import EngineShell, SqlRefusedError, engine_shell
 from tests.servers.icecore import Icecore
@@ -37,11 +39,11 @@ def pyiceberg(server: Icecore, s3: S3, clickhouse: EngineShell) -> Catalog:
     return catalog
 
 
-def create(clickhouse: EngineShell, s3: S3, table: str, columns: str) -> None:
+def create(clickhouse: EngineShell, s3: S3, table: str, columns: str, more: str = "") -> None:
     """CREATE TABLE, for which ClickHouse needs the folder in the bucket."""
     keys = f"'{s3.environment['AWS_ACCESS_KEY_ID']}', '{s3.environment['AWS_SECRET_ACCESS_KEY']}'"
     folder = f"{s3.endpoint}/{s3.bucket}/{s3.storage_profile['key-prefix']}/clickhouse/{table}/"
-    clickhouse.sql(f"CREATE TABLE lake.`town.{table}` ({columns}) ENGINE = IcebergS3('{folder}', {keys})")
+    clickhouse.sql(f"CREATE TABLE lake.`town.{table}` {columns and f'({columns})'} ENGINE = IcebergS3('{folder}', {keys}) {more}")
 
 
 def names(catalog: Catalog, table: str) -> list[str]:
@@ -78,18 +80,108 @@ def test_two_engines_change_one_table(clickhouse: EngineShell, pyiceberg: Catalo
     assert ["name", "born"] == [field.name for field in pyiceberg.load_table("town.shared").schema().fields]
 
 
-def test_a_past_state_is_a_database(clickhouse: EngineShell, pyiceberg: Catalog, s3: S3, server: Icecore) -> None:
-    """The base path names the warehouse at a position of the log."""
-    create(clickhouse, s3, "past", "name String")
-    clickhouse.sql("INSERT INTO lake.`town.past` VALUES ('Ada')")
-    past = f"lake@{server.position()}"
-    clickhouse.sql("INSERT INTO lake.`town.past` VALUES ('Grace')")
+def test_rows_and_columns_change(clickhouse: EngineShell, s3: S3, pyiceberg: Catalog) -> None:
+    """UPDATE, DELETE, every change of a column, and reads of the first snapshot."""
+    create(clickhouse, s3, "changed", "name String, born Int32")
+    clickhouse.sql("INSERT INTO lake.`town.changed` VALUES ('Ada', 1815), ('Grace', 1906)")
+    (first,) = pyiceberg.load_table("town.changed").snapshots()
+    clickhouse.sql("ALTER TABLE lake.`town.changed` UPDATE born = 1816 WHERE name = 'Ada'")
+    clickhouse.sql("DELETE FROM lake.`town.changed` WHERE name = 'Grace'")
+    assert [["Ada", 1816]] == clickhouse.sql("SELECT * FROM lake.`town.changed`")
+    for then in (f"iceberg_snapshot_id = {first.snapshot_id}", f"iceberg_timestamp_ms = {first.timestamp_ms}"):
+        assert [[1815], [1906]] == clickhouse.sql(f"SELECT born FROM lake.`town.changed` ORDER BY born SETTINGS {then}")
+    for change in ("ADD COLUMN field Nullable(String)", "MODIFY COLUMN born Int64", "RENAME COLUMN born TO year", "DROP COLUMN field"):
+        clickhouse.sql(f"ALTER TABLE lake.`town.changed` {change}")
+    assert [["Ada", 1816]] == clickhouse.sql("SELECT name, year FROM lake.`town.changed`")
+    assert ["name", "year"] == [field.name for field in pyiceberg.load_table("town.changed").schema().fields]
+
+
+def test_a_table_is_created_from_a_query_and_with_partitions(clickhouse: EngineShell, s3: S3, pyiceberg: Catalog) -> None:
+    create(clickhouse, s3, "copied", "", "AS SELECT 'Ada' AS name")
+    assert ["Ada"] == names(pyiceberg, "copied")
+    create(clickhouse, s3, "parted", "name String, born Int32", "PARTITION BY (icebergBucket(4, born))")
+    clickhouse.sql("INSERT INTO lake.`town.parted` VALUES ('Ada', 1815), ('Grace', 1906)")
+    assert [["Grace"]] == clickhouse.sql("SELECT name FROM lake.`town.parted` WHERE born = 1906")
+    assert ["bucket[4]"] == [str(field.transform) for field in pyiceberg.load_table("town.parted").spec().fields]
+
+
+def test_a_dropped_table_keeps_its_files(clickhouse: EngineShell, s3: S3, pyiceberg: Catalog) -> None:
+    """ClickHouse requests no purge."""
+    create(clickhouse, s3, "dropped", "name String")
+    clickhouse.sql("SET write_full_path_in_iceberg_metadata = 1")
+    clickhouse.sql("INSERT INTO lake.`town.dropped` VALUES ('Ada')")
+    table = pyiceberg.load_table("town.dropped")
+    files = files_of(table)
+    clickhouse.sql("DROP TABLE lake.`town.dropped`")
+    assert not pyiceberg.table_exists("town.dropped")
+    assert files == existing(table, files)
+
+
+def test_views_of_others_are_not_seen(clickhouse: EngineShell, s3: S3, pyiceberg: Catalog) -> None:
+    """ClickHouse lists and reads the tables beside a view."""
+    pyiceberg.create_namespace("views")
+    create_view(pyiceberg, "views", "seen")
+    assert [] == clickhouse.sql("SHOW TABLES FROM lake LIKE 'views.%'")
+    pyiceberg.create_table("views.t", ONE_COLUMN)
+    assert [["views.t"]] == clickhouse.sql("SHOW TABLES FROM lake LIKE 'views.%'")
+    assert [] == clickhouse.sql("SELECT * FROM lake.`views.t`")
+
+
+@pytest.mark.parametrize(
+    ("statement", "refusal"),
+    [
+        ("RENAME TABLE lake.`town.lacking` TO lake.`town.other`", r"renameTable\(\) is not supported"),
+        ("CREATE OR REPLACE TABLE lake.`town.lacking` (x Int32) ENGINE = IcebergS3('http://s3/b/c/')", "only for Atomic databases"),
+        ("TRUNCATE TABLE lake.`town.lacking`", "Truncate is not supported"),
+        ("MERGE INTO lake.`town.lacking` l USING (SELECT 1 AS x) s ON l.x = s.x WHEN MATCHED THEN DELETE", "Syntax error"),
+        ("BEGIN TRANSACTION", "Transactions are not supported"),
+    ],
+    ids=["rename", "replace", "truncate", "merge", "transaction"],
+)
+def test_what_clickhouse_lacks(clickhouse: EngineShell, s3: S3, pyiceberg: Catalog, statement: str, refusal: str) -> None:
+    """ClickHouse itself refuses these, as the page says."""
+    if not pyiceberg.table_exists("town.lacking"):
+        create(clickhouse, s3, "lacking", "x Int32")
+    with pytest.raises(SqlRefusedError, match=refusal):
+        clickhouse.sql(statement)
+
+
+def test_create_view_has_no_effect(clickhouse: EngineShell, pyiceberg: Catalog) -> None:
+    """ClickHouse reports success, and sends nothing."""
+    clickhouse.sql("CREATE VIEW lake.`town.unseen` AS SELECT 1 AS one")
+    with pytest.raises(SqlRefusedError, match="Unknown table"):
+        clickhouse.sql("SELECT * FROM lake.`town.unseen`")
+    assert [] == pyiceberg.list_views("town")
+
+
+def test_local_files_are_not_read(clickhouse: EngineShell, server: Icecore) -> None:
+    """ClickHouse demands keys, and takes keys for a format of local files."""
+    local = load_catalog("demo", type="rest", uri=server.catalog_uri, warehouse="demo")
+    local.create_namespace("town")
+    local.create_table("town.local", ONE_COLUMN)
+    address, settings = f"{server.catalog_uri}/w/demo/v1", "catalog_type = 'rest', warehouse = 'demo'"
+    for name, keys, refusal in (("keyless", "", "credentials"), ("keyed", ", 'admin', 'password'", "Unknown format admin")):
+        clickhouse.sql(f"CREATE DATABASE {name} ENGINE = DataLakeCatalog('{address}'{keys}) SETTINGS {settings}")
+        with pytest.raises(SqlRefusedError, match=refusal):
+            clickhouse.sql(f"SELECT * FROM {name}.`town.local`")
+        clickhouse.sql(f"DROP DATABASE {name}")
+
+
+@pytest.mark.parametrize("by", ["position", "time"])
+def test_a_past_state_is_a_database(clickhouse: EngineShell, pyiceberg: Catalog, s3: S3, server: Icecore, by: str) -> None:
+    """The base path names the warehouse at a position of the log, or at a time. Writes are refused."""
+    table = f"past_{by}"
+    create(clickhouse, s3, table, "name String")
+    clickhouse.sql(f"INSERT INTO lake.`town.{table}` VALUES ('Ada')")
+    past = f"lake@{now() if by == 'time' else server.position()}"
+    clickhouse.sql(f"INSERT INTO lake.`town.{table}` VALUES ('Grace')")
     (connect,) = (each for each in statements(pieces()["clickhouse"]) if each.startswith("CREATE DATABASE"))
-    connect = connect.replace("DATABASE lake", "DATABASE past").replace("/w/lake/", f"/w/{past}/").replace("'lake'", f"'{past}'")
+    connect = connect.replace("DATABASE lake", f"DATABASE {table}").replace("/w/lake/", f"/w/{past}/").replace("'lake'", f"'{past}'")
     clickhouse.sql(connect.replace(CATALOG_URI, server.catalog_uri).replace("http://127.0.0.1:9000", s3.endpoint))
-    assert [["Ada"]] == clickhouse.sql("SELECT name FROM past.`town.past`")
-    with pytest.raises(SqlRefusedError, match="past"):
-        clickhouse.sql("INSERT INTO past.`town.past` VALUES ('Edsger')")
+    assert [["Ada"]] == clickhouse.sql(f"SELECT name FROM {table}.`town.{table}`")
+    if by == "time":  # Once, because ClickHouse repeats a refused commit for half a minute.
+        with pytest.raises(SqlRefusedError, match="past"):
+            clickhouse.sql(f"INSERT INTO {table}.`town.{table}` VALUES ('Edsger')")
 
 
 def test_the_log_rebuilds_what_clickhouse_reads(clickhouse: EngineShell, server: Icecore) -> None:

@@ -39,7 +39,7 @@ PAGES = pieces(
         (DOCS / page).read_text()
         for page in (
             "reference/rest-extensions.md", "reference/command-line.md", "reference/settings.md", "how-to/approval.md",
-            "how-to/event-sinks.md", "how-to/sizing.md", "concepts/event-log.md", "concepts/time-travel.md",
+            "how-to/audit.md", "how-to/event-sinks.md", "how-to/sizing.md", "concepts/event-log.md", "concepts/time-travel.md",
         )
     )
 )  # fmt: skip
@@ -159,6 +159,18 @@ def test_selecting_events_of_the_log(documented: Documented) -> None:
     events = documented.run(re.sub(r"\d{4}-\d\d-\d\dT", f"{today}T", command))
     assert 2 == len(events.splitlines())
     assert "sales.orders" in events
+
+
+def test_who_changed_what(documented: Documented) -> None:
+    """The events of the table with the members of the page, and a drop."""
+    first = json.loads(documented.run(PAGES["audit table"]).splitlines()[0])
+    assert ("table.created.v1", "anonymous") == (first["topic"], first["actor"])
+    members = re.findall(r"`([a-z-]+)`", " ".join(re.findall(r"^\| (`.+?) \|", (DOCS / "how-to" / "audit.md").read_text(), re.MULTILINE)))
+    assert {"actor", "request-id", "causation-id"} <= set(members) <= set(first)
+    documented.catalog.create_namespace("dropped")
+    documented.catalog.drop_namespace("dropped")
+    (drops,) = _lines("audit drops")
+    assert "dropped" in [event["subject"] for event in json.loads(documented.run(drops))["events"]]
 
 
 def test_time_travel(documented: Documented) -> None:

@@ -1,14 +1,18 @@
 """DuckDB with the settings of the documentation: tables are created, written, read, changed and dropped, on local files and on S3."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pyiceberg.catalog.rest import RestCatalog
 
+from tests.acceptance.table_files import existing, files_of, now, wait_until_purged
+from tests.acceptance.views import create_view
 from tests.fixtures.readme import CATALOG_URI, pieces, statements
 from tests.servers.engines import EngineShell, SqlRefusedError, engine_shell
 from tests.servers.icecore import Icecore
-from tests.servers.moto import S3, moto_s3
+from tests.servers.moto import ACCESS_KEY_ID, S3, SECRET_ACCESS_KEY, moto_s3
 
 LAKES = ("demo", "lake")
 """The warehouses, which are attached under their own names: local files and S3."""
@@ -36,13 +40,20 @@ def duckdb(server: Icecore, s3: S3) -> Iterator[EngineShell]:
 @pytest.fixture(params=LAKES)
 def town(request: pytest.FixtureRequest, duckdb: EngineShell) -> str:
     """A new schema of each warehouse."""
-    name = f"{request.param}.town_{request.node.originalname.removeprefix('test_')}"
+    name = f"{request.param}.{re.sub(r'[^a-z_]+', '_', request.node.name.removeprefix('test_'))}"
     duckdb.sql(f"CREATE SCHEMA {name}")
     return name
 
 
+@pytest.fixture
+def pyiceberg(server: Icecore, town: str) -> RestCatalog:
+    """The same warehouse in PyIceberg."""
+    keys = {"s3.access-key-id": ACCESS_KEY_ID, "s3.secret-access-key": SECRET_ACCESS_KEY}
+    return RestCatalog("pyiceberg", uri=server.catalog_uri, warehouse=town.partition(".")[0], **keys)
+
+
 def test_rows_are_written_changed_and_deleted(duckdb: EngineShell, town: str) -> None:
-    """INSERT, UPDATE, DELETE, MERGE, and a read of the first snapshot."""
+    """INSERT, UPDATE, DELETE, MERGE, TRUNCATE, and reads of the first snapshot."""
     duckdb.sql(f"CREATE TABLE {town}.people (name VARCHAR, born INTEGER)")
     duckdb.sql(f"INSERT INTO {town}.people VALUES ('Ada', 1815), ('Grace', 1906)")
     duckdb.sql(f"UPDATE {town}.people SET born = 1816 WHERE name = 'Ada'")
@@ -53,8 +64,11 @@ def test_rows_are_written_changed_and_deleted(duckdb: EngineShell, town: str) ->
         "WHEN MATCHED THEN UPDATE SET born = n.born WHEN NOT MATCHED THEN INSERT VALUES (n.name, n.born)"
     )
     assert [["Ada", 1815], ["Edsger", 1930]] == duckdb.sql(f"SELECT * FROM {town}.people ORDER BY born")
-    ((first,), *_) = duckdb.sql(f"SELECT snapshot_id FROM iceberg_snapshots({town}.people) ORDER BY sequence_number")
-    assert [["Ada"], ["Grace"]] == duckdb.sql(f"SELECT name FROM {town}.people AT (VERSION => {first}) ORDER BY born")
+    ((first, time), *_) = duckdb.sql(f"SELECT snapshot_id, timestamp_ms FROM iceberg_snapshots({town}.people) ORDER BY sequence_number")
+    for then in (f"VERSION => {first}", f"TIMESTAMP => TIMESTAMP '{time}'"):
+        assert [["Ada"], ["Grace"]] == duckdb.sql(f"SELECT name FROM {town}.people AT ({then}) ORDER BY born")
+    duckdb.sql(f"TRUNCATE {town}.people")
+    assert [] == duckdb.sql(f"SELECT name FROM {town}.people")
 
 
 def test_a_table_is_created_from_a_query(duckdb: EngineShell, town: str) -> None:
@@ -112,17 +126,55 @@ def test_tables_are_renamed_and_dropped(duckdb: EngineShell, town: str) -> None:
         duckdb.sql(f"SELECT * FROM {town}.new")
 
 
-def test_a_past_state_is_attached(duckdb: EngineShell, town: str, server: Icecore) -> None:
-    """The warehouse at a position of the log. Writes are refused."""
-    lake = town.partition(".")[0]
+def test_a_drop_keeps_the_files_and_a_purge_does_not(duckdb: EngineShell, town: str, pyiceberg: RestCatalog, server: Icecore) -> None:
+    """An attached warehouse with `PURGE_REQUESTED` purges, one without it only drops."""
+    lake, _, schema = town.partition(".")
+    duckdb.sql(
+        f"ATTACH '{lake}' AS purging (TYPE iceberg, ENDPOINT '{server.catalog_uri}', AUTHORIZATION_TYPE 'none', PURGE_REQUESTED true)"
+    )
+    for name in ("kept", "purged"):
+        duckdb.sql(f"CREATE TABLE {town}.{name} AS SELECT 1 AS one")
+    kept, purged = (pyiceberg.load_table(f"{schema}.{name}") for name in ("kept", "purged"))
+    files_kept, files_purged = files_of(kept), files_of(purged)
+    duckdb.sql(f"DROP TABLE {town}.kept")
+    duckdb.sql(f"DROP TABLE purging.{schema}.purged")
+    duckdb.sql("DETACH purging")
+    wait_until_purged(purged, files_purged)
+    assert files_kept == existing(kept, files_kept)
+
+
+def test_views_of_others_are_not_seen(duckdb: EngineShell, town: str, pyiceberg: RestCatalog) -> None:
+    """DuckDB lists and reads the tables beside a view. The view's name is not free for a table."""
+    schema = town.partition(".")[2]
+    create_view(pyiceberg, schema, "seen")
     duckdb.sql(f"CREATE TABLE {town}.t AS SELECT 1 AS x")
-    past = f"'{lake}@{server.position()}'"
+    assert [["t"]] == duckdb.sql(f"SHOW TABLES FROM {town}")
+    assert [[1]] == duckdb.sql(f"SELECT * FROM {town}.t")
+    with pytest.raises(SqlRefusedError, match="already exists"):
+        duckdb.sql(f"CREATE TABLE {town}.seen (x INTEGER)")
+
+
+def test_what_duckdb_lacks(duckdb: EngineShell, town: str) -> None:
+    """DuckDB itself refuses these, as the page says."""
+    duckdb.sql(f"CREATE TABLE {town}.t AS SELECT 1 AS x")
+    with pytest.raises(SqlRefusedError, match="CREATE OR REPLACE not supported in DuckDB-Iceberg"):
+        duckdb.sql(f"CREATE OR REPLACE TABLE {town}.t AS SELECT 2 AS x")
+    with pytest.raises(SqlRefusedError, match="Not implemented Error: Create View"):
+        duckdb.sql(f"CREATE VIEW {town}.v AS SELECT 1 AS one")
+
+
+@pytest.mark.parametrize("by", ["position", "time"])
+def test_a_past_state_is_attached(duckdb: EngineShell, town: str, server: Icecore, by: str) -> None:
+    """The warehouse at a position of the log, and at a time. Writes are refused."""
+    lake, _, schema = town.partition(".")
+    duckdb.sql(f"CREATE TABLE {town}.t AS SELECT 1 AS x")
+    past = f"'{lake}@{now() if by == 'time' else server.position()}'"
     duckdb.sql(f"INSERT INTO {town}.t VALUES (2)")
+    duckdb.sql(f"ALTER TABLE {town}.t RENAME TO later")
     duckdb.sql(f"ATTACH {past} AS past (TYPE iceberg, ENDPOINT '{server.catalog_uri}', AUTHORIZATION_TYPE 'none')")
-    there = f"past.{town.partition('.')[2]}.t"
-    assert [[1]] == duckdb.sql(f"SELECT * FROM {there}")
+    assert [[1]] == duckdb.sql(f"SELECT * FROM past.{schema}.t")
     with pytest.raises(SqlRefusedError, match="past"):
-        duckdb.sql(f"INSERT INTO {there} VALUES (3)")
+        duckdb.sql(f"INSERT INTO past.{schema}.t VALUES (3)")
     duckdb.sql("DETACH past")
 
 

@@ -1,9 +1,12 @@
 """Spark as users run it: all statements on Spark 4.1 and on Spark 3.5 from PyPI, on local files and on an S3 server.
 
+Each version and each store is in the quick form; the long form (ICECORE_TEST_LONG=1) runs each version on each store.
+
 Events are published to NATS and Kafka meanwhile. At the end, a consumer of either knows as much as the catalog.
 """
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,16 +15,17 @@ from pathlib import Path
 import pytest
 from pyiceberg.catalog.rest import RestCatalog
 
-from tests.acceptance.spark_story import STORY, Result, Step, tell
+from tests.acceptance.spark_story import PAST, STORY, Result, Step, tell
+from tests.acceptance.table_files import existing
 from tests.integration.publishers.stream_reader import rebuilt
+from tests.servers.engines import EngineShell, SqlRefusedError
 from tests.servers.icecore import Icecore, icecore, operate
 from tests.servers.kafka import KafkaBroker, kafka_broker
-from tests.servers.moto import moto_s3
+from tests.servers.moto import ACCESS_KEY_ID, S3, SECRET_ACCESS_KEY, moto_s3
 from tests.servers.nats import NatsServer, nats_server
-from tests.servers.spark import Spark, SqlRefusedError, catalog_settings, spark_3_5, spark_4_1, spark_shell
+from tests.servers.spark import Spark, catalog_settings, spark_3_5, spark_4_1, spark_shell
 
 STATEMENTS_MIN = 50
-S3_WAREHOUSE = "lake"
 TOPIC = "icecore.events"
 TOLD_SECONDS_MAX = 60.0
 
@@ -38,13 +42,17 @@ class Setting:
 
     @property
     def warehouse(self) -> str:
-        return S3_WAREHOUSE if self.on_s3 else self.name.replace(" ", "-")
+        return self.name.replace(" ", "-")
 
 
 SETTINGS = (
     Setting("spark 3.5 from PyPI alone", spark_3_5),
-    Setting("spark 4.1", spark_4_1),
     Setting("spark 4.1 on S3", lambda: spark_4_1(s3=True), on_s3=True),
+    *(
+        (Setting("spark 4.1", spark_4_1), Setting("spark 3.5 on S3", lambda: spark_3_5(s3=True), on_s3=True))
+        if os.environ.get("ICECORE_TEST_LONG") == "1"
+        else ()
+    ),
 )
 
 
@@ -74,13 +82,23 @@ def story(request: pytest.FixtureRequest, server: Icecore, scratch: Path) -> Ite
         with moto_s3(directory) as s3:
             server.create_warehouse(setting.warehouse, s3.storage_profile, s3.storage_credential)
             with spark_shell(spark, catalog_settings(server.catalog_uri, setting.warehouse, s3), directory, s3) as shell:
-                yield tell(STORY, shell.sql, SqlRefusedError)
+                yield told(shell, server, setting, s3)
         return
     files = directory / "warehouse"
     files.mkdir(parents=True)
     server.create_warehouse(setting.warehouse, {"type": "local", "directory": str(files)})
     with spark_shell(spark, catalog_settings(server.catalog_uri, setting.warehouse), directory) as shell:
-        yield tell(STORY, shell.sql, SqlRefusedError)
+        yield told(shell, server, setting)
+
+
+def told(shell: EngineShell, server: Icecore, setting: Setting, s3: S3 | None = None) -> dict[str, Result]:
+    """The outcomes of the story, then of the statements on the warehouse as it was in between."""
+    results = tell(STORY, shell.sql, SqlRefusedError)
+    ((moment,),) = results["moment"].rows
+    for name, value in catalog_settings(server.catalog_uri, f"{setting.warehouse}@{moment}", s3).items():
+        if name.startswith("spark.sql.catalog.ice"):
+            shell.sql(f"SET `{name.replace('.ice', '.past')}` = `{value}`")
+    return results | tell(PAST, shell.sql, SqlRefusedError)
 
 
 def settings() -> pytest.MarkDecorator:
@@ -88,7 +106,7 @@ def settings() -> pytest.MarkDecorator:
 
 
 @settings()
-@pytest.mark.parametrize("step", STORY, ids=lambda step: step.name)
+@pytest.mark.parametrize("step", [*STORY, *PAST], ids=lambda step: step.name)
 def test_statement(story: dict[str, Result], step: Step) -> None:
     """Each statement has its expected result or error."""
     result = story[step.name]
@@ -101,6 +119,17 @@ def test_statement(story: dict[str, Result], step: Step) -> None:
         assert step.rows == result.rows
     for row in step.among or ():
         assert row in result.rows
+
+
+@settings()
+def test_a_purged_table_has_no_files(story: dict[str, Result], server: Icecore, request: pytest.FixtureRequest) -> None:
+    """Spark deletes the files itself, and drops the table."""
+    warehouse = request.node.callspec.params["story"].warehouse
+    keys = {"s3.access-key-id": ACCESS_KEY_ID, "s3.secret-access-key": SECRET_ACCESS_KEY}
+    catalog = RestCatalog("files", uri=server.catalog_uri, warehouse=warehouse, **keys)
+    files = [path for (path,) in story["files before the purge"].rows]
+    assert files
+    assert [] == existing(catalog.load_table("story.trips"), files)
 
 
 @settings()

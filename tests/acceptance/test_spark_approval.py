@@ -7,8 +7,9 @@ import pytest
 
 from tests.fixtures.plugins import installed_plugins
 from tests.integration.approval.judging import Approver
+from tests.servers.engines import EngineShell, SqlRefusedError
 from tests.servers.icecore import Icecore, icecore
-from tests.servers.spark import SparkShell, SqlRefusedError, catalog_settings, spark_4_1, spark_shell
+from tests.servers.spark import catalog_settings, spark_4_1, spark_shell
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -48,7 +49,7 @@ def server(scratch: Path) -> Iterator[Icecore]:
 
 
 @pytest.fixture(scope="module")
-def shell(server: Icecore, scratch: Path) -> Iterator[SparkShell]:
+def shell(server: Icecore, scratch: Path) -> Iterator[EngineShell]:
     """Spark 4.1 on it."""
     with spark_shell(spark_4_1(), catalog_settings(server.catalog_uri, "approved"), scratch / "spark") as opened:
         opened.sql("USE ice")
@@ -63,7 +64,7 @@ def approver(server: Icecore) -> Iterator[Approver]:
     opened.close()
 
 
-def test_a_contract_refuses_what_breaks_readers(shell: SparkShell) -> None:
+def test_a_contract_refuses_what_breaks_readers(shell: EngineShell) -> None:
     """Rows and columns can be added. Dropping a column is refused with the reason."""
     shell.sql("CREATE NAMESPACE sales")
     shell.sql("ALTER NAMESPACE sales SET PROPERTIES ('icecore.schema-contract' = 'no-breaking-changes')")
@@ -76,7 +77,7 @@ def test_a_contract_refuses_what_breaks_readers(shell: SparkShell) -> None:
     assert [[1, "Ada", None], [2, "Grace", 7]] == shell.sql("SELECT * FROM sales.orders ORDER BY id")
 
 
-def test_a_change_waits_and_takes_effect_when_it_is_approved(shell: SparkShell, approver: Approver) -> None:
+def test_a_change_waits_and_takes_effect_when_it_is_approved(shell: EngineShell, approver: Approver) -> None:
     """The statement fails with the proposal's id. After the approval, the same session sees the column dropped."""
     shell.sql("CREATE NAMESPACE held")
     shell.sql(
@@ -94,7 +95,7 @@ def test_a_change_waits_and_takes_effect_when_it_is_approved(shell: SparkShell, 
     assert [[1]] == shell.sql("SELECT * FROM held.orders")
 
 
-def test_rows_that_are_refused_leave_no_files(shell: SparkShell, server: Icecore, scratch: Path) -> None:
+def test_rows_that_are_refused_leave_no_files(shell: EngineShell, server: Icecore, scratch: Path) -> None:
     """On a final refusal, Spark deletes the data it wrote, and the log is unchanged."""
     shell.sql("CREATE NAMESPACE closed")
     shell.sql("CREATE TABLE closed.orders (id INT)")

@@ -4,9 +4,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow
 import pytest
+from pyiceberg.catalog.rest import RestCatalog
 
 from tests.acceptance.spark_story import Result, Step, tell
+from tests.acceptance.table_files import files_of, now, wait_until_purged
 from tests.fixtures.readme import CATALOG_URI, pieces, properties
 from tests.servers.icecore import Icecore
 from tests.servers.moto import ACCESS_KEY_ID, REGION, SECRET_ACCESS_KEY, moto_s3
@@ -14,7 +17,8 @@ from tests.servers.trino import StatementRefusedError, Trino, trino
 
 pytestmark = pytest.mark.timeout(300)
 
-STORES = ("files", "s3")
+WAREHOUSES = {"files": "demo", "s3": "lake"}
+"""Trino's catalogs: local files and S3. `files_past` and `s3_past` are the same warehouses at an earlier time."""
 
 STORY = (
     Step("create schema", "CREATE SCHEMA story"),
@@ -42,10 +46,23 @@ STORY = (
     ),
     Step("select merged", "SELECT id, city FROM story.trips ORDER BY id", rows=[[1, "Bern"], [3, "Oslo"], [4, "Rome"]]),
     Step("time travel", "SELECT id FROM story.trips FOR VERSION AS OF {first} ORDER BY id", rows=[[1], [2], [3]]),
+    Step(
+        "first time",
+        """SELECT CAST(committed_at AS varchar) FROM story."trips$snapshots" WHERE snapshot_id = {first}""",
+        remember="first_time",
+    ),
+    Step(
+        "time travel by time", "SELECT id FROM story.trips FOR TIMESTAMP AS OF TIMESTAMP '{first_time}' ORDER BY id", rows=[[1], [2], [3]]
+    ),
     Step("create by select", "CREATE TABLE story.cities AS SELECT DISTINCT city FROM story.trips", rows=[[3]]),
     Step("select from it", "SELECT city FROM story.cities ORDER BY city", rows=[["Bern"], ["Oslo"], ["Rome"]]),
     Step("replace by select", "CREATE OR REPLACE TABLE story.cities AS SELECT 'Bonn' AS city", rows=[[1]]),
     Step("select from the replaced", "SELECT city FROM story.cities", rows=[["Bonn"]]),
+    Step("replace", "CREATE OR REPLACE TABLE story.cities (town varchar)"),
+    Step("select from the empty", "SELECT town FROM story.cities", rows=[]),
+    Step("insert into the replaced", "INSERT INTO story.cities VALUES 'Bonn', 'Köln'", rows=[[2]]),
+    Step("truncate", "TRUNCATE TABLE story.cities"),
+    Step("select from the truncated", "SELECT count(*) FROM story.cities", rows=[[0]]),
     Step("add column", "ALTER TABLE story.trips ADD COLUMN paid boolean"),
     Step("rename column", "ALTER TABLE story.trips RENAME COLUMN city TO town"),
     Step("drop column", "ALTER TABLE story.trips DROP COLUMN fare"),
@@ -65,6 +82,8 @@ STORY = (
     Step("select from the replaced view", "SELECT id FROM story.dear", rows=[[5]]),
     Step("list tables", "SHOW TABLES FROM story", rows=[["cities"], ["dear"], ["narrow"], ["trips"]]),
     Step("rename view", "ALTER VIEW story.dear RENAME TO story.costly"),
+    Step("select from the renamed view", "SELECT id FROM story.costly", rows=[[5]]),
+    Step("refuse a materialized view", "CREATE MATERIALIZED VIEW story.held AS SELECT 1 AS one", refused="not supported"),
     Step("create schema of another", "CREATE SCHEMA archive"),
     Step("rename into another schema", "ALTER TABLE story.trips RENAME TO archive.rides"),
     Step("select the renamed", "SELECT count(*) FROM archive.rides", rows=[[4]]),
@@ -84,6 +103,10 @@ STORY = (
     *(Step(f"drop {name}", f"DROP TABLE {name}") for name in ("story.cities", "story.narrow", "story.trips")),
     Step("drop schema", "DROP SCHEMA story"),
     Step("select after the drop", "SELECT count(*) FROM archive.rides", rows=[[5]]),
+    Step("read the past", "SELECT name FROM {past}.before.people", rows=[["Ada"]]),
+    Step("list the past", "SHOW SCHEMAS FROM {past} LIKE 'archive'", rows=[]),
+    Step("refuse to change the past", "INSERT INTO {past}.before.people VALUES 'Grace'", refused="past"),
+    Step("read the present", "SELECT count(*) FROM before.people", rows=[[2]]),
     Step("drop the moved", "DROP TABLE archive.rides"),
     Step("drop the other schema", "DROP SCHEMA archive"),
 )
@@ -91,7 +114,7 @@ STORY = (
 
 @pytest.fixture(scope="module")
 def engine(server: Icecore, scratch: Path) -> Iterator[Trino]:
-    """A server with a catalog for each store, by the settings of the page."""
+    """A server with catalogs for each store, by the settings of the page."""
     page = pieces()
     with moto_s3(scratch / "s3") as s3:
         server.create_warehouse("lake", s3.storage_profile, s3.storage_credential)
@@ -103,17 +126,45 @@ def engine(server: Icecore, scratch: Path) -> Iterator[Trino]:
             "s3.aws-access-key": ACCESS_KEY_ID,
             "s3.aws-secret-key": SECRET_ACCESS_KEY,
         }
-        for settings in (files, lake):
+        catalogs = {}
+        for name, settings in (("files", files), ("s3", lake)):
             assert CATALOG_URI == settings["iceberg.rest-catalog.uri"]
-            settings["iceberg.rest-catalog.uri"] = server.catalog_uri
-        with trino(scratch / "trino", {"files": files, "s3": lake}) as running:
+            assert WAREHOUSES[name] == settings["iceberg.rest-catalog.warehouse"]
+            catalogs[name] = settings | {"iceberg.rest-catalog.uri": server.catalog_uri}
+            moment = people_before(pyiceberg(server, name))
+            catalogs[f"{name}_past"] = catalogs[name] | {"iceberg.rest-catalog.warehouse": f"{WAREHOUSES[name]}@{moment}"}
+        with trino(scratch / "trino", catalogs) as running:
             yield running
 
 
-@pytest.fixture(scope="module", params=STORES)
-def story(request: pytest.FixtureRequest, engine: Trino) -> dict[str, Result]:
+def pyiceberg(server: Icecore, catalog: str) -> RestCatalog:
+    """The warehouse of a catalog of Trino."""
+    keys = {"s3.access-key-id": ACCESS_KEY_ID, "s3.secret-access-key": SECRET_ACCESS_KEY}
+    return RestCatalog("pyiceberg", uri=server.catalog_uri, warehouse=WAREHOUSES[catalog], **keys)
+
+
+def people_before(catalog: RestCatalog) -> str:
+    """A time when `before.people` has one row. It has two now."""
+    catalog.create_namespace("before")
+    ada, grace = (pyarrow.table({"name": [name]}) for name in ("Ada", "Grace"))
+    table = catalog.create_table("before.people", ada.schema)
+    table.append(ada)
+    moment = now()
+    table.append(grace)
+    return moment
+
+
+@pytest.fixture(scope="module", params=WAREHOUSES)
+def store(request: pytest.FixtureRequest) -> str:
+    """The name of a catalog of Trino."""
+    name: str = request.param
+    return name
+
+
+@pytest.fixture(scope="module")
+def story(store: str, engine: Trino) -> dict[str, Result]:
     """The outcome of each statement on one store, in order."""
-    return tell(STORY, replace(engine, catalog=request.param).sql, StatementRefusedError)
+    return tell(STORY, replace(engine, catalog=store).sql, StatementRefusedError, past=f"{store}_past")
 
 
 @pytest.mark.parametrize("step", STORY, ids=lambda step: step.name)
@@ -127,6 +178,17 @@ def test_statement(story: dict[str, Result], step: Step) -> None:
     assert result.error is None
     if step.rows is not None:
         assert step.rows == result.rows
+
+
+def test_a_drop_purges(store: str, engine: Trino, server: Icecore) -> None:
+    """Trino requests a purge with every `DROP TABLE`: the files are deleted."""
+    sql = replace(engine, catalog=store).sql
+    sql("CREATE SCHEMA purge")
+    sql("CREATE TABLE purge.gone AS SELECT 1 AS one")
+    table = pyiceberg(server, store).load_table("purge.gone")
+    files = files_of(table)
+    sql("DROP TABLE purge.gone")
+    wait_until_purged(table, files)
 
 
 def test_log_rebuilds_what_trino_reads(engine: Trino, server: Icecore) -> None:

@@ -81,6 +81,29 @@ def test_warehouse_over_http(server: Icecore, scratch: Path, page: dict[str, str
     assert "[{'name': 'Ada'}]\n" == run([sys.executable, "-c", program], scratch, clean_environment())
 
 
+def test_configuration_of_clients(server: Icecore, scratch: Path, page: dict[str, str]) -> None:
+    """The page's commands set, remove and show it; clients receive what they leave. The warehouse is another, on local files."""
+    server.create_warehouse("configured", {"type": "local", "directory": str(scratch / "configured")})
+    environment = clean_environment() | {
+        "ICECORE_DATA_DIR": str(server.data), "PATH": os.pathsep.join((str(PROGRAM.parent), os.environ["PATH"])),
+    }  # fmt: skip
+
+    def config() -> tuple[dict[str, str], dict[str, str]]:
+        found = json.loads(run(["curl", "-sS", f"{server.catalog_uri}/v1/config?warehouse=configured"], scratch, clean_environment()))
+        return found["defaults"], found["overrides"]
+
+    prefix = config()[1]
+    shown = run(["bash", "-e", "-c", page["config set"].replace(" lake ", " configured ")], scratch, environment)
+    assert "default   snapshot-loading-mode=refs\noverride  rest-page-size=500\n" == shown
+    assert ({"snapshot-loading-mode": "refs"}, prefix | {"rest-page-size": "500"}) == config()
+    shown = run(["bash", "-e", "-c", page["config unset"].replace(" lake ", " configured ")], scratch, environment)
+    assert {"defaults": {}, "overrides": {"rest-page-size": "500"}} == json.loads(shown)
+    command = page["config http"].replace(SERVER_URI, server.uri)
+    shown = run(["bash", "-e", "-c", command], scratch, clean_environment() | {"WAREHOUSE_ID": prefix["prefix"]})
+    assert {"defaults": {"snapshot-loading-mode": "refs"}, "overrides": {}} == json.loads(shown)
+    assert ({"snapshot-loading-mode": "refs"}, prefix) == config()
+
+
 def run(command: list[str], directory: Path, environment: dict[str, str]) -> str:
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, cwd=directory, env=environment, check=False)
     assert 0 == done.returncode, done.stderr

@@ -35,7 +35,6 @@ VIEW = {
     "properties": {},
 }  # fmt: skip
 CREATED = {"requirements": [{"type": "assert-create"}], "updates": []}
-UNCHANGED: dict[str, Any] = {"requirements": [], "updates": []}
 REPORT = {"report-type": "scan-report", "table-name": "t", "snapshot-id": 1, "filter": True, "schema-id": 0, "metrics": {}}
 IDENTIFIER = {"namespace": ["n"], "name": "t"}
 ELSEWHERE = {"namespace": ["empty"], "name": "x"}
@@ -95,6 +94,11 @@ REQUESTS: dict[str, tuple[str, Any, Sequence[str]]] = {
     ),
     "listWarehouses": ("/management/v1/warehouse", None, ["project"]),
     "getWarehouse": ("/management/v1/warehouse/{warehouse}", None, ["warehouse demo"]),
+    "updateWarehouseConfig": (
+        "/management/v1/warehouse/{warehouse}/config",
+        {"overrides": {"updates": {"rest-page-size": "9"}}},
+        ["warehouse demo"],
+    ),
     "getWarehouseStatistics": ("/management/v1/warehouse/{warehouse}/statistics", None, ["warehouse demo"]),
     "listProposals": ("/management/v1/proposals", None, ["project"]),
     "loadProposal": (f"/management/v1/proposals/{PROPOSAL}", None, ["proposal"]),

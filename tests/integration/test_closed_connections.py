@@ -12,7 +12,7 @@ from aiohttp.streams import StreamReader
 
 from icecore.api.piece_payload import PiecePayload
 from icecore.api.protocol import EdgeProtocol
-from icecore.settings import HttpSettings
+from icecore.http_settings import HttpSettings
 from tests.fixtures.catalog import CatalogServer, served_catalog
 from tests.fixtures.leftovers import nothing_left, objects_of
 from tests.fixtures.rest_client import RestClient

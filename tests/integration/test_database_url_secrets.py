@@ -36,7 +36,7 @@ def icecore(*arguments: str, **variables: str) -> subprocess.CompletedProcess[st
         (f"host='127.0.0.1 password={CANARY}", "postgresql://"),
     ],
 )
-@pytest.mark.parametrize("variable", ["ICECORE_DATABASE_URL", "ICECORE_DATABASE_OWNER_URL"])
+@pytest.mark.parametrize("variable", ["ICECORE_DATABASE_URL", "ICECORE_DATABASE_OWNER_URL", "ICECORE_DATABASE_POOLER_URL"])
 def test_a_url_that_libpq_cannot_read_is_a_wrong_setting(url: str, said: str, variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The message names the setting and the format."""
     from icecore.settings import SettingsError, load_settings

@@ -23,7 +23,8 @@ from icecore.publishers.checkpoints import leading, locked
 from icecore.settings import Settings, SettingsError
 from tests.fixtures.catalog import SECRET_KEY, context, opened_catalog
 from tests.fixtures.object_stores import S3_CREDENTIAL, S3Server, s3_profile, s3_server
-from tests.integration.test_program import Serve, icecore, serve, wait_until
+from tests.fixtures.waiting import wait_for
+from tests.integration.test_program import Serve, icecore, serve
 from tests.integration.test_serving_role import serving
 
 __all__ = ["s3_server", "serve", "serving"]
@@ -73,7 +74,7 @@ def test_a_running_server_passes_every_check(serve: Serve) -> None:
     sink = {"ICECORE_SINKS__OUT__TYPE": "stdout"}
     served = serve(**sink)
 
-    wait_until(lambda: "sink_leader_started" in served.log.read_text())
+    wait_for(lambda: "sink_leader_started" in served.log.read_text())
     examined = icecore("doctor", "--data", str(served.data), "--json", **sink)
     found = {check["name"]: check for check in json.loads(examined.stdout)}
     assert ["settings", "data folder", "database", "schema", "role", "clock", "secret key", "warehouse demo", "sink out"] == list(found)

@@ -21,7 +21,11 @@ class BaseAddress(RestClient):
 
     def __init__(self, client: RestClient, url: str) -> None:
         super().__init__(url, client.warehouse)
-        self._root = f"/catalog/w/{client.warehouse}/v1"
+        self.at(f"/catalog/w/{client.warehouse}/v1")
+
+    def at(self, root: str) -> None:
+        """Sends the requests below that path."""
+        self._root = root
 
 
 @pytest.fixture
@@ -71,6 +75,29 @@ def test_the_base_address_may_name_a_past_state(address: BaseAddress, client: Re
     past.close()
 
 
+def test_an_address_of_a_past_state_never_reads_or_writes_the_present(
+    address: BaseAddress, client: RestClient, warehouse: FreshWarehouse
+) -> None:
+    """Whatever the client adds: the warehouse's name without a position, or the prefix of its present."""
+    position = client.create_namespace("b").position
+    client.create_namespace("c")
+    pinned = f"/catalog/w/{warehouse.name}@{position}/v1"
+    present, past = f"/{warehouse.id}/namespaces", [["a"], ["b"]]
+    assert [["a"], ["b"], ["c"]] == client.call("GET", "/namespaces").json["namespaces"]
+    address.at(pinned)
+    for _ in range(2):
+        # The second response may come from a cache.
+        assert past == address.call_root("GET", present).json["namespaces"]
+    assert [["a"], ["b"], ["c"]] == client.call("GET", "/namespaces").json["namespaces"]
+    assert f"{warehouse.id}@{position}" == address.call_root("GET", f"/config?warehouse={warehouse.name}").json["overrides"]["prefix"]
+    assert 404 == address.call_root("GET", f"{present}/c").status
+    assert 406 == address.call_root("POST", present, {"namespace": ["d"]}).status
+    for query in (f"/config?warehouse={warehouse.name}@{position - 1}", f"/{warehouse.id}@{position - 1}/namespaces"):
+        refused = address.call_root("GET", query)
+        assert (400, "BadRequestException") == refused.error
+        assert "another past state" in refused.message
+
+
 def test_a_key_is_that_of_one_request_under_every_address(address: BaseAddress, client: RestClient) -> None:
     """A retry through another address is the same request."""
     key, body = uuid7(), {"name": "t", "schema": SCHEMA}
@@ -103,13 +130,16 @@ def test_a_location_without_a_scheme_is_a_path_in_the_warehouse_s_store(client: 
         assert (400, "BadRequestException") == client.create_table(["a"], "u", location=outside).error
 
 
-CONNECTOR = {"catalog-name": "icecore", "catalog-type": "rest", "catalog-database": "a", "uri": "http://127.0.0.1:81", "warehouse": "demo"}
+TYPES = ({"catalog-type": "rest"}, {"catalog-impl": "org.apache.iceberg.rest.RESTCatalog"})
+CONNECTOR = {"catalog-name": "icecore", "catalog-database": "a", "uri": "http://127.0.0.1:81", "warehouse": "demo"}
 KEYS = {"s3.access-key-id": CANARY, "s3.secret-access-key": CANARY, "credential": f"id:{CANARY}", "header.Authorization": CANARY}
 
 
-def test_options_of_flink_s_connector_are_dropped(client: RestClient, shared_catalog: SharedCatalog) -> None:
+@pytest.mark.parametrize("kind", TYPES, ids=lambda kind: next(iter(kind)))
+def test_options_of_flink_s_connector_are_dropped(client: RestClient, shared_catalog: SharedCatalog, kind: dict[str, str]) -> None:
     """Flink copies them into the properties of a table that it creates. Neither the table nor its event has them."""
-    properties = {**CONNECTOR, **KEYS, "io-impl": "org.apache.iceberg.aws.s3.S3FileIO", "write.format.default": "orc", "comment": "c"}
+    options = {**CONNECTOR, **kind, **KEYS, "io-impl": "org.apache.iceberg.aws.s3.S3FileIO"}
+    properties = {**options, "write.format.default": "orc", "comment": "c"}
     created = client.create_table(["a"], "t", properties=properties)
     kept = created.json["metadata"]["properties"]
     assert {"write.format.default": "orc", "comment": "c"} == {name: value for name, value in kept.items() if name in properties}
@@ -119,17 +149,18 @@ def test_options_of_flink_s_connector_are_dropped(client: RestClient, shared_cat
 
 @pytest.mark.parametrize("missing", ["catalog-name", "catalog-type"])
 def test_credentials_of_a_table_that_is_not_the_connector_s_are_refused(client: RestClient, missing: str) -> None:
-    """Both options are required by the connector. A commit is never one of a connector table."""
-    properties = {name: value for name, value in (CONNECTOR | KEYS).items() if name != missing}
+    """The connector needs both options. A commit is never one of a connector table."""
+    options = CONNECTOR | TYPES[0] | KEYS
+    properties = {name: value for name, value in options.items() if name != missing}
     assert (400, "BadRequestException") == client.create_table(["a"], "t", properties=properties).error
     assert 200 == client.create_table(["a"], "t").status
-    committed = client.commit(["a"], "t", {"action": "set-properties", "updates": CONNECTOR | KEYS})
+    committed = client.commit(["a"], "t", {"action": "set-properties", "updates": options})
     assert (400, "BadRequestException") == committed.error
-    secret = {**CONNECTOR, "my.password": CANARY}
+    secret = {**CONNECTOR, **TYPES[0], "my.password": CANARY}
     assert (400, "BadRequestException") == client.create_table(["a"], "u", properties=secret).error
 
 
-def test_where_the_store_is_stands_in_the_defaults_alone(shared_catalog: SharedCatalog, s3_server: S3Server) -> None:
+def test_store_location_only_in_config_defaults(shared_catalog: SharedCatalog, s3_server: S3Server) -> None:
     """An address without keys in the `config` of a table would replace the secret of DuckDB and ClickHouse."""
     name = f"s3-{uuid7().hex}"
     command = CreateWarehouse(name, s3_profile(s3_server), S3_CREDENTIAL)

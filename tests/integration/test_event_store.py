@@ -70,7 +70,7 @@ class AppendingRecorder(LogRecorder):
                 (stored.originator_id, stored.originator_version, stored.topic, number, uuid7(), UUID(int=0))
                 for number, stored in enumerate(stored_events, start=1)
             ]
-            batch = orjson.dumps([command | {"heads": heads, "events": events}]).decode()
+            batch = orjson.dumps([command | {"expected_heads": heads, "events": events}]).decode()
             blobs = [stored.state for stored in stored_events]
             row = connection.execute(APPEND, {"batch": batch, "blobs": blobs}, binary=True).fetchone()
         assert row is not None

@@ -26,6 +26,7 @@ from icecore.projections.verify import verify
 from tests.fixtures.catalog import CatalogServer, served_catalog
 from tests.fixtures.postgres import chosen_binaries
 from tests.fixtures.rest_client import RestClient, RestResponse, set_properties, table_path
+from tests.fixtures.waiting import wait_for
 
 # The promise plus a tolerance for a busy machine, as in the reliability benchmark.
 ANSWERED_SECONDS_MAX = 2.0 + 1.0
@@ -63,7 +64,7 @@ def server(dsn: str, tmp_path: Path) -> Iterator[CatalogServer]:
         client = RestClient(served.url)
         client.create_namespace(*LEVELS)
         client.create_table(LEVELS, "t")
-        until(lambda: second_committer_opened(dsn, client, threads))
+        wait_for(lambda: second_committer_opened(dsn, client, threads))
         client.together([("GET", "/namespaces/a/tables/t?snapshots=refs", None, None)] * 8)
         client.close()
         yield served
@@ -74,9 +75,9 @@ def second_committer_opened(dsn: str, client: RestClient, threads: ThreadPoolExe
     with psycopg.connect(dsn) as holder:
         holder.execute("select pg_advisory_xact_lock(%s)", [AdvisoryLock.APPEND])
         commits = [threads.submit(client.commit, LEVELS, "t", set_properties(x=secrets.token_hex(4)))]
-        until(lambda: sessions(dsn, COMMITTERS, "wait_event_type = 'Lock'") or commits[0].done())
+        wait_for(lambda: sessions(dsn, COMMITTERS, "wait_event_type = 'Lock'") or commits[0].done())
         commits.append(threads.submit(client.create_namespace, "b"))
-        until(lambda: len(sessions(dsn, COMMITTERS)) == 2 or all(commit.done() for commit in commits))
+        wait_for(lambda: len(sessions(dsn, COMMITTERS)) == 2 or all(commit.done() for commit in commits))
         holder.rollback()
     for commit in commits:
         commit.result()
@@ -115,15 +116,6 @@ def timed(call: Callable[[], RestResponse]) -> tuple[float, RestResponse]:
     return time.monotonic() - began, response
 
 
-def until(found: Callable[[], T]) -> T:
-    """Waits until a value is found."""
-    deadline = time.monotonic() + HEALED_SECONDS_MAX
-    while not (value := found()):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    return value
-
-
 @pytest.mark.parametrize(
     ("names", "count"),
     [(READERS, 1), (READERS, 100), (COMMITTERS, 1), (COMMITTERS, 100), (READERS + COMMITTERS, 100)],
@@ -145,8 +137,8 @@ async def test_frozen_sessions_are_found_and_replaced(
         assert {response.status for _, response in responses} <= {200, 500, 503}
         assert {response.error[1] for _, response in responses if response.status == 500} <= {"CommitStateUnknownException"}
         acknowledged = {f"first{n}" for n in range(8) if responses[2 * n + 1][1].status == 200}
-        until(lambda: client.load_table(LEVELS, "t").status == 200)
-        until(lambda: client.commit(LEVELS, "t", set_properties(second="x")).status == 200)
+        wait_for(lambda: client.load_table(LEVELS, "t").status == 200, HEALED_SECONDS_MAX)
+        wait_for(lambda: client.commit(LEVELS, "t", set_properties(second="x")).status == 200, HEALED_SECONDS_MAX)
     properties = client.load_table(LEVELS, "t").json["metadata"]["properties"]
     assert acknowledged | {"second"} <= set(properties)
     assert [] == (await verify(server.dsn)).differences
@@ -168,7 +160,7 @@ async def test_a_frozen_holder_of_the_append_lock_keeps_commits_out_and_nothing_
     slow_append(server.dsn, 0.3)
     with ThreadPoolExecutor(16) as threads:
         slow = threads.submit(timed, lambda: client.create_namespace("slow"))
-        holder = until(lambda: sessions(server.dsn, COMMITTERS, "wait_event = 'PgSleep'"))
+        holder = wait_for(lambda: sessions(server.dsn, COMMITTERS, "wait_event = 'PgSleep'"))
         with frozen(holder):
             commits = [threads.submit(timed, lambda n=n: client.create_namespace(f"n{n}")) for n in range(4)]  # type: ignore[misc]
             reads = [threads.submit(timed, lambda: client.load_table(LEVELS, "t")) for _ in range(4)]
@@ -187,7 +179,7 @@ async def test_a_frozen_holder_of_the_append_lock_keeps_commits_out_and_nothing_
             seconds, refused = timed(lambda: client.create_namespace("later"))
             assert (503, "ServiceUnavailableException") == refused.error
             assert seconds < ANSWERED_SECONDS_MAX
-        until(lambda: client.create_namespace("later").status == 200)
+        wait_for(lambda: client.create_namespace("later").status == 200, HEALED_SECONDS_MAX)
     assert holder[0] not in sessions(server.dsn, COMMITTERS)
     with psycopg.connect(server.dsn, autocommit=True) as connection:
         connection.execute("drop trigger slow on icecore.events")
@@ -205,7 +197,7 @@ def test_what_merely_takes_long_is_answered(server: CatalogServer, client: RestC
     with psycopg.connect(server.dsn) as operator, ThreadPoolExecutor(1) as threads:
         operator.execute("lock table icecore.read_models in access exclusive mode")
         read = threads.submit(timed, lambda: client.load_table(LEVELS, "t", "?snapshots=refs"))
-        until(lambda: sessions(server.dsn, READERS, "wait_event_type = 'Lock' and query_start < clock_timestamp() - interval '1.6 s'"))
+        wait_for(lambda: sessions(server.dsn, READERS, "wait_event_type = 'Lock' and query_start < clock_timestamp() - interval '1.6 s'"))
         operator.rollback()
         seconds, response = read.result()
         assert seconds > 1.6
@@ -223,11 +215,11 @@ def test_a_commit_that_waits_for_a_standby_is_answered_once_that_has_it(
     with ThreadPoolExecutor(1) as threads, without_standby(cluster) as operator:
         created = threads.submit(client.create_namespace, "replicated")
         # Long enough for a cancellation at the first or second check.
-        until(lambda: sessions(server.dsn, COMMITTERS, "wait_event = 'SyncRep' and now() - query_start > interval '3 seconds'"))
+        wait_for(lambda: sessions(server.dsn, COMMITTERS, "wait_event = 'SyncRep' and now() - query_start > interval '3 seconds'"))
         if session_ends:
             (ended,) = sessions(server.dsn, COMMITTERS, "wait_event = 'SyncRep'")
             operator.execute("select pg_terminate_backend(%s)", (ended,))
-            until(lambda: sessions(server.dsn, COMMITTERS, f"wait_event = 'SyncRep' and pid <> {ended}"))
+            wait_for(lambda: sessions(server.dsn, COMMITTERS, f"wait_event = 'SyncRep' and pid <> {ended}"))
         assert not created.done()
         have_standby(operator)
         assert 200 == created.result().status
@@ -242,7 +234,7 @@ def test_a_response_that_rests_on_an_earlier_commit_is_given_once_the_standby_ha
     first = client.call("POST", table_path(LEVELS, "t"), body, key=key)
     with ThreadPoolExecutor(1) as threads, without_standby(cluster) as operator:
         again = threads.submit(client.call, "POST", table_path(LEVELS, "t"), body, key=key)
-        until(lambda: again.done() or sessions(server.dsn, COMMITTERS, "wait_event = 'SyncRep'"))
+        wait_for(lambda: again.done() or sessions(server.dsn, COMMITTERS, "wait_event = 'SyncRep'"))
         assert not again.done()
         have_standby(operator)
         assert first.replayable == again.result().replayable
@@ -256,7 +248,7 @@ def without_standby(cluster: str) -> Iterator[psycopg.Connection]:
         operator.execute("select pg_reload_conf()")
         try:
             with psycopg.connect(cluster, autocommit=True) as other:
-                until(lambda: ("none_such",) == other.execute("show synchronous_standby_names").fetchone())
+                wait_for(lambda: ("none_such",) == other.execute("show synchronous_standby_names").fetchone())
             yield operator
         finally:
             have_standby(operator)

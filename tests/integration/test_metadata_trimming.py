@@ -329,7 +329,7 @@ def test_the_append_refuses_a_file_that_is_to_be_deleted(
     assert ((404, "NotFoundException"), [True, True]) == (refused.error, looks)
 
 
-def test_what_a_process_leaves_another_deletes(client: RestClient, warehouse: FreshWarehouse, shared_catalog: SharedCatalog) -> None:
+def test_another_process_deletes_leftover_files(client: RestClient, warehouse: FreshWarehouse, shared_catalog: SharedCatalog) -> None:
     """The process that committed has stopped."""
     client.create_table(["a"], "t", properties=KEEP_ONE)
     for number in range(3):

@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from pathlib import Path
+from uuid import uuid4
 
 import aiohttp
 import pytest
@@ -12,7 +13,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from icecore import metrics
 from icecore.api.server import build_runner
 from icecore.compose import Application
+from icecore.database.advisory_locks import AdvisoryLock
 from icecore.database.connection import connect
+from icecore.domain.errors import CommitFailed
 from icecore.listening import listen
 from icecore.log.head import log_head
 from icecore.metrics import CatalogMetrics
@@ -73,6 +76,51 @@ async def test_what_happened_is_counted(one: Process, catalog: Application, tmp_
     assert 4 == found["icecore_request_seconds_count", frozenset({("operation", "loadTable")})]
     async with catalog.backends.connection() as connection:
         assert await log_head(connection) == found["icecore_log_position", frozenset()]
+
+
+async def _held_seconds(catalog: Application) -> float:
+    own = (await CatalogMetrics(catalog, serving=True).read()).own
+    (value,) = (sample.value for family in own if family.name == "icecore_append_locked_seconds" for sample in family.samples)
+    return value
+
+
+async def test_the_lock_is_held_until_the_commit_but_not_while_it_is_waited_for(one: Process, catalog: Application) -> None:
+    """A slow disk is seen; other processes' calls are not counted twice."""
+    async with AsyncExitStack() as opened:
+        other = await opened.enter_async_context(await connect(catalog.dsn, application_name="icecore-test"))
+        await other.execute("select pg_advisory_lock(%s)", [AdvisoryLock.APPEND])
+        before = await _held_seconds(catalog)
+        waiting = asyncio.create_task(one.set("t", {"k": "1"}))
+        await asyncio.sleep(1.0)
+        assert not waiting.done()
+        await other.execute("select pg_advisory_unlock(%s)", [AdvisoryLock.APPEND])
+        await waiting
+        waited = await _held_seconds(catalog)
+        assert waited - before < 0.8 < catalog.commands.committer.metrics.waited_seconds
+        # It sleeps in the transaction's commit.
+        await other.execute("create function slow() returns trigger language plpgsql as 'begin perform pg_sleep(0.5); return null; end'")
+        await other.execute(
+            "create constraint trigger slow after insert on icecore.events initially deferred for each row execute function slow()"
+        )
+        await one.set("t", {"k": "2"})
+        assert 0.5 <= await _held_seconds(catalog) - waited
+
+
+async def test_only_refused_commands_count_as_refused(one: Process, catalog: Application) -> None:
+    """Alone and beside others in a batch; not those that change nothing."""
+    counted = catalog.commands.queues.metrics
+    wrong = {"type": "assert-table-uuid", "uuid": str(uuid4())}
+    for _ in range(3):
+        await one.set("t", {})
+    assert 0 == counted.refused
+    with pytest.raises(CommitFailed):
+        await one.set("t", {"k": "1"}, wrong)
+    assert 1 == counted.refused
+    results = await asyncio.gather(
+        *(one.set("t", {"k": str(number)}, *([wrong] if number % 2 else [])) for number in range(8)), return_exceptions=True
+    )
+    assert 4 == sum(isinstance(result, CommitFailed) for result in results)
+    assert 5 == counted.refused
 
 
 async def test_an_unreachable_log_is_reported(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:

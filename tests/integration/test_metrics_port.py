@@ -14,6 +14,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from icecore.exit_codes import ExitCode
+from tests.fixtures.waiting import wait_for
 from tests.integration.test_program import (
     CHECKOUT,
     Serve,
@@ -24,7 +25,6 @@ from tests.integration.test_program import (
     connections_of,
     icecore,
     serve,
-    wait_until,
     worker_processes,
 )
 from tests.servers.processes import free_port
@@ -72,7 +72,7 @@ def port() -> int:
 
 def with_two_processes(serve: Serve, port: int, **environment: str) -> Served:
     served = serve("--workers", "2", ICECORE_METRICS_PORT=str(port), **environment)
-    wait_until(lambda: set(scrape(port).up().values()) == {1.0})
+    wait_for(lambda: set(scrape(port).up().values()) == {1.0})
     return served
 
 
@@ -110,7 +110,7 @@ def test_one_scrape_has_the_requests_of_all_processes(serve: Serve, port: int) -
     """Sums of counters and histograms, and each process by its name."""
     served = with_two_processes(serve, port, ICECORE_SINKS__OUT__TYPE="stdout")
     ask(served, 50)
-    wait_until(lambda: ("icecore_sink_has_leader", frozenset({("sink", "out")})) in scrape(port).samples)
+    wait_for(lambda: ("icecore_sink_has_leader", frozenset({("sink", "out")})) in scrape(port).samples)
     found = scrape(port)
     assert 50 == found.value("icecore_requests_total", **OPERATION)
     assert 50 == found.value("icecore_request_seconds_count", operation="listNamespaces")
@@ -132,12 +132,12 @@ def test_counters_go_on_where_a_process_was_replaced(serve: Serve, port: int) ->
     served = with_two_processes(serve, port)
     ask(served, 50)
     before, scrapes = scrape(port), list[Scrape]()
-    (killed,) = children_of(served, b"icecore.worker")
+    (killed,) = children_of(served.process, b"icecore.worker")
     os.kill(killed, signal.SIGKILL)
     for process in worker_processes(served):
         os.kill(process, signal.SIGKILL)
-    wait_until(lambda: not worker_processes(served) & {killed})
-    wait_until(lambda: scrapes.append(scrape(port)) or set(scrapes[-1].up().values()) == {1.0})
+    wait_for(lambda: not worker_processes(served) & {killed})
+    wait_for(lambda: scrapes.append(scrape(port)) or set(scrapes[-1].up().values()) == {1.0})
     assert any(0.0 in each.up().values() for each in scrapes)
     for each in scrapes:
         assert 50 == each.value("icecore_requests_total", **OPERATION)
@@ -177,7 +177,7 @@ def test_a_process_that_hangs_is_reported_in_time(serve: Serve, port: int) -> No
 def test_one_serving_process_has_the_metrics_of_the_worker_beside_it(serve: Serve, port: int) -> None:
     """Nothing is added for requests to the metrics port itself, and other hosts are refused."""
     served = serve(ICECORE_METRICS_PORT=str(port))
-    wait_until(lambda: scrape(port).up() == {"serving-1": 1.0, "worker": 1.0})
+    wait_for(lambda: scrape(port).up() == {"serving-1": 1.0, "worker": 1.0})
     served.get(f"{served.prefix()}/namespaces")
     found = scrape(port)
     assert 1 == found.value("icecore_requests_total", **OPERATION)
@@ -193,7 +193,7 @@ def test_one_serving_process_has_the_metrics_of_the_worker_beside_it(serve: Serv
 def test_a_worker_alone_has_a_metrics_port(serve: Serve, port: int) -> None:
     """A taken one is named as for a server."""
     served = serve(ICECORE_WORKER_BESIDE_SERVER="false", ICECORE_METRICS_PORT=str(port))
-    wait_until(lambda: scrape(port).up() == {"serving-1": 1.0})
+    wait_for(lambda: scrape(port).up() == {"serving-1": 1.0})
     refused = icecore("worker", "--data", str(served.data), ICECORE_METRICS_PORT=str(port))
     assert ExitCode.BUSY == refused.returncode
     assert f"Port {port} on 127.0.0.1 is in use" in refused.stderr
@@ -203,7 +203,7 @@ def test_a_worker_alone_has_a_metrics_port(serve: Serve, port: int) -> None:
     arguments = command("worker", "--data", str(served.data))
     with subprocess.Popen(arguments, cwd=CHECKOUT, env=environment, stderr=subprocess.PIPE, text=True) as working:
         try:
-            wait_until(lambda: responds(own))
+            wait_for(lambda: responds(own))
             found = scrape(own)
             assert {"worker": 1.0} == found.up()
             assert 1 == found.value("icecore_log_up", process="worker")

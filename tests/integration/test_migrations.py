@@ -24,10 +24,11 @@ from icecore.migrations.apply import (
 from icecore.server_check import UnfitServerError, check_server
 
 CHECKSUMS = {
-    "0001_baseline": "db7e1eebc5a11083e3ac8c96f019ec70d506dbe343c1ed3744afd04422bcdc8a",
+    "0001_baseline": "087b9f98076563e3d565058835bf53d72f92b11128493999eb67bb0cf0b0d93e",
     "0002_statistics": "0b8c71a848953e614f5fdf300e904de7cc76b2aceb5a2d95781df5ba9f47e9c9",
+    "0003_warehouse_config": "ff0111fed6ab64f4bae064ca7b6f8ea194507e294f59cd94afc4c88d3aa460ec",
 }
-FUNCTIONS = ("0002_statistics", "ade0e17f1a1776de4f8d28cdfffe67de5965bb612e12d158539b9e38adb0adc2")
+FUNCTIONS = ("0003_warehouse_config", "986d4091c86cdb790753ee956d65b617502080ada9b73d9cc61dfe5da10484a3")
 """The newest migration, and the checksum of its functions."""
 
 

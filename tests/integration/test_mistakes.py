@@ -56,7 +56,7 @@ def _url(url: str) -> dict[str, str]:
 
 MISTAKES = {
     # The command line
-    "a misspelt command": Mistake(["sevre"], ['Unknown command "sevre"', 'Did you mean "serve"', "icecore --help"]),
+    "a misspelt command": Mistake(["sevre"], ['Unknown command "sevre"', 'Did you mean "serve"', "doctor, worker.", "icecore --help"]),
     "a command of before": Mistake(["publish", "--sink", "a", "--from", "1"], ['Unknown command "publish"']),
     "a misspelt command of sinks": Mistake(["sinks", "replya", "a"], ["Unexpected argument: replya", "icecore sinks --help"]),
     "a misspelt option": Mistake(["serve", "--prot", "1"], ["Unknown option: --prot", "Did you mean --port"]),
@@ -95,12 +95,19 @@ MISTAKES = {
         ["warehouse", "list"], ["must be 32 bytes, not 16"], environment={"ICECORE_SECRET_KEY": "A" * 22 + "=="}
     ),
     "a secret key that is no base64": Mistake(
-        ["warehouse", "list"], ["ICECORE_SECRET_KEY or ICECORE_SECRET_KEY_FILE", "not base64"], environment={"ICECORE_SECRET_KEY": SECRET}
+        ["warehouse", "list"],
+        ["icecore: ICECORE_SECRET_KEY: the secret key is not base64", "openssl rand -base64 32"],
+        environment={"ICECORE_SECRET_KEY": SECRET},
     ),
     "no such file of the secret key": Mistake(
         ["warehouse", "list"],
-        ["the file cannot be read: No such file or directory"],
+        ["icecore: ICECORE_SECRET_KEY_FILE: the file cannot be read: No such file or directory"],
         environment={"ICECORE_SECRET_KEY": "", "ICECORE_SECRET_KEY_FILE": "$folder/none"},
+    ),
+    "a file without a secret key": Mistake(
+        ["warehouse", "list"],
+        ["icecore: ICECORE_SECRET_KEY_FILE: the secret key is not base64", "openssl rand -base64 32"],
+        environment={"ICECORE_SECRET_KEY": "", "ICECORE_SECRET_KEY_FILE": "$folder/broken.toml"},
     ),
     "no secret key": Mistake(
         ["serve", "--port", "0"], ["openssl rand -base64 32", "ICECORE_SECRET_KEY_FILE"], environment={"ICECORE_SECRET_KEY": ""}
@@ -119,13 +126,35 @@ MISTAKES = {
     "a database that does not respond": Mistake(
         ["verify"], ["cannot be reached", "127.0.0.1:$closed"], ExitCode.DATABASE, _url(f"postgresql://u:{SECRET}@127.0.0.1:$closed/d")
     ),
-    "a database of no such name": Mistake(["verify"], ["cannot be reached"], ExitCode.DATABASE, _url("$database_nowhere")),
+    "a database of no such name": Mistake(
+        ["verify"],
+        ["database does not exist at", "create it with CREATE DATABASE, or correct its name in ICECORE_DATABASE_URL"],
+        ExitCode.DATABASE,
+        _url("$database_nowhere"),
+    ),
+    "an owner of no such name": Mistake(
+        ["migrate"],
+        ["The database of ICECORE_DATABASE_OWNER_URL cannot be reached: ", "correct the user"],
+        ExitCode.DATABASE,
+        {"ICECORE_DATABASE_OWNER_URL": "$database_nobody"},
+    ),
+    "a pooler that does not respond": Mistake(
+        ["migrate"],
+        ["The database of ICECORE_DATABASE_POOLER_URL cannot be reached: connection refused at 127.0.0.1:$closed"],
+        ExitCode.DATABASE,
+        {"ICECORE_DATABASE_POOLER_URL": f"postgresql://u:{SECRET}@127.0.0.1:$closed/d"},
+    ),
     "a database without the schema": Mistake(["verify"], ["run `icecore migrate` first"], ExitCode.DATABASE, _url("$database_empty")),
     "a data folder and a database": Mistake(["serve", "--data", "$folder/x"], ["--data", "ICECORE_DATABASE_URL", "use one of them"]),
     # Folders and ports
     "a file as data folder": Mistake(["serve", "--data", "$file"], ["cannot be created: a file has that name"], embedded=True),
     "a file as data folder that is asked": Mistake(["verify", "--data", "$file"], ["is a file, not a data folder"], embedded=True),
-    "a data folder of nobody": Mistake(["verify", "--data", "$folder/x"], ["contains no catalog; `icecore serve --data"], embedded=True),
+    "a data folder of nobody": Mistake(
+        ["verify", "--data", "$folder/no catalog"], ["contains no catalog; `icecore serve --data '$folder/no catalog'`"], embedded=True
+    ),
+    "a data folder that cannot be written": Mistake(
+        ["serve", "--data", "$folder/closed"], ["The data folder $folder/closed cannot be written: "], embedded=True
+    ),
     "a taken port": Mistake(["serve", "--port", "$taken"], ["Port $taken on 127.0.0.1 is in use", "with --port"], ExitCode.BUSY),
     "a taken port of metrics": Mistake(
         ["serve", "--port", "0"],
@@ -147,7 +176,7 @@ MISTAKES = {
     "a profile that is no JSON": Mistake(["warehouse", "create", "w", "--profile", "{"], ["--profile is not JSON"]),
     "a profile that is a list": Mistake(["warehouse", "create", "w", "--profile", "[]"], ["storage-profile: must be an object"]),
     "no such file of a profile": Mistake(
-        ["warehouse", "create", "w", "--profile", "@$folder/none"], ["--profile cannot be read: No such file or directory"]
+        ["warehouse", "create", "w", "--profile", "@$folder/none"], ["--profile: $folder/none cannot be read: No such file or directory"]
     ),
     "a profile of an unknown type": Mistake(
         ["warehouse", "create", "w", "--profile", '{"type": "minio"}'], ["type must be one of local, s3, gcs, adls"]
@@ -202,6 +231,9 @@ MISTAKES = {
     "no server": Mistake(
         ["health", "--url", "http://127.0.0.1:$closed"], ["does not respond", "is `icecore serve` running there?"], ExitCode.NO
     ),
+    "no server behind a user's address": Mistake(
+        ["health", "--url", f"http://user:{SECRET}@127.0.0.1:$closed"], ["icecore: http://127.0.0.1:$closed does not respond"], ExitCode.NO
+    ),
     "an address without http": Mistake(["health", "--url", "localhost:8181"], ["localhost:8181 is not an http or https URL"]),
     "the address of a page": Mistake(["health", "--url", "$server/catalog"], ["Path does not exist"], ExitCode.NO),
 }
@@ -223,6 +255,8 @@ def answered(shared_catalog: SharedCatalog, tmp_path_factory: pytest.TempPathFac
     folder = tmp_path_factory.mktemp("mistakes")
     dsn = shared_catalog.server.dsn
     (folder / "file").write_text("")
+    (folder / "closed").mkdir()
+    (folder / "closed/.gitignore").symlink_to(folder / "nowhere/file")
     (folder / "key").write_text(SECRET_KEY)
     (folder / "broken.toml").write_text("port = \n")
     (folder / "misspelt.toml").write_text("prot = 1\n")
@@ -233,6 +267,7 @@ def answered(shared_catalog: SharedCatalog, tmp_path_factory: pytest.TempPathFac
         values = {
             "database": dsn,
             "database_nowhere": f"{dsn} dbname=nowhere",
+            "database_nobody": f"{dsn} user=nobody",
             "database_empty": f"{dsn} dbname=template1",
             "folder": str(folder),
             "file": str(folder / "file"),

@@ -64,7 +64,7 @@ def test_tables_and_views_lie_in_the_location_of_their_namespace(client: RestCli
 
 
 def test_a_client_names_the_location(client: RestClient, warehouse: FreshWarehouse, shared_catalog: SharedCatalog) -> None:
-    """It keeps its spelling, without a slash at the end; tables without a location of their own lie in it."""
+    """It keeps its spelling, without a slash at the end; tables without a location of their own are in it."""
     assert 200 == client.create_namespace("n", location=f"{warehouse.base}/mine/").status
     assert f"{warehouse.base}/mine" == location(client, "n")
     assert 200 == client.create_table(["n"], "t").status
@@ -85,7 +85,7 @@ def test_a_location_that_the_warehouse_does_not_allow_is_refused(client: RestCli
 
 
 def test_locations_of_namespaces_do_not_overlap(client: RestClient, warehouse: FreshWarehouse) -> None:
-    """None equals, contains or lies in another's, parents included."""
+    """None equals, contains or is in another's, parents included."""
     assert 200 == client.create_namespace("n", location=f"{warehouse.base}/x/y").status
     for place in ("x/y", "x", "x/y/z"):
         assert client.create_namespace("m", location=f"{warehouse.base}/{place}").location_taken
@@ -165,7 +165,7 @@ def test_the_location_stays_taken_while_a_moved_table_lies_in_it(
 
 
 async def test_the_location_stays_taken_until_a_purge_has_ended(database: str, tmp_path: Path) -> None:
-    """The files of a table that is being purged lie in it. The purge deletes nothing else."""
+    """The files of a table that is being purged are in it. The purge deletes nothing else."""
     async with opened_catalog(database, tmp_path / "warehouse") as catalog:
         here = tmp_path / "warehouse" / "here"
         warehouse, placed = await the_warehouse(catalog), CreateNamespace(NamespaceIdentifier(("n",)), {"location": f"file://{here}"})

@@ -9,7 +9,16 @@ import pytest
 from icecore.compose import Application
 from icecore.domain import document_sizes
 from tests.fixtures.catalog import served_catalog
-from tests.fixtures.rest_client import RestClient, RestResponse, identifier, namespace_path, set_properties, table_path, view_path
+from tests.fixtures.rest_client import (
+    RestClient,
+    RestResponse,
+    identifier,
+    namespace_path,
+    set_properties,
+    staged_create_updates,
+    table_path,
+    view_path,
+)
 from tests.integration.test_register import register, register_view
 
 BYTES_MAX = 20_000
@@ -43,18 +52,7 @@ class Bounded(RestClient):
 
     def end_staged_create(self) -> RestResponse:
         staged = self.create_table(["a"], "o", **{"stage-create": True}).json["metadata"]
-        updates = [
-            {"action": "assign-uuid", "uuid": staged["table-uuid"]},
-            {"action": "upgrade-format-version", "format-version": 2},
-            {"action": "add-schema", "schema": staged["schemas"][0], "last-column-id": 1},
-            {"action": "set-current-schema", "schema-id": -1},
-            {"action": "add-spec", "spec": staged["partition-specs"][0]},
-            {"action": "set-default-spec", "spec-id": -1},
-            {"action": "add-sort-order", "sort-order": staged["sort-orders"][0]},
-            {"action": "set-default-sort-order", "sort-order-id": -1},
-            {"action": "set-location", "location": staged["location"]},
-            set_properties(LARGE),
-        ]
+        updates = [*staged_create_updates(staged["table-uuid"], staged["location"]), set_properties(LARGE)]
         return self.commit(["a"], "o", *updates, requirements=[{"type": "assert-create"}])
 
     def large_file(self, kind: str) -> str:

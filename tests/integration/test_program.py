@@ -25,6 +25,8 @@ import pytest
 from icecore.data_folder import DataFolder
 from icecore.exit_codes import ExitCode
 from icecore.migrations.apply import load_migrations
+from tests.fixtures.waiting import wait_for
+from tests.servers.processes import free_port, responds, running
 
 CHECKOUT = Path(__file__).parents[2]
 START_SECONDS_MAX = 60
@@ -93,7 +95,7 @@ def serve(open_directory: Path) -> Iterator[Serve]:
             )
         served = Served(process, folder, log)
         started.append(served)
-        wait_until(lambda: process.poll() is not None or address(folder) is not None)
+        wait_for(lambda: process.poll() is not None or address(folder) is not None)
         assert process.poll() is None, log.read_text()
         served.url = str(address(folder))
         return served
@@ -113,13 +115,6 @@ def serve(open_directory: Path) -> Iterator[Serve]:
 def address(data: Path) -> str | None:
     serving = DataFolder(data).serving()
     return serving.url if serving else None
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + START_SECONDS_MAX
-    while not holds():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.05)
 
 
 def postmaster(data: Path) -> int:
@@ -204,7 +199,7 @@ def test_a_request_in_flight_is_answered_before_the_server_ends(serve: Serve, wo
         client.endheaders(body[:5])
         time.sleep(0.5)
         served.process.send_signal(signal.SIGTERM)
-        wait_until(lambda: not accepts(served.url))
+        wait_for(lambda: not accepts(served.url))
         client.send(body[5:])
         response = client.getresponse()
         assert 200 == response.status
@@ -313,9 +308,9 @@ def test_a_killed_postgres_is_started_again(serve: Serve) -> None:
     namespaces = f"{served.prefix()}/namespaces"
     served.post(namespaces, {"namespace": ["before"]})
     os.kill(postmaster(served.data), signal.SIGKILL)
-    wait_until(lambda: answered(served, namespaces, {"namespace": ["after"]}) in (200, 409))
+    wait_for(lambda: answered(served, namespaces, {"namespace": ["after"]}) in (200, 409))
     # Several connections reach every worker.
-    wait_until(lambda: all([["after"], ["before"]] == names(served, namespaces) for _ in range(8)))
+    wait_for(lambda: all([["after"], ["before"]] == names(served, namespaces) for _ in range(8)))
     assert served.process.poll() is None
     assert 0 == served.stop()
 
@@ -325,8 +320,8 @@ def test_a_postgres_that_does_not_start_again_ends_the_server(serve: Serve) -> N
     served = serve()
     prefix = served.prefix()
     os.kill(postmaster(served.data), signal.SIGKILL)
-    wait_until(lambda: "embedded_postgres_restarting" in served.log.read_text())
-    wait_until(lambda: answered(served, f"{prefix}/namespaces", {"namespace": ["after"]}) in (200, 409))
+    wait_for(lambda: "embedded_postgres_restarting" in served.log.read_text())
+    wait_for(lambda: answered(served, f"{prefix}/namespaces", {"namespace": ["after"]}) in (200, 409))
     with (served.data / "postgres" / "data" / "postgresql.conf").open("a") as configuration:
         configuration.write("no such setting = 1\n")
     os.kill(postmaster(served.data), signal.SIGKILL)
@@ -451,12 +446,25 @@ def test_a_database_that_can_lose_commits_ends_with_3(own: dict[str, str], datab
     assert "synchronous_commit is off" in refused.stderr
 
 
-def test_questions_do_not_migrate(own: dict[str, str], empty_database: str) -> None:
-    """Only `migrate` does."""
-    environment = own | {"ICECORE_DATABASE_URL": empty_database}
-    refused = icecore("verify", **environment)
+@pytest.mark.parametrize(
+    ("arguments", "settings"),
+    [
+        (("verify",), {}),
+        (("warehouse", "config", "demo"), {}),
+        (("serve", "--port", "0"), {"ICECORE_READ_ONLY": "true"}),
+    ],
+    ids=["verify", "warehouse config", "a read-only server"],
+)
+def test_questions_do_not_migrate(own: dict[str, str], empty_database: str, arguments: tuple[str, ...], settings: dict[str, str]) -> None:
+    """Only `migrate` and a server that writes do."""
+    refused = icecore(*arguments, **own | settings | {"ICECORE_DATABASE_URL": empty_database})
     assert ExitCode.DATABASE == refused.returncode
     assert "run `icecore migrate` first" in refused.stderr
+
+
+def test_a_database_is_migrated_by_migrate(own: dict[str, str], empty_database: str) -> None:
+    """It prints the migrations that it applied."""
+    environment = own | {"ICECORE_DATABASE_URL": empty_database}
     assert [f"applied {migration}" for migration in load_migrations()] == icecore("migrate", **environment).stdout.splitlines()
     assert 0 == icecore("verify", **environment).returncode
 
@@ -595,13 +603,13 @@ def test_log_follows_until_ctrl_c(serve: Serve) -> None:
 # Workers
 
 
-def children_of(served: Served, module: bytes) -> set[int]:
-    children = Path(f"/proc/{served.process.pid}/task/{served.process.pid}/children").read_text().split()
+def children_of(process: subprocess.Popen[Any], module: bytes) -> set[int]:
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     return {int(child) for child in children if module in Path(f"/proc/{child}/cmdline").read_bytes()}
 
 
 def worker_processes(served: Served) -> set[int]:
-    return children_of(served, b"icecore.serving_process")
+    return children_of(served.process, b"icecore.serving_process")
 
 
 def test_a_worker_that_dies_is_replaced_while_the_others_serve(serve: Serve) -> None:
@@ -613,7 +621,7 @@ def test_a_worker_that_dies_is_replaced_while_the_others_serve(serve: Serve) -> 
     os.kill(killed, signal.SIGKILL)
     for _ in range(20):
         assert "ok" == served.get("/health")["status"]
-    wait_until(lambda: len(worker_processes(served) - {killed}) == 2)
+    wait_for(lambda: len(worker_processes(served) - {killed}) == 2)
     died = [record for record in served.records() if record["event"] == "process_restarting"]
     assert [-signal.SIGKILL] == [record["exit_code"] for record in died]
     assert 0 == served.stop()
@@ -630,12 +638,26 @@ def test_children_run_no_code_of_the_working_directory(serve: Serve, open_direct
     config.write_text('[sinks.out]\ntype = "stdout"\n')
     served = serve("--workers", "2", "--config", str(config), directory=foreign, AWS_ACCESS_KEY_ID="another's", PLAIN="plain")
     assert 2 == len(worker_processes(served))
-    environments = [Path(f"/proc/{child}/environ").read_bytes() for child in children_of(served, b"icecore.")]
+    environments = [Path(f"/proc/{child}/environ").read_bytes() for child in children_of(served.process, b"icecore.")]
     assert [True] * 3 == [b"PLAIN=plain" in each for each in environments]
     assert not any(b"AWS_ACCESS_KEY_ID" in each for each in environments)
     assert served.process.stdout is not None
     assert "demo" == json.loads(served.process.stdout.readline())["subject"]
     assert not ran.exists()
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_only_a_server_that_writes_has_a_worker(own: dict[str, str], tmp_path: Path, read_only: bool) -> None:
+    """On a standby, a worker could do nothing."""
+    port = free_port()
+    with running(
+        command("serve", "--port", str(port)),
+        log=tmp_path / "log",
+        ready=lambda: responds(f"http://127.0.0.1:{port}/readyz"),
+        seconds_max=START_SECONDS_MAX,
+        environment=os.environ | own | {"ICECORE_READ_ONLY": str(read_only).lower()},
+    ) as process:
+        assert (0 if read_only else 1) == len(children_of(process, b"icecore.worker"))
 
 
 def test_work_may_run_apart_from_serving(serve: Serve) -> None:
@@ -646,11 +668,11 @@ def test_work_may_run_apart_from_serving(serve: Serve) -> None:
     time.sleep(2)
     assert (0, []) == tuple(served.get(statistics)[name] for name in ("position", "stats"))
     with subprocess.Popen(command("worker", "--data", str(served.data)), cwd=CHECKOUT, stderr=subprocess.PIPE, text=True) as working:
-        wait_until(lambda: served.get(statistics)["position"] == 2)
+        wait_for(lambda: served.get(statistics)["position"] == 2)
         assert [1] == [hour["number-of-namespaces"] for hour in served.get(statistics)["stats"]]
         again = icecore("rebuild", "--statistics", "--data", str(served.data))
         assert (0, True) == (again.returncode, "statistics deleted" in again.stdout)
-        wait_until(lambda: served.get(statistics)["position"] == 2)
+        wait_for(lambda: served.get(statistics)["position"] == 2)
         assert [1] == [hour["number-of-namespaces"] for hour in served.get(statistics)["stats"]]
         working.send_signal(signal.SIGTERM)
         _, log = working.communicate(timeout=30)
@@ -719,8 +741,8 @@ def test_workers_end_with_a_killed_supervisor(serve: Serve) -> None:
     workers = worker_processes(served)
     served.process.kill()
     served.process.wait()
-    wait_until(lambda: not accepts(served.url))
-    wait_until(lambda: not any(is_alive(worker) for worker in workers))
+    wait_for(lambda: not accepts(served.url))
+    wait_for(lambda: not any(is_alive(worker) for worker in workers))
 
 
 def is_alive(process: int) -> bool:

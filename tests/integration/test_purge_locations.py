@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.fixtures.rest_client import RestClient, RestResponse, identifier, set_properties, table_path
+from tests.fixtures.rest_client import RestClient, RestResponse, identifier, set_properties, staged_create_updates, table_path
 from tests.fixtures.shared_server import FreshWarehouse, SharedCatalog
 from tests.fixtures.snapshots import appended, data_files, manifest, manifest_list, snapshot_updates
 from tests.fixtures.waiting import wait_for
@@ -237,15 +237,7 @@ def stage_and_create(client: RestClient, base: str, fields: dict[str, Any]) -> R
     staged = client.create_table(["a"], "t", **{"stage-create": True}).json["metadata"]
     location = fields.get("location", staged["location"])
     updates = [
-        {"action": "assign-uuid", "uuid": staged["table-uuid"]},
-        {"action": "upgrade-format-version", "format-version": 2},
-        {"action": "add-schema", "schema": staged["schemas"][0], "last-column-id": staged["last-column-id"]},
-        {"action": "set-current-schema", "schema-id": -1},
-        {"action": "add-spec", "spec": staged["partition-specs"][0]},
-        {"action": "set-default-spec", "spec-id": -1},
-        {"action": "add-sort-order", "sort-order": staged["sort-orders"][0]},
-        {"action": "set-default-sort-order", "sort-order-id": -1},
-        {"action": "set-location", "location": location},
+        *staged_create_updates(staged["table-uuid"], location),
         {"action": "set-properties", "updates": fields.get("properties", {})},
     ]
     return client.commit(["a"], "t", *updates, requirements=[{"type": "assert-create"}])

@@ -192,7 +192,7 @@ async def test_more_changes_than_are_mended_empty_the_memory(
     assert hits == other.queries.cache.metrics.hits
 
 
-async def test_a_read_of_the_log_that_is_cut_is_said_and_the_next_one_responds(catalog: Application, warehouse: Warehouse) -> None:
+async def test_interrupted_log_read_is_reported_and_next_read_succeeds(catalog: Application, warehouse: Warehouse) -> None:
     """Postgres ends the session during a wait for a lock: waiting requests get 503, and the broken connection is not reused."""
     await _turn(catalog, warehouse)
     connect = psycopg.AsyncConnection.connect
@@ -210,31 +210,33 @@ async def test_a_read_of_the_log_that_is_cut_is_said_and_the_next_one_responds(c
 def test_a_value_read_before_its_tag_was_dropped_is_not_kept() -> None:
     """The drop may be between the read and the caching."""
     cache = ReadCache(1_000_000)
-    early, late = cache.begin(), None
+    early, late = cache.begin_fill(), None
     cache.drop("tag")
-    late = cache.begin()
-    cache.keep(early, "early", 1, 10, ["tag"])
-    cache.keep(late, "late", 2, 10, ["tag"])
+    late = cache.begin_fill()
+    cache.finish_fill(early, "early", 1, 10, ["tag"])
+    cache.finish_fill(late, "late", 2, 10, ["tag"])
     assert (None, 2) == (cache.get("early"), cache.get("late"))
 
 
 def test_a_value_read_before_all_was_forgotten_is_not_kept() -> None:
     """With any tags. Removed entries take no memory."""
     cache = ReadCache(4 * ENTRY_BYTES)
-    cache.keep(cache.begin(), 0, "old", 100, ["tag"])
-    early = cache.begin()
+    cache.finish_fill(cache.begin_fill(), 0, "old", 100, ["tag"])
+    early = cache.begin_fill()
     cache.clear()
-    late = cache.begin()
-    cache.keep(early, 1, "early", 100, ["other"])
+    late = cache.begin_fill()
+    cache.finish_fill(early, 1, "early", 100, ["other"])
     assert ([False, False], 0) == ([n in cache for n in range(2)], cache.metrics.bytes_held)
-    cache.keep(late, 2, "late", 100, ["tag"])
+    cache.finish_fill(late, 2, "late", 100, ["tag"])
     assert ("late", ENTRY_BYTES) == (cache.get(2), cache.metrics.bytes_held)
 
 
 def test_requests_that_came_at_once_end_up_with_one_object() -> None:
     """Their values are equal. Another value replaces it."""
     cache, values = ReadCache(1_000_000), [b"".join((b"same", n)) for n in (b"", b"", b"!")]
-    kept = [cache.keep(ticket, "key", value, 10, []) for ticket, value in zip([cache.begin() for _ in values], values, strict=True)]
+    kept = [
+        cache.finish_fill(ticket, "key", value, 10, []) for ticket, value in zip([cache.begin_fill() for _ in values], values, strict=True)
+    ]
     assert [id(values[0]), id(values[0]), id(values[2])] == [id(value) for value in kept]
     assert cache.get("key") is values[2]
 
@@ -243,10 +245,10 @@ def test_the_memory_is_bounded_in_bytes() -> None:
     """The least recently used entry is removed. One that is too large is not cached."""
     cache = ReadCache(10 * ENTRY_BYTES)
     for n in range(20):
-        cache.keep(cache.begin(), n, n, 100, [n])
+        cache.finish_fill(cache.begin_fill(), n, n, 100, [n])
     assert [n >= 10 for n in range(20)] == [n in cache for n in range(20)]
     assert cache.metrics.bytes_held <= 10 * ENTRY_BYTES
-    cache.keep(cache.begin(), "large", 0, 1_000_000, [])
+    cache.finish_fill(cache.begin_fill(), "large", 0, 1_000_000, [])
     assert "large" not in cache
 
 
@@ -254,11 +256,11 @@ def test_what_was_used_last_is_kept_longest() -> None:
     """Reading or caching an entry again makes it recent."""
     cache = ReadCache(4 * ENTRY_BYTES)
     for n in range(4):
-        cache.keep(cache.begin(), n, n, 100, [n])
+        cache.finish_fill(cache.begin_fill(), n, n, 100, [n])
     assert 0 == cache.get(0)
-    cache.keep(cache.begin(), 1, 10, 100, [1])
-    cache.keep(cache.begin(), 4, 4, 100, [4])
-    cache.keep(cache.begin(), 5, 5, 100, [5])
+    cache.finish_fill(cache.begin_fill(), 1, 10, 100, [1])
+    cache.finish_fill(cache.begin_fill(), 4, 4, 100, [4])
+    cache.finish_fill(cache.begin_fill(), 5, 5, 100, [5])
     assert [0, 1, 4, 5] == [n for n in range(6) if n in cache]
     assert (2, 4 * ENTRY_BYTES) == (cache.metrics.evicted, cache.metrics.bytes_held)
 
@@ -267,7 +269,7 @@ def test_the_bytes_of_keys_count() -> None:
     """Each page size and each page token is a key."""
     cache = ReadCache(200_000)
     for n in range(100):
-        cache.keep(cache.begin(), ("list", f"{n:010000}"), n, 100, [n])
+        cache.finish_fill(cache.begin_fill(), ("list", f"{n:010000}"), n, 100, [n])
     assert 10 < sum(f"{n:010000}" in [key[1] for key in cache._entries] for n in range(100)) < 20
 
 
@@ -285,17 +287,17 @@ async def test_the_names_of_a_listing_count_as_they_are(catalog: Application, wa
 def test_what_was_dropped_before_all_reads_in_flight_is_not_remembered() -> None:
     """Otherwise overlapping reads would collect all tags."""
     cache = ReadCache(1_000_000)
-    ticket = cache.begin()
+    ticket = cache.begin_fill()
     for n in range(1_000):
         cache.drop(n)
         cache.drop("often")
-        following = cache.begin()
-        cache.keep(ticket, "key", n, 10, ["often"])
+        following = cache.begin_fill()
+        cache.finish_fill(ticket, "key", n, 10, ["often"])
         assert cache.get("key") is None
         ticket = following
     assert not cache._dropped_while_filling
     cache.drop("tag")
-    other = cache.begin()
-    cache.give_up(other)
-    cache.keep(ticket, "key", 1, 10, ["tag"])
+    other = cache.begin_fill()
+    cache.abort_fill(other)
+    cache.finish_fill(ticket, "key", 1, 10, ["tag"])
     assert cache.get("key") is None

@@ -88,7 +88,7 @@ async def test_a_role_that_owns_the_tables_keeps_its_rights(database: str, admin
             await prepare_database(Settings(database_url=SecretStr(dsn), database_owner_url=SecretStr(owner_dsn)))
     with psycopg.connect(dsn, autocommit=True) as connection:
         claims = {key: [] for key in ("parents", "empty", "release", "take", "release_locations", "take_locations")}
-        batch = json.dumps([{"id": str(uuid7()), "heads": [], "events": [], "claims": claims}])
+        batch = json.dumps([{"id": str(uuid7()), "expected_heads": [], "events": [], "claims": claims}])
         assert ("recorded", None) == connection.execute("select outcome, detail from icecore.append(%s, '{}')", [batch]).fetchone()
     with psycopg.connect(admin_dsn, autocommit=True) as connection:
         connection.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(owner)))

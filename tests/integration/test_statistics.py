@@ -49,8 +49,8 @@ from tests.integration.test_warehouse_routes import Management
 from tests.servers.paths import ROOT
 
 NOT_COUNTED = {
-    "namespace.properties-changed", "table.overwritten", "table.renamed", "table.purged", "view.renamed", "proposal.opened",
-    "proposal.approved", "proposal.rejected", "proposal.expired", "proposal.stale",
+    "warehouse.config-changed", "namespace.properties-changed", "table.overwritten", "table.renamed", "table.purged", "view.renamed",
+    "proposal.opened", "proposal.approved", "proposal.rejected", "proposal.expired", "proposal.stale",
 }  # fmt: skip
 
 

@@ -15,7 +15,8 @@ import pytest
 from icecore.embedded_postgres import embedded_postgres
 from tests.fixtures.lossy_store_proxy import LossyStoreProxy
 from tests.fixtures.object_stores import S3_CREDENTIAL, OpenedStore, S3Server, files_below
-from tests.integration.test_program import CHECKOUT, command, icecore, is_alive, postgres_runs, postmaster, wait_until
+from tests.fixtures.waiting import wait_for
+from tests.integration.test_program import CHECKOUT, command, icecore, is_alive, postgres_runs, postmaster
 from tests.servers.icecore import open_directory
 
 COMMANDS = (["verify"], ["rebuild"], ["migrate"], ["log"], ["sinks"], ["doctor"], ["warehouse", "list"])
@@ -71,7 +72,7 @@ def waiting(data: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
             left.callback(process.kill)
             with psycopg.connect(dsn, autocommit=True) as connection:
                 blocked = "select exists (select from pg_stat_activity where wait_event_type = 'Lock')"
-                wait_until(lambda: connection.execute(blocked).fetchone() == (True,))
+                wait_for(lambda: connection.execute(blocked).fetchone() == (True,))
         assert postgres_runs(data)
         yield process
 
@@ -123,7 +124,7 @@ def test_a_command_that_is_stopped_while_postgres_starts_leaves_none(data: Path,
     for number, group in ((signal.SIGTERM, False), (signal.SIGINT, True)):
         begun.unlink()
         process = start(data, name, ICECORE_PORT="0")
-        wait_until(begun.exists)
+        wait_for(begun.exists)
         (os.killpg if group else os.kill)(process.pid, number)
         _, errors = process.communicate(timeout=60)
         assert 128 + number == process.returncode

@@ -290,7 +290,7 @@ async def test_the_first_commit_on_a_table_made_here_reads_nothing(one: Process,
 
 
 async def test_what_another_process_did_to_a_table_made_here_counts(two: tuple[Process, Process]) -> None:
-    """The cached state is a guess: another process's commit, rename, or other table of the name takes precedence."""
+    """`append` checks the cached state: another process's commit, rename, or other table of the name takes precedence."""
     first, second = two
     await first.set("t", {"a queue": "has read the generation"})
     for name in ("changed", "renamed", "replaced"):
@@ -321,7 +321,7 @@ async def test_a_refused_commit_does_not_break_the_batch_around_it(one: Process)
     assert [n % 3 == 2 for n in range(12)] == [isinstance(outcome, CommitFailed) for outcome in outcomes]
     kept = {key for key in (await one.metadata("t"))["properties"] if key.startswith("k")}
     assert {f"k{n}" for n in range(12) if n % 3 != 2} == kept
-    assert (0, {8: 1}) == (one.catalog.commands.queues.metrics.refused, one.catalog.commands.queues.metrics.batch_lengths)
+    assert (4, {8: 1}) == (one.catalog.commands.queues.metrics.refused, one.catalog.commands.queues.metrics.batch_lengths)
 
 
 async def test_a_file_that_cannot_be_written_fails_its_commit_alone(one: Process, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -522,7 +522,7 @@ async def test_a_cancelled_review_fails_every_command(one: Process, monkeypatch:
 
 async def test_a_commit_whose_time_is_up_may_come_again_with_its_key(one: Process, monkeypatch: pytest.MonkeyPatch) -> None:
     """That others committed first is not a property of the change, so the refusal is not stored for the key."""
-    lost, submit_batch = [AppendResult("head", 0)], one.catalog.commands.committer.submit_batch
+    lost, submit_batch = [AppendResult("version_conflict", 0)], one.catalog.commands.committer.submit_batch
     monkeypatch.setattr(one.catalog.commands, "_decide_seconds_max", 0.0)
 
     async def lose(submissions: Sequence[Submission]) -> list[AppendResult]:

@@ -164,7 +164,7 @@ def test_children_have_only_what_names_the_identity(serve: Any, cloud: str, kept
     """Of the cloud whose setting is on. Other variables of the clouds are removed, such as keys."""
     names = ("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_BEARER_TOKEN", "AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET", "IDENTITY_HEADER")
     served = serve("--workers", "2", **dict.fromkeys(names, "x"), **{f"ICECORE_ENABLE_{cloud}_SYSTEM_CREDENTIALS": "true"})
-    environments = [Path(f"/proc/{child}/environ").read_bytes() for child in children_of(served, b"icecore.")]
+    environments = [Path(f"/proc/{child}/environ").read_bytes() for child in children_of(served.process, b"icecore.")]
     assert 3 == len(environments)
     for each in environments:
         assert kept == {name.encode() for name in names} & {entry.partition(b"=")[0] for entry in each.split(b"\0")}
@@ -202,7 +202,7 @@ def test_children_have_the_identity_only_with_the_setting(serve: Any, aws_server
     """And no other variable of AWS, such as a switch of requests to stores."""
     served = serve("--workers", "2", ICECORE_ENABLE_AWS_SYSTEM_CREDENTIALS="true", AWS_SKIP_SIGNATURE="true", **aws_server.environment)
     assert 2 == len(worker_processes(served))
-    environments = [Path(f"/proc/{child}/environ").read_bytes() for child in children_of(served, b"icecore.")]
+    environments = [Path(f"/proc/{child}/environ").read_bytes() for child in children_of(served.process, b"icecore.")]
     assert [True] * 3 == [b"AWS_ACCESS_KEY_ID" in each for each in environments]
     assert not any(b"AWS_SKIP_SIGNATURE" in each for each in environments)
 

@@ -8,7 +8,16 @@ from uuid import uuid4
 
 import pytest
 
-from tests.fixtures.rest_client import SCHEMA, RestClient, RestResponse, identifier, set_properties, table_path, view_path
+from tests.fixtures.rest_client import (
+    SCHEMA,
+    RestClient,
+    RestResponse,
+    identifier,
+    set_properties,
+    staged_create_updates,
+    table_path,
+    view_path,
+)
 from tests.fixtures.shared_server import FreshWarehouse
 
 INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
@@ -51,16 +60,7 @@ def snapshot(warehouse: FreshWarehouse, snapshot_id: int, **fields: Any) -> dict
 def staged(client: RestClient, name: str, uuid: str) -> RestResponse:
     """The commit that completes a staged create, as Java sends it."""
     location = client.create_table(["a"], name, **{"stage-create": True}).json["metadata"]["location"]
-    updates = [
-        {"action": "assign-uuid", "uuid": uuid},
-        {"action": "add-schema", "schema": SCHEMA},
-        {"action": "set-current-schema", "schema-id": -1},
-        {"action": "add-spec", "spec": {"spec-id": 0, "fields": []}},
-        {"action": "set-default-spec", "spec-id": -1},
-        {"action": "add-sort-order", "sort-order": {"order-id": 0, "fields": []}},
-        {"action": "set-default-sort-order", "sort-order-id": -1},
-        {"action": "set-location", "location": location},
-    ]
+    updates = staged_create_updates(uuid, location)
     return client.commit(["a"], name, *updates, requirements=[{"type": "assert-create"}])
 
 

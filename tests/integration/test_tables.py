@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from tests.fixtures.rest_client import SCHEMA, RestClient, RestResponse, set_properties, table_path
+from tests.fixtures.rest_client import SCHEMA, RestClient, RestResponse, set_properties, staged_create_updates, table_path
 from tests.fixtures.shared_server import FreshWarehouse, SharedCatalog
 
 CODEC = "write.metadata.compression-codec"
@@ -225,18 +225,7 @@ def test_a_staged_create_leaves_nothing_until_its_commit(client: RestClient, war
     assert (404, "NoSuchTableException") == client.load_table(["a"], "t").error
     assert [] == [path for path in warehouse.directory.rglob("*") if path.is_file()]
     metadata = staged.json["metadata"]
-    updates = [
-        {"action": "assign-uuid", "uuid": metadata["table-uuid"]},
-        {"action": "upgrade-format-version", "format-version": 2},
-        {"action": "add-schema", "schema": SCHEMA, "last-column-id": 1},
-        {"action": "set-current-schema", "schema-id": -1},
-        {"action": "add-spec", "spec": {"spec-id": 0, "fields": []}},
-        {"action": "set-default-spec", "spec-id": -1},
-        {"action": "add-sort-order", "sort-order": {"order-id": 0, "fields": []}},
-        {"action": "set-default-sort-order", "sort-order-id": -1},
-        {"action": "set-location", "location": metadata["location"]},
-        set_properties(k="v"),
-    ]
+    updates = [*staged_create_updates(metadata["table-uuid"], metadata["location"]), set_properties(k="v")]
     created = client.commit(["a"], "t", *updates, requirements=[{"type": "assert-create"}])
     assert 200 == created.status
     assert (metadata["table-uuid"], metadata["location"]) == (created.json["metadata"]["table-uuid"], created.json["metadata"]["location"])
@@ -270,16 +259,7 @@ def test_two_staged_creates_of_one_name_have_one_winner(client: RestClient) -> N
     commits: list[tuple[str, str, Any, object]] = []
     for _ in range(2):
         metadata = client.create_table(["a"], "t", **{"stage-create": True}).json["metadata"]
-        updates = [
-            {"action": "assign-uuid", "uuid": metadata["table-uuid"]},
-            {"action": "add-schema", "schema": SCHEMA},
-            {"action": "set-current-schema", "schema-id": -1},
-            {"action": "add-spec", "spec": {"fields": []}},
-            {"action": "set-default-spec", "spec-id": -1},
-            {"action": "add-sort-order", "sort-order": {"order-id": 0, "fields": []}},
-            {"action": "set-default-sort-order", "sort-order-id": -1},
-            {"action": "set-location", "location": metadata["location"]},
-        ]
+        updates = staged_create_updates(metadata["table-uuid"], metadata["location"])
         commits.append(("POST", table_path(["a"], "t"), {"requirements": [{"type": "assert-create"}], "updates": updates}, None))
     answers = client.together(commits)
     assert [200, 409] == sorted(answer.status for answer in answers)

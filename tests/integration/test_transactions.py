@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures.rest_client import SCHEMA, RestClient, RestResponse, set_properties
+from tests.fixtures.rest_client import RestClient, RestResponse, set_properties, staged_create_updates
 from tests.fixtures.shared_server import FreshWarehouse, SharedCatalog
 
 
@@ -25,16 +25,7 @@ def commit(client: RestClient, *changes: Any) -> RestResponse:
 def creation(client: RestClient, name: str, staged_as: str | None = None) -> dict[str, Any]:
     """The change that completes a staged create."""
     metadata = client.create_table(["a"], staged_as or name, **{"stage-create": True}).json["metadata"]
-    updates = [
-        {"action": "assign-uuid", "uuid": metadata["table-uuid"]},
-        {"action": "add-schema", "schema": SCHEMA},
-        {"action": "set-current-schema", "schema-id": -1},
-        {"action": "add-spec", "spec": {"fields": []}},
-        {"action": "set-default-spec", "spec-id": -1},
-        {"action": "add-sort-order", "sort-order": {"order-id": 0, "fields": []}},
-        {"action": "set-default-sort-order", "sort-order-id": -1},
-        {"action": "set-location", "location": metadata["location"]},
-    ]
+    updates = staged_create_updates(metadata["table-uuid"], metadata["location"])
     return change(name, *updates, requirements=[{"type": "assert-create"}])
 
 

@@ -92,6 +92,7 @@ def test_a_warehouse_is_created_listed_loaded_and_used(management: Management, s
         "allowed-format-versions": [1, 2, 3],
         "updated-at": None,
         "exact-names": False,
+        "config": {"defaults": {}, "overrides": {}},
     }
     assert created_warehouse == management.call_root("GET", f"/{created_warehouse['warehouse-id']}").json
     assert ["demo", "lake"] == sorted(management.names())

@@ -10,6 +10,8 @@ from typing import Any
 
 # The properties that Java sets for every new table.
 CREATED_PROPERTIES = {"write.parquet.compression-codec": "zstd"}
+# The default of the view property `version.history.num-entries`.
+VIEW_VERSIONS_KEPT = 10
 
 # Spellings, and which of them are equal case-insensitively, written by hand.
 SPELLINGS = {
@@ -51,7 +53,10 @@ UNPROCESSABLE = (422, "UnprocessableEntityException")
 
 @dataclass(slots=True)
 class Content:
-    """The metadata of a table or view as far as the model has it. If `uuid` or `location` is empty, the server chooses it."""
+    """The metadata of a table or view as far as the model has it. If `uuid` or `location` is empty, the server chooses it.
+
+    `queries` are the SQL of a view's versions in the order of the document: `select N` with a larger N in each newer version.
+    """
 
     uuid: str = ""
     location: str = ""
@@ -64,6 +69,13 @@ class Content:
     @property
     def current_snapshot(self) -> int | None:
         return self.snapshots[-1] if self.snapshots else None
+
+    def with_query(self, sql: str) -> "Content":
+        """A view with a new version. When there are too many, the newest remain and stand first, as in Java."""
+        queries = (*self.queries, sql)
+        if len(queries) > VIEW_VERSIONS_KEPT:
+            queries = tuple(sorted(queries, key=lambda query: int(query.split()[1]), reverse=True)[:VIEW_VERSIONS_KEPT])
+        return replace(self, queries=queries)
 
 
 @dataclass(slots=True)

@@ -366,6 +366,7 @@ BROKEN_RULES = {
 }
 
 
+@pytest.mark.random_mutants
 @pytest.mark.parametrize(("target", "wrong"), BROKEN_RULES.values(), ids=BROKEN_RULES.keys())
 def test_a_broken_rule_is_found(java_oracle: JavaOracle, monkeypatch: pytest.MonkeyPatch, target: str, wrong: object) -> None:
     """Negative control: with one rule broken, the results differ from Java's."""

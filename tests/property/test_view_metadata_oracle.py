@@ -241,6 +241,7 @@ def test_junk_is_refused_in_the_words_of_the_catalog(value: Any) -> None:
         assert isinstance(refusal, dict) or 400 <= refusal.status < 500
 
 
+@pytest.mark.random_mutants
 @pytest.mark.parametrize(
     ("name", "wrong"),
     [

@@ -24,6 +24,7 @@ from icecore.commands.tables.rename_table import rename_table
 from icecore.commands.views.commit_view import commit_view
 from icecore.commands.views.create_view import create_view
 from icecore.commands.views.rename_view import rename_view
+from icecore.commands.warehouses.update_warehouse_config import update_warehouse_config
 from icecore.compose import Application
 from icecore.domain.byte_pieces import joined
 from icecore.domain.commands import (
@@ -38,6 +39,7 @@ from icecore.domain.commands import (
 )
 from icecore.domain.errors import CommitFailed, NoSuchTable, NoSuchView
 from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.domain.warehouse import PropertyUpdate, UpdateWarehouseConfig
 from icecore.queries.load_table import load_table
 from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
 from tests.fixtures.rest_client import SCHEMA, set_properties, view_version
@@ -114,6 +116,22 @@ async def test_a_view_that_was_changed_meanwhile_is_answered_as_it_is(processes:
 
     await run(processes, monkeypatch, kept, newer)
     assert [{"newer": "1"}] * 2 == [orjson.loads(response.body)["metadata"]["properties"] for response in responses]
+
+
+async def test_a_configuration_that_was_changed_meanwhile_is_answered_as_it_is(
+    processes: Processes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The response and the record of the key contain the default that the other process set."""
+    unchanged = partial(update_warehouse_config, command=UpdateWarehouseConfig(PropertyUpdate(), PropertyUpdate()))
+    newer = UpdateWarehouseConfig(PropertyUpdate((), {"newer": "1"}), PropertyUpdate())
+    responses: list[Any] = []
+
+    async def kept(write: CommandExecutor, asked: RequestContext, warehouse: Warehouse) -> None:
+        responses.append(await unchanged(write, asked, warehouse))
+        responses.append(await unchanged(write, asked, warehouse))
+
+    await run(processes, monkeypatch, kept, partial(update_warehouse_config, command=newer))
+    assert [{"defaults": {"newer": "1"}, "overrides": {}}] * 2 == [orjson.loads(response.body) for response in responses]
 
 
 @pytest.mark.parametrize(

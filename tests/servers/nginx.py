@@ -47,6 +47,6 @@ def nginx(folder: Path, block: str, ready: Callable[[], bool]) -> Iterator[None]
     # nginx's workers would run as `nobody` if started as root, and could not read the test's folder.
     user = "user root;" if os.geteuid() == 0 else ""
     configuration.write_text(_CONFIGURATION.format(folder=folder, user=user, block=block))
-    command = [nginx_program(), "-c", configuration, "-e", folder / "error.log"]
+    command = [nginx_program(), "-c", str(configuration), "-e", str(folder / "error.log")]
     with running(command, log=folder / "nginx.log", ready=ready, seconds_max=START_SECONDS_MAX):
         yield

@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from tests.servers import chromium, engines, iceberg, java, maven, nessie, nginx, postgres, spark, trino
+from tests.servers import chromium, engines, flink, iceberg, java, maven, nessie, nginx, pgbouncer, postgres, spark, trino
 from tests.servers.paths import ROOT, ToolMissingError
 from tests.servers.pyiceberg_suite import pyiceberg_suite
 
@@ -21,6 +21,7 @@ def steps() -> dict[str, Callable[[], object]]:
         "Postgres": postgres.binaries,
         "Chromium": chromium.chromium,
         "nginx": nginx.nginx_program,
+        "PgBouncer": pgbouncer.pgbouncer_program,
         "compatibility kit": lambda: maven.fetch(KIT),
         "PyIceberg's suite": pyiceberg_suite,
         "Spark 3.5": spark.spark_3_5,
@@ -28,6 +29,7 @@ def steps() -> dict[str, Callable[[], object]]:
         "DuckDB and ClickHouse": engines.engines_python,
         "JDK of Trino": trino.java_home,
         "Trino": trino.trino_home,
+        "Flink": flink.jars,
     }
     if LONG:
         wanted["PyIceberg's suite with Spark Connect"] = lambda: pyiceberg_suite(full=True)

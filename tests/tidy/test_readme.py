@@ -1,10 +1,10 @@
-"""The README: its targets exist, its links are valid, its settings for other engines have valid keys."""
+"""The README: its targets exist, its links are valid, its examples name this catalog."""
 
 import re
 
 import pytest
 
-from tests.fixtures.readme import CATALOG_URI, EVENTS_URI, README, pieces, statements
+from tests.fixtures.readme import CATALOG_URI, EVENTS_URI, README, pieces
 from tests.servers.paths import ROOT
 
 LINES_MAX = 10
@@ -34,10 +34,3 @@ def test_piece_names_this_catalog(name: str) -> None:
     """A piece with an address has that of `make run`, or that of the object store of the examples."""
     known = {CATALOG_URI, f"{CATALOG_URI}/w/lake/v1", EVENTS_URI, "http://127.0.0.1:9000/warehouse"}
     assert known >= set(re.findall(r"http://[^\s'\"]+", pieces()[name]))
-
-
-def test_flink_piece_has_the_catalog_s_options() -> None:
-    """The options of Iceberg's Flink catalog for REST."""
-    create = statements(pieces()["flink"])[0]
-    options = dict(re.findall(r"'([^']+)' = '([^']+)'", create))
-    assert {"type": "iceberg", "catalog-type": "rest", "uri": CATALOG_URI, "warehouse": "demo"} == options

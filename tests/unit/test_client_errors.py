@@ -42,6 +42,8 @@ def test_an_error_without_a_well_known_phrase_is_its_types_and_an_address() -> N
 def test_an_error_with_a_well_known_phrase_is_this_phrase_and_an_address() -> None:
     """No class name of Python, and no other text."""
     assert "authentication failed at h:1" == client_error_text(ConnectionError("secret: Authentication failed for user"), "h:1")
+    refused = ConnectionError('FATAL:  password authentication failed for user "u"')
+    assert "password authentication failed at h:1" == client_error_text(refused, "h:1")
     assert "no such file or directory" == client_error_text(FileNotFoundError(2, "No such file or directory", "secret"))
     assert "no response in time at h:1" == client_error_text(TimeoutError(), "h:1")
     error = psycopg.errors.TooManyConnections("FATAL: sorry, too many clients already")

@@ -15,8 +15,10 @@ from pydantic import SecretStr
 from rich.console import Console
 
 from icecore import doctor as doctor_module
+from icecore.database import connection as connection_module
 from icecore.doctor import _check_role, _check_sink, _check_store, _connect, doctor
 from icecore.exit_codes import ExitCode
+from icecore.publishers.sink import SinkError
 from icecore.settings import Settings
 
 Reported = list[tuple[str, str, str]]
@@ -81,7 +83,7 @@ async def test_a_sink_is_closed_even_if_it_hangs(monkeypatch: pytest.MonkeyPatch
 
 async def test_an_owner_s_database_that_does_not_respond_is_a_failed_check(monkeypatch: pytest.MonkeyPatch) -> None:
     """A host that accepts the connection and says nothing."""
-    monkeypatch.setattr(doctor_module, "OWNER_SECONDS_MAX", 2)
+    monkeypatch.setattr(connection_module, "CONNECT_TIMEOUT_SECONDS", 2)
     found: Reported = []
 
     class Serving:
@@ -114,3 +116,10 @@ async def test_a_webhook_is_asked_at_its_port(monkeypatch: pytest.MonkeyPatch, u
     monkeypatch.setattr(asyncio, "open_connection", connect)
     await _connect(url)
     assert [("hooks.example.org", port)] == asked
+
+
+async def test_a_webhook_that_refuses_is_named_by_host_and_port(unused_tcp_port: int) -> None:
+    """The path and the user may be secrets."""
+    with pytest.raises(SinkError) as refused:
+        await _connect(f"http://user:hunter2@127.0.0.1:{unused_tcp_port}/hunter2")
+    assert f"the endpoint did not respond: connection refused at 127.0.0.1:{unused_tcp_port}" == str(refused.value)

@@ -36,6 +36,7 @@ from icecore.domain.events import (
     ViewDropped,
     ViewRegistered,
     ViewRenamed,
+    WarehouseConfigChanged,
     WarehouseCreated,
     decode,
     state_json,
@@ -98,6 +99,7 @@ DELTA: dict[str, Any] = {
 # The newest version of every event, as in its golden file.
 EXAMPLES: list[Event] = [
     WarehouseCreated("Demo", "demo", {"type": "local", "directory": "/srv/é"}, PARENT, True),
+    WarehouseConfigChanged({"rest-page-size": "500"}, ["a"], {"é": "1"}, []),
     NamespaceCreated(PARENT, "Zürich", "zürich", "local|file:///w/n/", {"owner": "me", "location": "file:///w/n"}),
     NamespacePropertiesChanged({"a": "1"}, ["b"]),
     NamespaceDropped(),

@@ -61,18 +61,19 @@ def no_database(monkeypatch: pytest.MonkeyPatch) -> None:
     def opened(settings: Settings) -> Iterator[Settings]:
         yield settings
 
-    async def require_schema(_: Settings) -> None:
+    async def require_writable(_: Settings) -> None:
         return None
 
     monkeypatch.setattr(operator_commands, "opened_database", opened)
-    monkeypatch.setattr(operator_commands, "require_schema", require_schema)
+    monkeypatch.setattr(operator_commands, "require_writable", require_writable)
 
 
 @pytest.mark.usefixtures("no_database")
 @pytest.mark.parametrize(
     ("error", "code", "said"),
     [
-        (psycopg.errors.InsufficientPrivilege("no"), ExitCode.DATABASE, "set ICECORE_DATABASE_OWNER_URL"),
+        (psycopg.errors.InsufficientPrivilege("no"), ExitCode.USAGE, "set its URL in ICECORE_DATABASE_OWNER_URL"),
+        (psycopg.OperationalError("connection refused"), ExitCode.DATABASE, "database of ICECORE_DATABASE_OWNER_URL cannot be reached"),
         (RebuildRunningError("Another rebuild is running"), ExitCode.BUSY, "Another rebuild is running"),
     ],
 )
@@ -109,9 +110,9 @@ def test_statistics_are_deleted_by_the_owner(monkeypatch: pytest.MonkeyPatch, pe
         assert ExitCode.OK == reset_statistics(SETTINGS, Console(file=out), as_json=True)
         assert '{"statistics":"deleted"}' == out.getvalue().strip()
     else:
-        with pytest.raises(CommandFailed, match="set ICECORE_DATABASE_OWNER_URL") as failure:
+        with pytest.raises(CommandFailed, match="set its URL in ICECORE_DATABASE_OWNER_URL") as failure:
             reset_statistics(SETTINGS, Console(file=out), as_json=True)
-        assert ExitCode.DATABASE == failure.value.code
+        assert ExitCode.USAGE == failure.value.code
     assert ["postgresql:///owner"] == asked
 
 

@@ -117,10 +117,37 @@ def test_a_value_out_of_bounds_is_refused_by_name(monkeypatch: pytest.MonkeyPatc
         load_settings()
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("port = 'abc'", "port in {file}: must be a whole number"),
+        ("[http]\njson_depth_max = 1", "http.json_depth_max in {file}: must be at least 16"),
+        ("[sinks.a]\ntype = 'nats'", "sinks.a.url in {file}: is required"),
+        ("[sinks.a]\nurl = 'x'", "sinks.a.type in {file}: must be one of nats, kafka, webhook, stdout"),
+        ("[sinks.'a b']\ntype = 'stdout'", "sinks.a b in {file}: the name must be lower-case letters, digits, - and _, at most 63"),
+        ("[sink.a]\ntype = 'stdout'", "Unknown setting sink in {file}; did you mean sinks?"),
+    ],
+)
+def test_a_wrong_value_of_the_file_is_named_as_there(file: Path, text: str, said: str) -> None:
+    """With the file."""
+    file.write_text(text)
+    with pytest.raises(SettingsError) as refused:
+        load_settings(file)
+    assert str(refused.value).startswith(said.format(file=file))
+
+
+def test_a_wrong_variable_that_hides_a_value_of_the_file_is_named(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
+    """The environment takes precedence."""
+    file.write_text("port = 1")
+    monkeypatch.setenv("ICECORE_PORT", "abc")
+    with pytest.raises(SettingsError, match=r"^ICECORE_PORT: must be a whole number"):
+        load_settings(file)
+
+
 def test_settings_that_contradict_each_other_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two sources for one key; a default page size above the maximum."""
     monkeypatch.setenv("ICECORE_PAGE_SIZE_DEFAULT", "20000")
-    with pytest.raises(SettingsError, match="page_size_default is larger than page_size_max"):
+    with pytest.raises(SettingsError, match="ICECORE_PAGE_SIZE_DEFAULT is larger than ICECORE_PAGE_SIZE_MAX"):
         load_settings()
     monkeypatch.delenv("ICECORE_PAGE_SIZE_DEFAULT")
     monkeypatch.setenv("ICECORE_SECRET_KEY", SECRET)
@@ -133,9 +160,16 @@ def test_settings_that_contradict_each_other_are_refused(monkeypatch: pytest.Mon
 def test_an_owner_without_a_database_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """`icecore migrate` would otherwise migrate an embedded Postgres that no setting asks for."""
     monkeypatch.setenv("ICECORE_DATABASE_OWNER_URL", "postgresql://owner:hunter2@db/icecore")
-    with pytest.raises(SettingsError, match="database_owner_url is set without database_url") as refusal:
+    with pytest.raises(SettingsError, match="ICECORE_DATABASE_OWNER_URL is set without ICECORE_DATABASE_URL: set both") as refusal:
         load_settings()
     assert "hunter2" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("name", ["ICECORE_READ_ONLY", "ICECORE_DATABASE_POOLER_URL"])
+def test_a_setting_of_a_database_without_a_database_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, "true" if name == "ICECORE_READ_ONLY" else "postgresql://pooler/icecore")
+    with pytest.raises(SettingsError, match=f"^{name} is set without ICECORE_DATABASE_URL: "):
+        load_settings()
 
 
 def test_a_file_that_is_no_text_is_refused(file: Path) -> None:
@@ -193,7 +227,7 @@ def test_loopback_needs_no_consent(host: str) -> None:
 def test_other_addresses_need_consent(host: str) -> None:
     """Without authentication, everybody who reaches the catalog can change it."""
     assert not is_loopback(host)
-    with pytest.raises(SettingsError, match="there is no authentication"):
+    with pytest.raises(SettingsError, match=r"there is no authentication.*--insecure .*--allowed-hosts"):
         check_address(Settings(host=host))
     with pytest.raises(SettingsError, match="ICECORE_ALLOWED_HOSTS"):
         check_address(Settings(host=host, insecure=True))

@@ -1,11 +1,14 @@
 """What `icecore sinks` says of one sink."""
 
+import io
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from icecore.publishers.checkpoints import SinkStatus
-from icecore.sink_commands import sink_row
+from icecore.settings import Settings
+from icecore.sink_commands import print_table, sink_row
 
 NONE = dict.fromkeys(SinkStatus.__slots__)
 HEALTHY = SinkStatus(**{**NONE, "name": "out", "position": 7, "head": 9, "skips": 0, "leader": "host", "led": True})  # type: ignore[arg-type]
@@ -34,3 +37,11 @@ def test_what_needs_attention_is_said_with_what_to_do(changed: dict[str, Any], p
 def test_a_sink_that_is_not_in_the_settings_needs_no_leader() -> None:
     """It was removed from them."""
     assert [] == sink_row("out", status(led=False), 9, configured=False)["problems"]
+
+
+def test_a_problem_is_not_wrapped_off_a_terminal() -> None:
+    """One line for each sink, so that lines can be searched."""
+    out = io.StringIO()
+    console = Console(file=out, width=80)
+    print_table([sink_row("out", status(last_error="refused " * 20), 9, configured=True)], Settings(), console)
+    assert 2 == len(out.getvalue().splitlines())

@@ -69,7 +69,7 @@ def test_a_new_stream_has_no_head_and_takes_what_it_claims() -> None:
     submission = Submission(CONTEXT)
     state = submission.add(STREAM, WAREHOUSE, None, [TABLE_CREATED])
     command, _ = plain(submission)
-    assert [[str(STREAM), None]] == command["heads"]
+    assert [[str(STREAM), None]] == command["expected_heads"]
     assert [["tabular", str(NAMESPACE), "t", str(STREAM)]] == claims(command)["take"]
     assert [["local|file:///w/t/", str(STREAM), "tabular"]] == claims(command)["take_locations"]
     assert ([], []) == (claims(command)["release"], claims(command)["release_locations"])
@@ -82,7 +82,7 @@ def test_a_known_stream_is_held_to_the_head_it_was_decided_on() -> None:
     submission = Submission(CONTEXT)
     submission.add(STREAM, WAREHOUSE, before, [TableDropped(False)], generation=3)
     command, _ = plain(submission)
-    assert [[str(STREAM), str(before.event_id)]] == command["heads"]
+    assert [[str(STREAM), str(before.event_id)]] == command["expected_heads"]
     assert [[str(STREAM), 2, "table.dropped.v1"]] == [event[:3] for event in command["events"]]
     assert 3 == command["generation"]
 
@@ -93,7 +93,7 @@ def test_a_stream_that_is_only_relied_on_has_a_head_and_no_event() -> None:
     submission = Submission(CONTEXT)
     submission.depend_on(before)
     command, _ = plain(submission)
-    assert [[str(STREAM), str(before.event_id)]] == command["heads"]
+    assert [[str(STREAM), str(before.event_id)]] == command["expected_heads"]
     assert not submission.has_events
     assert {} == command["rows"]
 

@@ -11,6 +11,7 @@ import pytest
 from tests.fixtures.catalog import opened_catalog
 from tests.fixtures.plugins import installed_plugins
 from tests.fixtures.rest_client import RestResponse, set_properties
+from tests.fixtures.waiting import wait_for
 from tests.integration.approval.judging import Approver
 from tests.integration.approval.program import serving
 
@@ -70,13 +71,6 @@ class Asking(threading.Thread):
         client.close()
 
 
-def until_there(path: Path) -> None:
-    """Limited by the test's own timeout."""
-    waiting = threading.Event()
-    while not path.exists():
-        waiting.wait(0.01)
-
-
 @contextmanager
 def waiting(database: str, directory: Path, plugins: dict[str, str], *, timeout_seconds: str) -> Iterator[tuple[str, Approver]]:
     """URL and client of a server with the blocking plug-in. The table `a.t` exists."""
@@ -96,7 +90,7 @@ def test_a_blocking_plugin_delays_no_other_request(database: str, tmp_path: Path
     with waiting(database, tmp_path, plugins, timeout_seconds="60") as (url, client):
         asking = Asking(url)
         asking.start()
-        until_there(tmp_path / "asked")
+        wait_for((tmp_path / "asked").exists)
         assert 200 == client.load_table(["a"], "t").status
         assert 200 == client.call("GET", "/namespaces").status
         (tmp_path / "go on").touch()

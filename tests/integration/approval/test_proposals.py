@@ -3,7 +3,6 @@
 import asyncio
 import copy
 import re
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -19,7 +18,7 @@ from icecore.access.resolve_warehouse import resolve_warehouse
 from icecore.api.api_request import BODY_BUDGET
 from icecore.approval.contract import ALLOW, Hold, Refuse
 from icecore.commands.execution.command_response import CommandResponse
-from icecore.commands.execution.deciding import is_large_request
+from icecore.commands.execution.offload import is_large_request
 from icecore.commands.proposals.approve_proposal import EXECUTED_BY, ApproveProposal, approve_proposal
 from icecore.commands.proposals.expire_proposals import ExpiryJob
 from icecore.commands.proposals.proposals import Proposals
@@ -32,6 +31,7 @@ from icecore.projections.rebuild import rebuild
 from icecore.projections.verify import verify
 from tests.fixtures.catalog import PROJECT_ID, CatalogServer, context, opened_catalog, served_catalog
 from tests.fixtures.rest_client import SCHEMA, RestResponse, identifier, set_properties, table_path, view_path, view_version
+from tests.fixtures.waiting import wait_for
 from tests.integration.approval.judging import Approver, Judge, asking, held
 
 HOLD = Hold("somebody should look", 60.0)
@@ -410,7 +410,7 @@ def test_a_proposal_expires(database: str, tmp_path: Path, judge: Judge) -> None
         judge.always(Hold("quick", 0.3))
         first = held(client.commit(["a"], "t", set_properties(k="v")))
         second = held(client.commit(["a"], "t", set_properties(k="w")))
-        until(lambda: client.proposal(second)["expires-at"] < datetime.now(UTC).isoformat())
+        wait_for(lambda: client.proposal(second)["expires-at"] < datetime.now(UTC).isoformat())
         assert (409, "ProposalClosedException") == client.approve(first).error
         assert "expired at" in client.approve(first).message
         assert (409, "ProposalClosedException") == client.reject(first).error
@@ -437,7 +437,7 @@ def test_the_servers_own_job_closes_what_is_due(client: Approver, judge: Judge) 
     """On a running server."""
     judge.always(Hold("quick", 0.05))
     proposal_id = held(client.commit(["a"], "t", set_properties(k="v")))
-    until(lambda: client.proposal(proposal_id)["status"] == "expired")
+    wait_for(lambda: client.proposal(proposal_id)["status"] == "expired")
 
 
 def test_every_command_that_can_wait_is_executed() -> None:
@@ -462,14 +462,6 @@ def test_a_command_that_cannot_be_read_is_not_guessed_at(client: Approver, judge
 
     asyncio.run(approve_another_form())
     assert "open" == client.proposal(proposal_id)["status"]
-
-
-def until(holds: Any, seconds_max: float = 30.0) -> None:
-    """Waits for a condition."""
-    deadline = time.monotonic() + seconds_max
-    while not holds():
-        assert time.monotonic() < deadline, "the condition never held"
-        time.sleep(0.05)
 
 
 def test_lists_are_paged_and_filtered(client: Approver, judge: Judge) -> None:

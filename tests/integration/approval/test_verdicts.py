@@ -90,7 +90,7 @@ def test_every_kind_of_change_is_shown(client: Approver, judge: Judge) -> None:
     ]
     changing = {operation.name for operation in OPERATIONS if operation.mutates} - {"reportMetrics"}
     assert changing == {operation for operation, *_ in shown}, "an operation that no hook is asked about"
-    assert REVIEWED_OPERATIONS == changing | {"createWarehouse"}, "what a hook's `operations` may name"
+    assert REVIEWED_OPERATIONS == changing | {"createWarehouse", "updateWarehouseConfig"}, "what a hook's `operations` may name"
 
 
 def test_documents_before_and_after_are_shown(client: Approver, judge: Judge) -> None:

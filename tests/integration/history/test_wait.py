@@ -13,6 +13,8 @@ from icecore.commands.tables.rename_table import rename_table
 from icecore.domain.commands import CommitTable, DropTable, RenameTable
 from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.log import follow
+from icecore.log.head import log_head
+from icecore.queries import snapshot_ancestry
 from icecore.queries.load_table import load_table
 from tests.fixtures.catalog import context, opened_catalog
 from tests.fixtures.command_runs import CommandRun, Step
@@ -104,6 +106,23 @@ async def test_a_snapshot_to_come_is_waited_for(served: Served, table: CommandRu
     response = (await asked).json
     assert (True, 2) == (response["reached"], response["current-snapshot-id"])
     assert position <= response["position"]
+
+
+async def test_a_snapshot_committed_during_the_look_is_in_the_log(
+    served: Served, table: CommandRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commit comes between reading the end of the log and reading the table. A read at the position of the response has it."""
+    committed: list[int] = []
+
+    async def read_then_commit(connection: Any) -> int:
+        position = await log_head(connection)
+        if not committed:
+            committed.append(await add(table, 1, None, "main"))
+        return position
+
+    monkeypatch.setattr(snapshot_ancestry, "log_head", read_then_commit)
+    response = (await ask(served, 1)).json
+    assert [(True, response["position"])] == [(response["reached"], position) for position in committed]
 
 
 async def test_what_was_or_leads_to_the_current_snapshot_is_reached(served: Served, table: CommandRun) -> None:

@@ -65,3 +65,13 @@ async def test_a_sink_is_closed_in_time_while_the_client_waits_for_brokers(unuse
     assert not opening.done()
     with pytest.raises(SinkError, match="Kafka is unreachable"):
         await opening
+
+
+async def test_brokers_that_refuse_are_described_once_in_words(unused_tcp_port: int) -> None:
+    """Without librdkafka's names of errors."""
+    sink = Kafka("s", KafkaSink(type="kafka", url=f"127.0.0.1:{unused_tcp_port}", timeout_seconds=1.0), "")  # type: ignore[arg-type]
+    with pytest.raises(SinkError) as refused:
+        await sink.open()
+    await sink.close()
+    address = f"127.0.0.1:{unused_tcp_port}"
+    assert f"Kafka is unreachable or refuses the connection: connection refused at {address}" == str(refused.value)

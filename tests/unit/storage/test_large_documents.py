@@ -130,9 +130,9 @@ async def test_releasing_a_part_admits_the_next_request() -> None:
         await share.reserve_all()
         waiting = asyncio.create_task(other.reserve(HALF))
         await asyncio.sleep(0)
-        share.keep(HALF + 1)
+        share.shrink(HALF + 1)
         await asyncio.sleep(0)
         assert not waiting.done()
-        share.keep(HALF)
+        share.shrink(HALF)
         await waiting
     assert documents._bytes_in_use == 0

@@ -1,4 +1,4 @@
-"""Decides a command on the event loop, or in a thread if the request or the table is large."""
+"""Runs work on the event loop, or in a thread if it is large."""
 
 import asyncio
 from collections.abc import Callable

@@ -6,8 +6,8 @@ from uuid import UUID
 import orjson
 import pytest
 
-from icecore.commands.execution import deciding
-from icecore.commands.execution.deciding import document_bytes, is_large_state
+from icecore.commands.execution import offload
+from icecore.commands.execution.offload import document_bytes, is_large_state
 from icecore.domain import view
 from icecore.domain.documents import part_from_body
 from icecore.domain.events import ViewCreated
@@ -41,6 +41,6 @@ def test_a_table_of_many_parts_is_large(monkeypatch: pytest.MonkeyPatch) -> None
     count = sum(map(len, state.document.parts.values()))
     assert count > 1
     for bound, large in (count, False), (count - 1, True):
-        monkeypatch.setattr(deciding, "PARTS_INLINE_MAX", bound)
+        monkeypatch.setattr(offload, "PARTS_INLINE_MAX", bound)
         assert large is is_large_state(state)
     assert not is_large_state(test_namespace.folded(test_namespace.CREATED))

@@ -1,0 +1,45 @@
+"""UpdateWarehouseConfig: sets and removes what the operator adds to the configuration of a warehouse's clients (/v1/config)."""
+
+from dataclasses import dataclass
+
+import orjson
+
+from ...access.request_context import RequestContext
+from ...access.warehouse import Warehouse
+from ...domain.warehouse import UpdateWarehouseConfig, WarehouseState, decide_update_config
+from ...security.client_properties import check_client_properties
+from ..execution.command_response import CommandResponse
+from ..execution.executor import CommandExecutor
+from ..execution.handler import Decision, StreamCommandHandler
+from ..execution.resolver import ResolvedStream, Resolver
+from ..execution.submission import IdempotencyRecord, Submission
+
+
+async def update_warehouse_config(
+    executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: UpdateWarehouseConfig
+) -> CommandResponse:
+    """200 with the resulting defaults and overrides. 422 for a key that is both updated and removed."""
+    return await executor.execute(_Update(context, warehouse, command, executor.resolver))
+
+
+@dataclass(slots=True, eq=False)
+class _Update(StreamCommandHandler[WarehouseState]):
+    command: UpdateWarehouseConfig
+    resolver: Resolver
+
+    async def resolve(self) -> ResolvedStream[WarehouseState]:
+        return self.resolver.warehouse(self.warehouse)
+
+    def decide(self, state: WarehouseState, generation: int) -> Decision:
+        check_client_properties(self.command.defaults.updates, "defaults")
+        check_client_properties(self.command.overrides.updates, "overrides")
+        event = decide_update_config(state, self.command)
+        submission, after = Submission(self.context), state
+        if event is None:
+            submission.depend_on(state)
+        else:
+            changed = submission.add(state.id, self.warehouse.id, state, [event], generation)
+            assert isinstance(changed, WarehouseState)
+            after = changed
+        body = orjson.dumps(after.config.to_json())
+        return Decision(submission, IdempotencyRecord(200, body=body), CommandResponse(200, body), after=None if event is None else after)

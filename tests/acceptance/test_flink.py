@@ -1,0 +1,160 @@
+"""Flink SQL as users run it, with the settings of the page on engines: on local files, on an S3 server, and as connector tables."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyiceberg.catalog import Catalog, load_catalog
+
+from tests.acceptance.spark_story import Result, Step, tell
+from tests.fixtures.readme import CATALOG_URI, pieces, statements
+from tests.servers.flink import Flink, StatementRefusedError, flink
+from tests.servers.icecore import Icecore, operate
+from tests.servers.moto import ACCESS_KEY_ID, SECRET_ACCESS_KEY, moto_s3
+
+pytestmark = pytest.mark.timeout(300)
+
+WAREHOUSES = ("demo", "lake")
+"""The warehouses, which are catalogs of their own names: local files and S3."""
+KEYS = {"s3.access-key-id": ACCESS_KEY_ID, "s3.secret-access-key": SECRET_ACCESS_KEY}
+
+STORY = (
+    Step("create database", "CREATE DATABASE story"),
+    Step("refuse an existing database", "CREATE DATABASE story", refused="Namespace already exists: story"),
+    Step("leave an existing database", "CREATE DATABASE IF NOT EXISTS story"),
+    Step("create nested database", "CREATE DATABASE `story.inner`"),
+    Step("list databases", "SHOW DATABASES", among=[["story"]]),
+    Step("set properties of the database", "ALTER DATABASE story SET ('colour' = 'grey')"),
+    Step(
+        "refuse another location of the database",
+        "ALTER DATABASE story SET ('location' = 'file:///elsewhere')",
+        refused="the location of a namespace cannot be changed or removed",
+    ),
+    Step("create", "CREATE TABLE story.trips (id BIGINT, city STRING, fare DOUBLE) PARTITIONED BY (city)"),
+    Step("refuse an existing table", "CREATE TABLE story.trips (id BIGINT)", refused="Table already exists: story.trips"),
+    Step("leave an existing table", "CREATE TABLE IF NOT EXISTS story.trips (id BIGINT)"),
+    Step("insert", "INSERT INTO story.trips VALUES (1, 'Oslo', 10), (2, 'Lima', 20), (3, 'Oslo', 30)"),
+    Step("overwrite a partition", "INSERT OVERWRITE story.trips VALUES (4, 'Lima', 40)"),
+    Step("select", "SELECT id, city, fare FROM story.trips ORDER BY id", rows=[[1, "Oslo", 10.0], [3, "Oslo", 30.0], [4, "Lima", 40.0]]),
+    Step("create like", "CREATE TABLE `story.inner`.trips LIKE story.trips"),
+    Step("set property", "ALTER TABLE story.trips SET ('write.format.default' = 'orc')"),
+    Step("remove property", "ALTER TABLE story.trips RESET ('write.format.default')"),
+    Step("add column", "ALTER TABLE story.trips ADD (paid INT)"),
+    Step("widen column", "ALTER TABLE story.trips MODIFY (paid BIGINT)"),
+    Step("drop column", "ALTER TABLE story.trips DROP (fare)"),
+    Step("rename", "ALTER TABLE story.trips RENAME TO `a b`"),
+    Step("create by select", "CREATE TABLE story.cities AS SELECT DISTINCT city, paid FROM story.`a b`"),
+    Step("select from it", "SELECT city, paid FROM story.cities ORDER BY city", rows=[["Lima", None], ["Oslo", None]]),
+    Step("list tables", "SHOW TABLES FROM story", rows=[["a b"], ["cities"]]),
+    Step("refuse a name", "CREATE TABLE story.`a%b` (id BIGINT)", refused="Invalid table name: must not contain any of"),
+    Step("refuse to drop a database with tables", "DROP DATABASE story", refused="Database story in catalog"),
+    *(Step(f"drop {name}", f"DROP TABLE {name}") for name in ("`story.inner`.trips", "story.`a b`", "story.cities")),
+    *(Step(f"drop database {name}", f"DROP DATABASE `{name}`") for name in ("story.inner", "story")),
+    Step("list databases after the drop", "SHOW DATABASES LIKE 'story'", rows=[]),
+)
+
+
+def options(values: dict[str, str]) -> str:
+    return ", ".join(f"'{name}' = '{value}'" for name, value in values.items())
+
+
+@pytest.fixture(scope="module")
+def engine(server: Icecore, scratch: Path) -> Iterator[Flink]:
+    """A session without catalogs of Icecore, beside the warehouse `lake` on S3."""
+    with moto_s3(scratch / "s3") as s3, flink(scratch / "flink") as running:
+        server.create_warehouse("lake", s3.storage_profile, s3.storage_credential)
+        yield running
+
+
+@pytest.fixture(scope="module")
+def catalogs(engine: Flink, server: Icecore) -> Flink:
+    """The session with a catalog of each warehouse, by the settings of the page; that on S3 has the keys of the store."""
+    create, *_ = statements(pieces()["flink"])
+    for warehouse, keys in zip(WAREHOUSES, ({}, KEYS), strict=True):
+        named = create.replace("CATALOG icecore", f"CATALOG {warehouse}").replace(CATALOG_URI, server.catalog_uri)
+        engine.sql(named.replace("'warehouse' = 'demo'", options({"warehouse": warehouse, **keys})))
+    return engine
+
+
+@pytest.fixture(scope="module")
+def story(catalogs: Flink) -> dict[str, Result]:
+    """The outcome of each statement on local files, in order."""
+    catalogs.sql("USE CATALOG demo")
+    results = tell(STORY, catalogs.sql, StatementRefusedError)
+    catalogs.sql("USE CATALOG default_catalog")
+    return results
+
+
+@pytest.mark.parametrize("step", STORY, ids=lambda step: step.name)
+def test_statement(story: dict[str, Result], step: Step) -> None:
+    """Each statement has its expected result or error."""
+    result = story[step.name]
+    if step.refused is not None:
+        assert result.error is not None
+        assert step.refused in result.error
+        return
+    assert result.error is None
+    if step.rows is not None:
+        assert step.rows == result.rows
+    for row in step.among or ():
+        assert row in result.rows
+
+
+def test_statements_of_the_page(engine: Flink, server: Icecore) -> None:
+    """The upsert replaces a row."""
+    *before, select = statements(pieces()["flink"].replace(CATALOG_URI, server.catalog_uri))
+    for statement in before:
+        engine.sql(statement)
+    assert [[1, "tea"], [2, "cake"]] == sorted(engine.sql(select))
+
+
+def test_rows_on_s3(catalogs: Flink) -> None:
+    """The catalog names the store; its keys are options of Flink's catalog."""
+    catalogs.sql("CREATE DATABASE lake.town")
+    catalogs.sql("CREATE TABLE lake.town.people (name STRING, born INT)")
+    catalogs.sql("INSERT INTO lake.town.people VALUES ('Ada', 1815), ('Grace', 1906)")
+    assert [["Ada", 1815], ["Grace", 1906]] == catalogs.sql("SELECT * FROM lake.town.people ORDER BY born")
+
+
+def pyiceberg(server: Icecore, warehouse: str) -> Catalog:
+    return load_catalog(warehouse, type="rest", uri=server.catalog_uri, warehouse=warehouse, **KEYS)
+
+
+@pytest.mark.parametrize(
+    "kind", [{"catalog-type": "rest"}, {"catalog-impl": "org.apache.iceberg.rest.RESTCatalog"}], ids=lambda kind: next(iter(kind))
+)
+def test_a_connector_table_is_written_and_its_options_are_not_stored(engine: Flink, server: Icecore, kind: dict[str, str]) -> None:
+    """Flink creates the table when it is first written. The connector takes the class of its catalog instead of the type."""
+    (create,) = statements(pieces()["flink connector"])
+    sent = {"catalog-name": "icecore", **kind, "catalog-database": "cafe", "uri": server.catalog_uri, "warehouse": "lake", **KEYS}
+    name = f"orders_{next(iter(kind)).removeprefix('catalog-')}"
+    create = create.replace("TABLE orders", f"TABLE {name}").replace("'catalog-type' = 'rest'", options(kind))
+    create = create.replace(CATALOG_URI, server.catalog_uri).replace("AKIA...", ACCESS_KEY_ID).replace("'...'", f"'{SECRET_ACCESS_KEY}'")
+    assert sent.items() <= dict(part.strip(" ,'").split("' = '") for part in create.splitlines()[1:-1]).items()
+    engine.sql(create)
+    engine.sql(f"INSERT INTO {name} VALUES (1, 'tea')")
+    table = pyiceberg(server, "lake").load_table(f"cafe.{name}")
+    assert [{"id": 1, "item": "tea"}] == table.scan().to_arrow().to_pylist()
+    assert sent.keys().isdisjoint(table.properties)
+    log = operate("log", "--json", "--data", str(server.data))
+    created = next(line for line in log.splitlines() if json.loads(line)["name"] == ["lake", "cafe", name])
+    assert set() == {option for option in sent if f'"{option}"' in created}
+    assert SECRET_ACCESS_KEY not in log
+
+
+@pytest.mark.parametrize("warehouse", WAREHOUSES)
+def test_a_taken_location_is_no_success(catalogs: Flink, server: Icecore, warehouse: str) -> None:
+    """`IF NOT EXISTS` ignores only an existing table of that name."""
+    catalogs.sql(f"CREATE DATABASE {warehouse}.places")
+    catalogs.sql(f"CREATE TABLE {warehouse}.places.first (id BIGINT)")
+    location = pyiceberg(server, warehouse).load_table("places.first").location()
+    for taken in (location, f"{location}/data"):
+        with pytest.raises(StatementRefusedError, match="Location is already taken"):
+            catalogs.sql(f"CREATE TABLE IF NOT EXISTS {warehouse}.places.other (id BIGINT) WITH ({options({'location': taken})})")
+    assert [["first"]] == catalogs.sql(f"SHOW TABLES FROM {warehouse}.places")
+
+
+def test_log_rebuilds_what_flink_reads(catalogs: Flink, server: Icecore) -> None:
+    """At the end `icecore verify` finds no difference, nor after a rebuild."""
+    server.check_against_log()

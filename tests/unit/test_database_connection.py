@@ -1,0 +1,33 @@
+"""Opening a connection to a host that accepts it and says nothing."""
+
+import asyncio
+import socket
+import time
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from icecore.database.connection import connect
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    with socket.create_server(("127.0.0.1", 0)) as opened:
+        yield f"postgresql://icecore@127.0.0.1:{opened.getsockname()[1]}/icecore"
+
+
+@pytest.mark.parametrize("pooled", [False, True])
+async def test_a_host_that_says_nothing_is_an_error_in_seconds(silent: str, pooled: bool) -> None:
+    """psycopg would wait for more than two minutes."""
+    async with asyncio.timeout(20):
+        with pytest.raises(psycopg.errors.ConnectionTimeout):
+            await connect(silent, pooled=pooled)
+
+
+async def test_the_timeout_of_the_url_takes_precedence(silent: str) -> None:
+    """For a database that starts slowly, or to fail sooner."""
+    began = time.monotonic()
+    with pytest.raises(psycopg.errors.ConnectionTimeout):
+        await connect(f"{silent}?connect_timeout=2")
+    assert time.monotonic() - began < 4

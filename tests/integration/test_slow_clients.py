@@ -22,6 +22,7 @@ import pytest
 
 from icecore.listening import DESCRIPTORS_MAX
 from tests.fixtures.snapshots import snapshot_updates
+from tests.fixtures.waiting import wait_for
 from tests.servers.icecore import Icecore, icecore, open_directory
 
 MEBIBYTE = 1024 * 1024
@@ -406,4 +407,5 @@ def test_idle_connections_leave_descriptors_for_others(server_of_256_files: Icec
         assert newest.recv(12) == b"HTTP/1.1 200"
         for _ in range(20):
             serves(server)
-        assert 0 < open_connections(server) <= 256 * 3 // 4 + 1
+        # Those that the client or the server closed a moment ago may still be open.
+        wait_for(lambda: 0 < open_connections(server) <= 256 * 3 // 4 + LISTENING)

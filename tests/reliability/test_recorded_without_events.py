@@ -123,7 +123,7 @@ async def test_a_configuration_that_was_changed_meanwhile_is_answered_as_it_is(
 ) -> None:
     """The response and the record of the key contain the default that the other process set."""
     unchanged = partial(update_warehouse_config, command=UpdateWarehouseConfig(PropertyUpdate(), PropertyUpdate()))
-    newer = UpdateWarehouseConfig(PropertyUpdate((), {"newer": "1"}), PropertyUpdate())
+    newer = UpdateWarehouseConfig(PropertyUpdate((), {"rest-page-size": "7"}), PropertyUpdate())
     responses: list[Any] = []
 
     async def kept(write: CommandExecutor, asked: RequestContext, warehouse: Warehouse) -> None:
@@ -131,7 +131,7 @@ async def test_a_configuration_that_was_changed_meanwhile_is_answered_as_it_is(
         responses.append(await unchanged(write, asked, warehouse))
 
     await run(processes, monkeypatch, kept, partial(update_warehouse_config, command=newer))
-    assert [{"defaults": {"newer": "1"}, "overrides": {}}] * 2 == [orjson.loads(response.body) for response in responses]
+    assert [{"defaults": {"rest-page-size": "7"}, "overrides": {}}] * 2 == [orjson.loads(response.body) for response in responses]
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,8 @@ from icecore.access.resolve_warehouse import resolve_warehouse
 from icecore.access.warehouse import Warehouse
 from icecore.approval.contract import ALLOW, ProposedChange, Refuse, Verdict
 from icecore.commands.execution.command_response import CommandResponse
+from icecore.commands.execution.handler import Decision
+from icecore.commands.execution.queue_entries import Job
 from icecore.commands.execution.stream_queue import StreamQueue
 from icecore.commands.namespaces.create_namespace import create_namespace
 from icecore.commands.namespaces.update_namespace_properties import update_namespace_properties
@@ -243,17 +245,28 @@ async def test_a_verdict_rests_on_the_namespace_properties_that_the_hook_read(tw
     assert "x" not in await first.properties()
 
 
-async def test_a_refusal_decided_before_a_change_that_a_hook_refuses_is_given_with_it(two: tuple[Process, Process]) -> None:
+async def test_a_refusal_decided_before_a_change_that_a_hook_refuses_is_given_with_it(
+    two: tuple[Process, Process], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It depends only on committed states, so it is not decided again."""
     first, _ = two
+    asked, decided = context("updateTable"), 0
+    decide = Job.decide
+
+    async def counted(job: Any, *state: Any, **size: Any) -> Decision:
+        nonlocal decided
+        decided += job.handler.context is asked
+        return await decide(job, *state, **size)
+
+    monkeypatch.setattr(Job, "decide", counted)
     await first.set(known="1")
     first.judge.say = lambda change: Refuse("bad") if "bad" in change.objects[0].after["properties"] else ALLOW  # type: ignore[index]
     wrong = CommitTable(TABLE, [{"type": "assert-current-schema-id", "current-schema-id": 7}], [])
     good, broken, bad = await asyncio.gather(
         first.set(good="1"),
-        commit_table(first.catalog.commands, context("updateTable"), first.warehouse, wrong),
+        commit_table(first.catalog.commands, asked, first.warehouse, wrong),
         first.set(bad="1"),
         return_exceptions=True,
     )
     assert (CommandResponse, CommitFailed, ChangeRefused) == (type(good), type(broken), type(bad))
-    assert 0 == first.catalog.commands.queues.metrics.refused
+    assert 1 == decided

@@ -1,7 +1,7 @@
 # Everything a newcomer calls. Each target sets up what it needs; Python >= 3.11, make and a package registry are enough.
 #   make run        the catalog on http://127.0.0.1:8181/catalog, data in .icecore/
 #   make check      the inner loop: lint, types, unit and property tests
-#   make test       all tests, about 45 minutes on 2 cores
+#   make test       all tests, about 55 minutes on 2 cores
 #   make test-long  the same with the long forms, and a sample of small faults: about four hours
 #   make demo       PyIceberg and Spark at work, each event as it arrives
 #   make bench      the benchmarks; bench-long with more and longer rounds; bench-peers beside other catalogs

@@ -6,7 +6,6 @@ Events are published to NATS and Kafka meanwhile. At the end, a consumer of eith
 """
 
 import json
-import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from pyiceberg.catalog.rest import RestCatalog
 from tests.acceptance.spark_story import PAST, STORY, Result, Step, tell
 from tests.acceptance.table_files import existing
 from tests.integration.publishers.stream_reader import rebuilt
+from tests.long_form import LONG
 from tests.servers.engines import EngineShell, SqlRefusedError
 from tests.servers.icecore import Icecore, icecore, operate
 from tests.servers.kafka import KafkaBroker, kafka_broker
@@ -48,11 +48,7 @@ class Setting:
 SETTINGS = (
     Setting("spark 3.5 from PyPI alone", spark_3_5),
     Setting("spark 4.1 on S3", lambda: spark_4_1(s3=True), on_s3=True),
-    *(
-        (Setting("spark 4.1", spark_4_1), Setting("spark 3.5 on S3", lambda: spark_3_5(s3=True), on_s3=True))
-        if os.environ.get("ICECORE_TEST_LONG") == "1"
-        else ()
-    ),
+    *((Setting("spark 4.1", spark_4_1), Setting("spark 3.5 on S3", lambda: spark_3_5(s3=True), on_s3=True)) if LONG else ()),
 )
 
 

@@ -10,6 +10,7 @@ from pyiceberg.catalog.rest import RestCatalog
 
 from tests.conformance.reports import Outcome, outcomes
 from tests.conformance.target import Target
+from tests.long_form import LONG
 from tests.servers.icecore import icecore, open_directory
 from tests.servers.moto import S3, moto_s3
 from tests.servers.paths import ROOT
@@ -17,7 +18,6 @@ from tests.servers.pyiceberg_suite import Suite, pyiceberg_suite
 from tests.servers.spark import spark_connect
 
 HERE = ROOT / "tests" / "conformance" / "pyiceberg"
-LONG = os.environ.get("ICECORE_TEST_LONG") == "1"
 FORM = "full" if LONG else "local"
 SUITE_SECONDS_MAX = 3_600
 OUTPUT_SHOWN_MAX = 4_000

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.long_form import LONG
 from tests.servers.icecore import Icecore, icecore
 from tests.servers.paths import ROOT
 from tests.servers.processes import free_port
 
-LONG = os.environ.get("ICECORE_TEST_LONG") == "1"
 SECONDS_MAX = 500
 TINY = ("--rounds", "1", "--block-seconds", "0.05")
 README = (ROOT / "benchmarks" / "README.md").read_text()

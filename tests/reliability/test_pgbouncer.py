@@ -5,12 +5,13 @@ from pathlib import Path
 import pytest
 
 from benchmarks.reliability.fault_injection import CONTROLS
+from tests.long_form import LONG
 from tests.reliability.test_fault_injection import SECONDS_MAX, outcomes
 
 pytestmark = pytest.mark.timeout(SECONDS_MAX + 60)
 
 
-@pytest.mark.parametrize("mode", ["session", "transaction"])
+@pytest.mark.parametrize("mode", ["transaction", "session"] if LONG else ["transaction"])
 def test_no_promise_breaks_behind_pgbouncer(tmp_path: Path, mode: str) -> None:
     proof = outcomes(tmp_path, "--no-controls", "--pooler", mode)[f"PgBouncer, {mode} mode"]
     assert {} == proof["red"]

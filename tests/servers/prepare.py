@@ -1,16 +1,15 @@
 """Fetches everything that the tests need from packages, so that long tests need not wait for downloads."""
 
-import os
 import sys
 import time
 from collections.abc import Callable
 
+from tests.long_form import LONG
 from tests.servers import chromium, engines, flink, iceberg, java, maven, nessie, nginx, pgbouncer, postgres, spark, trino
 from tests.servers.paths import ROOT, ToolMissingError
 from tests.servers.pyiceberg_suite import pyiceberg_suite
 
 KIT = ROOT / "tests" / "conformance" / "rck" / "pom.xml"
-LONG = os.environ.get("ICECORE_TEST_LONG") == "1"
 
 
 def steps() -> dict[str, Callable[[], object]]:

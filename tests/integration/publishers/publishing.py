@@ -34,7 +34,6 @@ from tests.servers.kafka import KafkaBroker
 from tests.servers.nats import NatsServer
 from tests.servers.paths import ROOT
 
-LONG = os.environ.get("ICECORE_TEST_LONG") == "1"
 TOLD_SECONDS_MAX = 60.0
 _READ_SECONDS_MAX = 30.0
 SINK = "broker"

@@ -26,7 +26,6 @@ from icecore.sinks import run_publishers
 from tests.fixtures.catalog import opened_catalog
 from tests.integration.publishers.publishing import (
     FAULTLESS,
-    LONG,
     SINK,
     Broker,
     KafkaUnderTest,
@@ -40,6 +39,7 @@ from tests.integration.publishers.publishing import (
     until,
     until_published,
 )
+from tests.long_form import LONG
 
 pytestmark = pytest.mark.timeout(3600 if LONG else 300)
 

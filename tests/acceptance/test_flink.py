@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyiceberg.catalog import Catalog, load_catalog
 
-from tests.acceptance.spark_story import Result, Step, tell
+from tests.acceptance.story import Result, Step, check, tell
 from tests.fixtures.readme import CATALOG_URI, pieces, statements
 from tests.servers.flink import Flink, StatementRefusedError, flink
 from tests.servers.icecore import Icecore, operate
@@ -89,16 +89,7 @@ def story(catalogs: Flink) -> dict[str, Result]:
 @pytest.mark.parametrize("step", STORY, ids=lambda step: step.name)
 def test_statement(story: dict[str, Result], step: Step) -> None:
     """Each statement has its expected result or error."""
-    result = story[step.name]
-    if step.refused is not None:
-        assert result.error is not None
-        assert step.refused in result.error
-        return
-    assert result.error is None
-    if step.rows is not None:
-        assert step.rows == result.rows
-    for row in step.among or ():
-        assert row in result.rows
+    check(step, story[step.name])
 
 
 def test_statements_of_the_page(engine: Flink, server: Icecore) -> None:

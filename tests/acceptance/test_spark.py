@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from pyiceberg.catalog.rest import RestCatalog
 
-from tests.acceptance.spark_story import PAST, STORY, Result, Step, tell
+from tests.acceptance.spark_story import PAST, STORY
+from tests.acceptance.story import Result, Step, check, tell
 from tests.acceptance.table_files import existing
 from tests.integration.publishers.stream_reader import rebuilt
 from tests.long_form import LONG
@@ -105,16 +106,7 @@ def settings() -> pytest.MarkDecorator:
 @pytest.mark.parametrize("step", [*STORY, *PAST], ids=lambda step: step.name)
 def test_statement(story: dict[str, Result], step: Step) -> None:
     """Each statement has its expected result or error."""
-    result = story[step.name]
-    if step.refused is not None:
-        assert result.error is not None
-        assert step.refused in result.error
-        return
-    assert result.error is None
-    if step.rows is not None:
-        assert step.rows == result.rows
-    for row in step.among or ():
-        assert row in result.rows
+    check(step, story[step.name])
 
 
 @settings()

@@ -8,7 +8,7 @@ import pyarrow
 import pytest
 from pyiceberg.catalog.rest import RestCatalog
 
-from tests.acceptance.spark_story import Result, Step, tell
+from tests.acceptance.story import Result, Step, check, tell
 from tests.acceptance.table_files import files_of, now, wait_until_purged
 from tests.fixtures.readme import CATALOG_URI, pieces, properties
 from tests.servers.icecore import Icecore
@@ -170,14 +170,7 @@ def story(store: str, engine: Trino) -> dict[str, Result]:
 @pytest.mark.parametrize("step", STORY, ids=lambda step: step.name)
 def test_statement(story: dict[str, Result], step: Step) -> None:
     """Each statement has its expected result or error."""
-    result = story[step.name]
-    if step.refused is not None:
-        assert result.error is not None
-        assert step.refused in result.error
-        return
-    assert result.error is None
-    if step.rows is not None:
-        assert step.rows == result.rows
+    check(step, story[step.name])
 
 
 def test_a_drop_purges(store: str, engine: Trino, server: Icecore) -> None:

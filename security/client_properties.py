@@ -1,7 +1,7 @@
 """The properties that an operator may set for a warehouse's clients: those that only tune them.
 
 The names are those of Iceberg 1.11 (CatalogProperties, RESTCatalogProperties, HTTPClient, HttpClientProperties and the properties of each
-FileIO) and PyIceberg 0.12. A new one needs its line in docs/how-to/warehouses.md.
+FileIO) and PyIceberg 0.12. A new one needs its line in the table of docs/how-to/warehouses.md.
 """
 
 import re
@@ -82,9 +82,7 @@ def check_client_properties(properties: Mapping[str, str], field: str) -> None:
         permitted = PERMITTED.get(name)
         if permitted is None:
             if not _tunes_new_tables(name):
-                raise BadRequest(
-                    f"Invalid {field}: the property {name[:200]!r} is not among those permitted (docs/how-to/warehouses.md lists them)"
-                )
+                raise BadRequest(f"Invalid {field}: the property {name[:200]!r} is not permitted: see 'Warehouses' in the documentation")
         elif not _is_among(value, permitted):
             raise BadRequest(f"Invalid {field}: the value of {name!r} must be {_described(permitted)}")
 

@@ -187,14 +187,14 @@ def test_what_storage_needs_stays(operator: Operator, server: CatalogServer) -> 
         for kind in NOTHING:
             refused = operator.update({kind: {"updates": {key: "elsewhere"}}})
             assert (400, "BadRequestException") == refused.error
-            assert f"Invalid {kind}: the property '{key}' is not among those permitted" in refused.message
+            assert f"Invalid {kind}: the property '{key}' is not permitted" in refused.message
     assert before == operator.client_config("lake")
     assert 200 == operator.set({"s3.multipart.part-size-bytes": "8388608"}).status
     assert (needed | {"s3.multipart.part-size-bytes": "8388608"}, before[1]) == operator.client_config("lake")
     assert ({}, {"prefix"}) == (operator.client_config()[0], {*operator.client_config()[1]}), "of the other warehouse"
 
 
-NOT_PERMITTED = "is not among those permitted (docs/how-to/warehouses.md lists them)"
+NOT_PERMITTED = "is not permitted: see 'Warehouses' in the documentation"
 REFUSALS: tuple[tuple[Any, tuple[int, str], str], ...] = (
     ({"overrides": {"updates": {"prefix": "x"}}}, (400, "BadRequestException"), f"'prefix' {NOT_PERMITTED}"),
     ({"defaults": {"updates": {"uri": "http://x"}}}, (400, "BadRequestException"), f"'uri' {NOT_PERMITTED}"),

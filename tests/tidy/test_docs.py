@@ -14,6 +14,7 @@ from cyclopts import CycloptsError
 from icecore.api.iceberg.operations import OPERATIONS
 from icecore.cli import app
 from icecore.exit_codes import ExitCode
+from icecore.security.client_properties import PERMITTED
 from icecore.settings import CONFIG_VARIABLE, Settings, setting_names
 from tests.fixtures.readme import pieces, properties
 from tests.servers.paths import ROOT
@@ -110,6 +111,25 @@ def test_metrics_page_lists_every_metric() -> None:
     made = re.findall(r"(\w+)\(\s*\"(icecore_\w+)\"", code)
     listed = re.findall(r"^\| `(icecore_\w+)` \|", (DOCS / "reference" / "metrics.md").read_text(), re.MULTILINE)
     assert sorted(name + kinds.get(kind, "") for kind, name in made) == sorted(listed)
+
+
+def test_warehouses_page_lists_every_permitted_property_with_its_values() -> None:
+    """One in a line, in the order of `PERMITTED`. A number by its range, a word by its alternatives."""
+    page = (DOCS / "how-to" / "warehouses.md").read_text().split("| key | values | what it tunes |")[1].split("\n\n")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.strip().splitlines()[1:]]
+    listed = {key.strip("`"): (tuple(re.findall(r"`([^`]+)`", values)) or values) for key, values, _ in rows}
+    expected = {key: values if isinstance(values, tuple) else f"{values[0]} to {values[-1]}" for key, values in PERMITTED.items()}
+    assert [*expected.items()] == [*listed.items()]
+    assert all(tunes for _, _, tunes in rows)
+
+
+def test_pages_that_messages_name_exist() -> None:
+    """By their titles."""
+    titles = {page.read_text().partition("\n")[0].removeprefix("# ") for page in DOCS.rglob("*.md")}
+    code = "".join(path.read_text() for package in (*PACKAGES, "migrations", "security") for path in (ROOT / package).rglob("*.py"))
+    named = re.findall(r"see '([^']+)' in the documentation", code)
+    assert {"Event sinks", "Settings", "Upgrade", "Warehouses"} <= {*named}
+    assert set() == {*named} - titles
 
 
 def test_log_events_page_lists_every_name() -> None:

@@ -123,6 +123,8 @@ def test_a_key_may_be_a_default_and_an_override() -> None:
         ({"a\u202eb": "x"}, [], BadRequest, "Invalid {}: a key contains a format character (U+202E)"),
         ({"a": "x\r\ny"}, [], BadRequest, "Invalid {}: the value of 'a' contains a control character (U+000D)"),
         ({"a": "x\udc80"}, [], BadRequest, "Invalid {}: the value of 'a' contains a surrogate character (U+DC80)"),
+        ({"a\u2028b": "x"}, [], BadRequest, "Invalid {}: a key contains a line-separator character (U+2028)"),
+        ({"a": "x\u2029"}, [], BadRequest, "Invalid {}: the value of 'a' contains a paragraph-separator character (U+2029)"),
         ({"é" * 128: "x"}, [], BadRequest, "Invalid {}: a key is longer than 255 bytes"),
         ({"a": "é" * 2049}, [], BadRequest, "Invalid {}: the value of 'a' is longer than 4096 bytes"),
         ({f"k{n}": "v" for n in range(101)}, [], BadRequest, "Invalid {}: more than 100 properties"),
@@ -149,13 +151,13 @@ def test_limits_include_themselves() -> None:
 
 def test_the_whole_configuration_has_a_limit() -> None:
     """In bytes, of all keys and values after the change, whichever request set them. What is removed makes room."""
-    values = {f"{n}": "v" + "é" * 2047 for n in range(4)}
-    assert CONFIG_BYTES_MAX == sum(len(key) + len(value.encode()) for key, value in values.items())
+    values = {f"é{n}": "é" * 2046 + "v" for n in range(4)}
+    assert CONFIG_BYTES_MAX == sum(len(key.encode()) + len(value.encode()) for key, value in values.items())
     full = folded(WarehouseConfigChanged(dict([*values.items()][:2]), [], dict([*values.items()][2:]), []))
     with pytest.raises(BadRequest) as refusal:
         decide_update_config(full, command(None, {"n": ""}))
     assert "Invalid defaults and overrides: together longer than 16384 bytes" == refusal.value.message
-    assert WarehouseConfigChanged({}, ["0"], {"n": ""}, []) == decide_update_config(full, command(None, {"n": ""}, no_defaults=["0"]))
+    assert WarehouseConfigChanged({}, ["é0"], {"n": ""}, []) == decide_update_config(full, command(None, {"n": ""}, no_defaults=["é0"]))
 
 
 def test_a_key_can_be_removed_whatever_remains() -> None:

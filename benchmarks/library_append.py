@@ -86,7 +86,7 @@ async def _namespace(committer: Committer) -> NamespaceState:
     warehouse_id, location = UUID(int=1), f"file:///warehouse/{name}"
     created = NamespaceCreated(warehouse_id, name, name, f"local|{location}/", {"location": location})
     state = submission.add(uuid7(), warehouse_id, None, [created])
-    assert "appended" == (await committer.submit(submission)).status
+    assert "appended" == (await committer.submit(submission)).outcome
     return cast(NamespaceState, state)
 
 
@@ -95,7 +95,7 @@ async def _write(committer: Committer, state: NamespaceState, end: float) -> int
     while time.monotonic() < end:
         submission = Submission(_context())
         after = submission.add(state.id, state.warehouse_id, state, [NamespacePropertiesChanged({"key": "x" * 900}, [])])
-        assert "appended" == (await committer.submit(submission)).status
+        assert "appended" == (await committer.submit(submission)).outcome
         state, written = cast(NamespaceState, after), written + 1
     return written
 

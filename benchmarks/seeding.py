@@ -153,7 +153,7 @@ async def _append_table(catalog: Application, warehouse: Warehouse, into: Resolv
     event = TableRegistered(into.namespace_id, name, warehouse.scope.key(name), location_key(warehouse, metadata), file, metadata)
     submission.add(table_id, warehouse.id, None, [event])
     result = await catalog.commands.committer.submit(submission)
-    assert result.status == "appended", result
+    assert result.outcome == "appended", result
 
 
 def _write_file(location: str, document: bytes) -> None:

@@ -42,7 +42,7 @@ DOUBT_BEHIND_LOCK_SECONDS_MAX = 1.75
 _PAUSE_SECONDS = 0.1
 # How long a refusal of writes is reported to health checks. A load balancer sends no writes meanwhile, so one must be tried afterwards.
 REFUSAL_SECONDS = 10.0
-# Statuses that no earlier copy of the command can change.
+# Outcomes that no earlier copy of the command can change.
 _FINAL = frozenset({"appended", "recorded", "replayed", "key_reused"})
 
 
@@ -320,14 +320,14 @@ class Committer:
 
     async def _fence(self, connection: Connection, submission: Submission, result: AppendResult) -> AppendResult:
         """The result of a command that was sent again, once no earlier copy of it can change that result."""
-        if result.status == "recorded" and submission.has_events:
+        if result.outcome == "recorded" and submission.has_events:
             # The log has only the row without events that fences its id, from a statement whose result was lost. It is decided again.
             return AppendResult("version_conflict", result.position)
-        if result.status in _FINAL:
+        if result.outcome in _FINAL:
             return result
         # The earlier copy may still arrive. A row without events under the same id prevents it from being appended.
         (fence,) = await _send(connection, [Submission(submission.context, submission.command_id)], self.metrics)
-        return fence if fence.status == "appended" else result
+        return fence if fence.outcome == "appended" else result
 
 
 async def _send(connection: Connection, submissions: list[Submission], metrics: CommitterMetrics) -> list[AppendResult]:
@@ -363,11 +363,11 @@ def _write_refusal(error: Exception) -> str | None:
 
 
 def _result(row: tuple[Any, ...]) -> AppendResult:
-    _, status, position, detail, http_status, object_id, version, body = row
-    record = None if http_status is None else IdempotencyRecord(http_status, object_id, version, body)
-    if status == "error":
+    _, outcome, position, detail, status, object_id, version, body = row
+    record = None if status is None else IdempotencyRecord(status, object_id, version, body)
+    if outcome == "error":
         _log.error("append_failed", detail=detail)
-    return AppendResult(status, position, detail, record)
+    return AppendResult(outcome, position, detail, record)
 
 
 def _refuse_unsent(statement: list[_Waiting], write_refusal: str | None, *, is_reachable: bool) -> None:

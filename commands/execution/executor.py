@@ -136,7 +136,7 @@ class CommandExecutor:
             decision = await handler.decide()
             began = time.monotonic()
             result = await self.appender.append(handler.warehouse, decision)
-        if decision.table_to_cache is not None and result.append_result is not None and result.append_result.status == "appended":
+        if decision.table_to_cache is not None and result.append_result is not None and result.append_result.outcome == "appended":
             self._remember(handler.warehouse, decision.table_to_cache, began)
         return result
 
@@ -149,7 +149,7 @@ class CommandExecutor:
         decision, result = command_result.decision, command_result.append_result
         if result is None:
             return decision.response.at(await self._head(context))
-        match result.status:
+        match result.outcome:
             case "appended" | "recorded" if context.approves is not None:
                 return CommandResponse(decision.record.status, decision.record.body, result.position)
             case "appended" | "recorded":
@@ -158,7 +158,7 @@ class CommandExecutor:
                 await self.appender.discard(warehouse, decision)
                 return await self._replayed(context, result)
         await self.appender.discard(warehouse, decision)
-        match result.status:
+        match result.outcome:
             case "location":
                 return await self._refused(context, warehouse, location_taken(result.detail or ""))
             case "parent" if result.detail == str(warehouse.id):
@@ -176,7 +176,7 @@ class CommandExecutor:
         if context.idempotency_key is None or not refusal.deterministic:
             raise refusal
         result = await self.committer.submit(Submission(context, record=proposals.refusal_record(refusal)))
-        if result.status in ("replayed", "key_reused"):
+        if result.outcome in ("replayed", "key_reused"):
             return await self._replayed(context, result)
         raise refusal
 
@@ -186,12 +186,12 @@ class CommandExecutor:
         refusal, result = await self.proposals.hold(context, warehouse, handler.command, pending)
         if result is None:
             return await self._refused(context, warehouse, refusal)
-        if result.status in ("replayed", "key_reused"):
+        if result.outcome in ("replayed", "key_reused"):
             return await self._replayed(context, result)
         raise refusal
 
     async def _replayed(self, context: RequestContext, result: AppendResult) -> CommandResponse:
-        if result.status == "key_reused":
+        if result.outcome == "key_reused":
             raise idempotency.key_reused()
         assert result.record is not None
         assert result.detail is not None

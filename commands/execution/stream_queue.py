@@ -34,7 +34,7 @@ STREAM_BATCH_BYTES_MAX = 16 * 1024 * 1024
 _STATE_BYTES_PER_DOCUMENT_BYTE = 5
 _LARGE_STATE_BYTES_MIN = _STATE_BYTES_PER_DOCUMENT_BYTE * LARGE_BYTES_MIN
 
-# Statuses of commands that were not appended because the stream is not in the state they were decided on.
+# Outcomes of commands that were not appended because the stream is not in the state they were decided on.
 _CONFLICTS = frozenset({"version_conflict", "generation"})
 _APPLIED = frozenset({"appended", "recorded"})
 
@@ -320,13 +320,13 @@ class StreamQueue(Generic[S]):
     ) -> "tuple[int, list[Job[S]]]":
         self._metrics.batch_lengths[len(batch)] += 1
         applied_count, conflicting = len(batch), []
-        if results[0].status in _APPLIED:
+        if results[0].outcome in _APPLIED:
             # Before the winner's response: otherwise the winner would often be back first, and win again.
             self._backoff.commit_succeeded()
         for index, ((job, decision), result) in enumerate(zip(batch, results, strict=True)):
-            if result.status not in _APPLIED:
+            if result.outcome not in _APPLIED:
                 applied_count = min(applied_count, index)
-            if result.status in _CONFLICTS:
+            if result.outcome in _CONFLICTS:
                 conflicting.append(job)
                 await self._appender.discard(job.handler.warehouse, decision)
                 continue
@@ -341,7 +341,7 @@ class StreamQueue(Generic[S]):
         self._batch_max = STREAM_BATCH_COMMANDS_MAX
         if applied_count < len(batch):
             self.forget()
-            if results[0].status in _CONFLICTS:
+            if results[0].outcome in _CONFLICTS:
                 # Another process writes to this stream, so a long batch would probably fail too.
                 self._metrics.conflicts += 1
                 self._batch_max = 1

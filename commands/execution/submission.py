@@ -22,7 +22,7 @@ from ...domain.view import ViewState
 from ...storage.large_documents import BYTES_AT_ONCE_MAX
 from ..tables.old_metadata_files import OldMetadataFile
 
-AppendStatus = Literal[
+AppendOutcome = Literal[
     "appended",
     "recorded",
     "replayed",
@@ -36,6 +36,7 @@ AppendStatus = Literal[
     "preloaded",
     "error",
 ]
+"""Defined at the top of migrations/functions/append.sql."""
 
 NOT_APPENDED = (ServiceUnavailable, TooManyRequests)
 """Raised by the committer if nothing of a submission is in the log or can still arrive there."""
@@ -55,12 +56,13 @@ class IdempotencyRecord:
 class AppendResult:
     """The result of appending one command.
 
+    outcome -- what became of the command; not the HTTP status of its response, which is in `record`.
     position -- of its last event.
     detail -- the object that conflicts; for `replayed`, the operation of the first request with the key.
     record -- what was stored for that request.
     """
 
-    status: AppendStatus
+    outcome: AppendOutcome
     position: int
     detail: str | None = None
     record: IdempotencyRecord | None = None

@@ -53,5 +53,5 @@ class ExpiryJob(LeaderJob):
         submission = Submission(RequestContext(str(uuid7()), self._project_id, _PRINCIPAL, "expireProposal", causation_id=state.event_id))
         submission.add(state.id, state.warehouse_id, state, [event])
         result = await self._executor.committer.submit(submission)
-        _log.info("proposal_expired", proposal_id=str(proposal_id), outcome=result.status)
-        return result.status == "appended"
+        _log.info("proposal_expired", proposal_id=str(proposal_id), outcome=result.outcome)
+        return result.outcome == "appended"

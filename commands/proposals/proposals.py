@@ -111,7 +111,7 @@ class Proposals:
                 submission.add(found.id, warehouse.id, found, [closes])
             submission.add(proposal_id, warehouse.id, None, [opens])
             result = await self._committer.submit(submission)
-            match result.status:
+            match result.outcome:
                 case "appended" | "replayed" | "key_reused":
                     return refusal, result
                 case "error":
@@ -141,7 +141,7 @@ class Proposals:
                 return refusal
             submission = Submission(context)
             submission.add(state.id, warehouse.id, state, [event])
-            if (await self._committer.submit(submission)).status == "appended":
+            if (await self._committer.submit(submission)).outcome == "appended":
                 return stale(state)
         raise CommitFailed("Other requests kept changing the proposal; try again")
 

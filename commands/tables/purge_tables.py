@@ -148,11 +148,11 @@ class PurgeJob(LeaderJob):
             files_left=files.left_count,
             manifests_missing=files.missing,
             manifests_unreadable=files.unreadable,
-            outcome=result.status,
+            outcome=result.outcome,
         )
-        if result.status != "appended":
+        if result.outcome != "appended":
             # Retried after a pause, although the error may be permanent.
-            raise ServiceUnavailable(f"The event was not appended: {result.status}")
+            raise ServiceUnavailable(f"The event was not appended: {result.outcome}")
         return True
 
     async def _named_files(self, table_id: UUID) -> NamedFiles | None:

@@ -124,7 +124,7 @@ async def test_positions_are_dense_and_in_the_order_of_commits(database: str) ->
         await following
     for each in committers:
         await each.close()
-    assert {"appended"} == {result.status for result in results}
+    assert {"appended"} == {result.outcome for result in results}
     assert list(range(1, commands + 1)) == followed
     assert list(range(1, commands + 1)) == sorted(result.position for result in results)
     await sound(database)
@@ -224,7 +224,7 @@ async def test_a_slow_call_delays_the_next_batch_only_briefly(database: str, mon
     committer.start()
     stuck = asyncio.create_task(committer.submit(namespace("stuck")[0]))
     await sent.wait()
-    assert "appended" == (await committer.submit(namespace("next")[0])).status
+    assert "appended" == (await committer.submit(namespace("next")[0])).outcome
     await committer.close()
     with pytest.raises(CommitStateUnknown):
         await stuck
@@ -252,9 +252,9 @@ async def test_a_command_decided_on_another_head_is_refused(committer: Committer
     await committer.submit(created)
     mine, _ = changed(state, owner="me")
     theirs, _ = changed(state, owner="them")
-    assert "appended" == (await committer.submit(theirs)).status
+    assert "appended" == (await committer.submit(theirs)).outcome
     refused = await committer.submit(mine)
-    assert ("version_conflict", str(state.id)) == (refused.status, refused.detail)
+    assert ("version_conflict", str(state.id)) == (refused.outcome, refused.detail)
     assert 2 == len(await log_of(database))
 
 
@@ -264,7 +264,7 @@ async def test_a_stream_that_is_there_cannot_be_created_again(committer: Committ
     await committer.submit(created)
     again = Submission(context("createNamespace"))
     again.add(state.id, WAREHOUSE_ID, None, [creation("b")])
-    assert "version_conflict" == (await committer.submit(again)).status
+    assert "version_conflict" == (await committer.submit(again)).outcome
 
 
 async def test_the_head_of_a_stream_that_is_only_read_is_compared(committer: Committer) -> None:
@@ -275,7 +275,7 @@ async def test_the_head_of_a_stream_that_is_only_read_is_compared(committer: Com
     await committer.submit(update)
     other, _ = namespace("b")
     other.depend_on(state)
-    assert "version_conflict" == (await committer.submit(other)).status
+    assert "version_conflict" == (await committer.submit(other)).outcome
 
 
 async def test_a_batch_is_appended_in_order(committer: Committer) -> None:
@@ -284,7 +284,7 @@ async def test_a_batch_is_appended_in_order(committer: Committer) -> None:
     second, state = changed(state, x="1")
     third, state = changed(state, x="2")
     results = await committer.submit_batch([first, second, third])
-    assert [("appended", 1), ("appended", 2), ("appended", 3)] == [(result.status, result.position) for result in results]
+    assert [("appended", 1), ("appended", 2), ("appended", 3)] == [(result.outcome, result.position) for result in results]
 
 
 async def test_a_failed_predecessor_fails_only_its_successors(committer: Committer, database: str) -> None:
@@ -295,7 +295,7 @@ async def test_a_failed_predecessor_fails_only_its_successors(committer: Committ
     successor, _ = changed(state, x="1")
     bystander, _ = namespace("bystander")
     results = await committer.submit_batch([failing, successor, bystander])
-    assert ["claim", "version_conflict", "appended"] == [result.status for result in results]
+    assert ["claim", "version_conflict", "appended"] == [result.outcome for result in results]
     assert 2 == results[2].position
     await sound(database)
 
@@ -309,7 +309,7 @@ async def test_a_replayed_predecessor_fails_its_successors(committer: Committer)
     again, state = namespace("b", given=context("createNamespace", key=key, request_hash=b"h"))
     again.record = IdempotencyRecord(200)
     successor, _ = changed(state, x="1")
-    assert ["replayed", "version_conflict"] == [result.status for result in await committer.submit_batch([again, successor])]
+    assert ["replayed", "version_conflict"] == [result.outcome for result in await committer.submit_batch([again, successor])]
 
 
 async def test_an_error_after_events_were_inserted_takes_them_back(committer: Committer, database: str) -> None:
@@ -321,7 +321,7 @@ async def test_an_error_after_events_were_inserted_takes_them_back(committer: Co
     broken.rows.names[0] = broken.rows.names[0]._replace(kind="no such kind")
     after, _ = namespace("after")
     results = await committer.submit_batch([before, broken, after])
-    assert ["appended", "error", "appended"] == [result.status for result in results]
+    assert ["appended", "error", "appended"] == [result.outcome for result in results]
     assert "23514" in str(results[1].detail)
     assert [1, 2] == [event.position for event in await log_of(database)]
     await sound(database)
@@ -335,9 +335,9 @@ async def test_an_append_that_postgres_refuses_as_a_whole_has_no_effect(committe
         await connection.execute("alter function icecore.append(jsonb, bytea[]) rename to append_away")
         with pytest.raises(InternalError, match="rejected the command"):
             await committer.submit(first)
-        assert ["error", "error"] == [result.status for result in await committer.submit_batch([first, second])]
+        assert ["error", "error"] == [result.outcome for result in await committer.submit_batch([first, second])]
         await connection.execute("alter function icecore.append_away(jsonb, bytea[]) rename to append")
-    assert ["appended", "appended"] == [result.status for result in await committer.submit_batch([first, second])]
+    assert ["appended", "appended"] == [result.outcome for result in await committer.submit_batch([first, second])]
 
 
 async def test_rows_of_another_generation_are_refused(committer: Committer, database: str) -> None:
@@ -345,8 +345,8 @@ async def test_rows_of_another_generation_are_refused(committer: Committer, data
     created, state = namespace("a")
     await committer.submit(created)
     refused = await committer.submit(changed(state, generation=7, x="1")[0])
-    assert ("generation", "1") == (refused.status, refused.detail)
-    assert "appended" == (await committer.submit(changed(state, generation=1, x="1")[0])).status
+    assert ("generation", "1") == (refused.outcome, refused.detail)
+    assert "appended" == (await committer.submit(changed(state, generation=1, x="1")[0])).outcome
 
 
 # Claims
@@ -361,7 +361,7 @@ async def test_of_twenty_creators_of_one_name_one_wins(database: str) -> None:
     results = await asyncio.gather(*(committers[n // 2 % 2].submit(submission) for n, submission in enumerate(wanted)))
     for each in committers:
         await each.close()
-    outcomes = [result.status for result in results]
+    outcomes = [result.outcome for result in results]
     assert ["appended"] * 20 == outcomes[0::2]
     assert ["appended"] + ["claim"] * 19 == sorted(outcomes[1::2])
     await sound(database)
@@ -387,23 +387,23 @@ async def test_of_twenty_creators_of_one_name_one_wins(database: str) -> None:
 )
 async def test_locations_do_not_equal_contain_or_lie_inside_another(committer: Committer, there: str, wanted: str, free: bool) -> None:
     """By whole segments, byte for byte."""
-    assert "appended" == (await committer.submit(table("t", there)[0])).status
+    assert "appended" == (await committer.submit(table("t", there)[0])).outcome
     result = await committer.submit(table("u", wanted)[0])
-    assert ("appended" if free else "location") == result.status
+    assert ("appended" if free else "location") == result.outcome
 
 
 async def test_overlapping_locations_wanted_at_once_have_one_winner(database: str, committer: Committer) -> None:
     """Each location is inside the previous one."""
     nested = ["s3|s3://b/" + "a/" * depth for depth in range(1, 16)]
     results = await asyncio.gather(*(committer.submit(table(f"t{n}", key)[0]) for n, key in enumerate(nested)))
-    assert ["appended"] + ["location"] * 14 == sorted(result.status for result in results)
+    assert ["appended"] + ["location"] * 14 == sorted(result.outcome for result in results)
     await sound(database)
 
 
 async def test_nothing_of_anothers_is_released(committer: Committer, database: str) -> None:
     """A name of another object refuses the command; a location is ignored."""
     created, state = table("t", "s3|s3://b/t/")
-    assert "appended" == (await committer.submit(created)).status
+    assert "appended" == (await committer.submit(created)).outcome
     settle = "select icecore.write_claims(%s::jsonb)"
     names = "select kind, scope, key from icecore.claims where owner = %s"
     nothing: dict[str, list[Any]] = {kind: [] for kind in ("parents", "empty", "release", "take", "release_locations", "take_locations")}
@@ -417,7 +417,7 @@ async def test_nothing_of_anothers_is_released(committer: Committer, database: s
         places = nothing | {"release_locations": [["s3|s3://b/t/", str(uuid4())]]}
         await connection.execute(settle, (orjson.dumps(places).decode(),))
         assert held == await (await connection.execute(names, (state.id,))).fetchall()
-    assert "location" == (await committer.submit(table("u", "s3|s3://b/t/")[0])).status
+    assert "location" == (await committer.submit(table("u", "s3|s3://b/t/")[0])).outcome
     await sound(database)
 
 
@@ -428,8 +428,8 @@ async def test_a_dropped_tables_location_is_free_when_the_drop_is_final(committe
     drop = Submission(context("dropTable"))
     drop.add(state.id, WAREHOUSE_ID, state, [TableDropped(purge)])
     await committer.submit_batch([created, drop])
-    assert "appended" == (await committer.submit(table("t")[0])).status
-    assert expected == (await committer.submit(table("u", "s3|s3://b/t/")[0])).status
+    assert "appended" == (await committer.submit(table("t")[0])).outcome
+    assert expected == (await committer.submit(table("u", "s3|s3://b/t/")[0])).outcome
 
 
 async def test_two_tables_swap_their_names_in_one_command(committer: Committer, database: str) -> None:
@@ -439,7 +439,7 @@ async def test_two_tables_swap_their_names_in_one_command(committer: Committer, 
     swap = Submission(context("renameTable"))
     swap.add(a.id, WAREHOUSE_ID, a, [TableRenamed(WAREHOUSE_ID, "b", "b")])
     swap.add(b.id, WAREHOUSE_ID, b, [TableRenamed(WAREHOUSE_ID, "a", "a")])
-    assert "appended" == (await committer.submit(swap)).status
+    assert "appended" == (await committer.submit(swap)).outcome
     await sound(database)
 
 
@@ -450,7 +450,7 @@ async def test_a_name_ends_once(committer: Committer, database: str) -> None:
     for name in ("b", "c"):
         rename = Submission(context("renameTable"))
         state = rename.add(state.id, WAREHOUSE_ID, state, [TableRenamed(WAREHOUSE_ID, name, name)])
-        assert "appended" == (await committer.submit(rename)).status
+        assert "appended" == (await committer.submit(rename)).outcome
     async with await AsyncConnection.connect(database, autocommit=True) as connection:
         spans = "select from_position, to_position from icecore.names where object_id = %s order by from_position"
         assert [(1, 2), (2, 3), (3, None)] == await (await connection.execute(spans, (state.id,))).fetchall()
@@ -463,7 +463,7 @@ async def test_several_events_of_one_stream_in_one_command(committer: Committer,
     event_a, event_b = TableRenamed(WAREHOUSE_ID, "b", "b"), TableRenamed(WAREHOUSE_ID, "c", "c")
     await committer.submit(created)
     twice.add(state.id, WAREHOUSE_ID, state, [event_a, event_b, TableDropped(False)])
-    assert "appended" == (await committer.submit(twice)).status
+    assert "appended" == (await committer.submit(twice)).outcome
     await sound(database)
 
 
@@ -477,7 +477,7 @@ async def test_tables_and_views_share_their_names(committer: Committer) -> None:
         submission.add(uuid7(), WAREHOUSE_ID, None, [event])
         return submission
 
-    outcomes = [(await committer.submit(each)).status for each in (table("t")[0], view("t"), view("v"), table("v")[0])]
+    outcomes = [(await committer.submit(each)).outcome for each in (table("t")[0], view("t"), view("v"), table("v")[0])]
     assert ["appended", "claim", "appended", "claim"] == outcomes
 
 
@@ -493,7 +493,7 @@ async def test_of_a_drop_of_a_namespace_and_a_table_created_in_it_one_wins(commi
         create.parents.append(state.id)
         race = [committer.submit(drop), committer.submit(create)]
         results = await asyncio.gather(*(race if n % 2 else reversed(race)))
-        outcomes = [result.status for result in (results if n % 2 else reversed(results))]
+        outcomes = [result.outcome for result in (results if n % 2 else reversed(results))]
         assert outcomes in (["appended", "parent"], ["not_empty", "appended"])
         seen.add(tuple(outcomes))
     assert 2 == len(seen)
@@ -526,7 +526,7 @@ async def test_a_key_is_replayed_with_the_record_of_its_first_request(committer:
     assert AppendResult("replayed", done.position, "createNamespace", record) == await committer.submit(again)
     other, _ = namespace("b", given=context("createNamespace", key=key, request_hash=b"other"))
     other.record = IdempotencyRecord(200)
-    assert "key_reused" == (await committer.submit(other)).status
+    assert "key_reused" == (await committer.submit(other)).outcome
     assert 1 == len(await log_of(database))
 
 
@@ -536,7 +536,7 @@ async def test_a_key_belongs_to_its_project_and_actor(committer: Committer) -> N
     for n, (project_id, actor) in enumerate([(PROJECT_ID, "anonymous"), (PROJECT_ID, "other"), (uuid4(), "anonymous")]):
         submission, _ = namespace(f"n{n}", given=RequestContext("r", project_id, Principal(actor), "createNamespace", key, b"h"))
         submission.record = IdempotencyRecord(200)
-        assert "appended" == (await committer.submit(submission)).status
+        assert "appended" == (await committer.submit(submission)).outcome
 
 
 async def test_a_failed_command_leaves_its_key_free(committer: Committer) -> None:
@@ -545,18 +545,18 @@ async def test_a_failed_command_leaves_its_key_free(committer: Committer) -> Non
     await committer.submit(namespace("a")[0])
     failing, _ = namespace("a", given=context("createNamespace", key=key, request_hash=b"h"))
     failing.record = IdempotencyRecord(200)
-    assert "claim" == (await committer.submit(failing)).status
+    assert "claim" == (await committer.submit(failing)).outcome
     right, _ = namespace("b", given=context("createNamespace", key=key, request_hash=b"h"))
     right.record = IdempotencyRecord(200)
-    assert "appended" == (await committer.submit(right)).status
+    assert "appended" == (await committer.submit(right)).outcome
 
 
 async def test_a_refusal_is_a_row_without_events_and_bars_a_late_first_copy(committer: Committer, database: str) -> None:
     """After a command was answered with a refusal, no copy of it in flight takes effect."""
     late, _ = namespace("a")
     refusal = Submission(late.context, late.command_id)
-    assert "recorded" == (await committer.submit(refusal)).status
-    assert "recorded" == (await committer.submit(late)).status
+    assert "recorded" == (await committer.submit(refusal)).outcome
+    assert "recorded" == (await committer.submit(late)).outcome
     assert [] == await log_of(database)
     await sound(database)
 
@@ -575,7 +575,7 @@ async def test_a_lost_connection_leaves_one_effect(database: str, cut: str) -> N
         result = await committer.submit(namespace("a")[0])
         await proxy.deliver()
         await committer.close()
-    assert (1, "appended", 2) == (proxy.cuts, result.status, result.position)
+    assert (1, "appended", 2) == (proxy.cuts, result.outcome, result.position)
     assert 2 == len(await log_of(database))
     await sound(database)
 
@@ -591,7 +591,7 @@ async def test_a_refusal_after_a_lost_answer_bars_the_late_first_copy(database: 
         await other.submit(taken)
         proxy.cut = "late"
         refused = await committer.submit(namespace("a")[0])
-        assert "claim" == refused.status
+        assert "claim" == refused.outcome
         drop = Submission(context("dropNamespace"))
         drop.add(state.id, WAREHOUSE_ID, state, [NamespaceDropped()])
         await other.submit(drop)
@@ -624,7 +624,7 @@ async def test_a_command_that_was_fenced_has_had_no_effect(database: str, monkey
         await committer.close()
         await other.close()
     assert 2 == proxy.cuts
-    assert "version_conflict" == result.status, "decided again, under another id"
+    assert "version_conflict" == result.outcome, "decided again, under another id"
     assert 2 == len(await log_of(database))
     await sound(database)
 
@@ -667,7 +667,7 @@ async def test_a_backend_that_is_terminated_leaves_one_effect(database: str, com
                 if row[0]:
                     kills += row[0]
                     break
-            assert {"appended"} == {result.status for result in await asyncio.gather(*burst)}
+            assert {"appended"} == {result.outcome for result in await asyncio.gather(*burst)}
     assert commands == len(await log_of(database))
     await sound(database)
 
@@ -707,7 +707,7 @@ async def test_busy_while_in_doubt_is_still_doubt(database: str, monkeypatch: py
         await holder.execute("select pg_advisory_xact_lock(%s)", [AdvisoryLock.APPEND])
         await asyncio.sleep(1.6)
         await holder.commit()
-        assert "appended" == (await submitted).status
+        assert "appended" == (await submitted).outcome
         await committer.close()
     assert 2 == len(await log_of(database))
 
@@ -732,7 +732,7 @@ async def test_recorded_at_grows_with_every_command(committer: Committer, databa
         connection.execute("set session_replication_role = replica")
         connection.execute("update icecore.events set recorded_at = %s", (ahead,))
     results = await committer.submit_batch([namespace("b")[0], namespace("c")[0]])
-    assert {"appended"} == {result.status for result in results}
+    assert {"appended"} == {result.outcome for result in results}
     expected = [ahead + timedelta(microseconds=number) for number in range(3)]
     assert expected == [event.recorded_at for event in await log_of(database)]
 

@@ -48,7 +48,7 @@ async def test_an_append_behind_a_pooler_is_not_cancelled(database: str) -> None
         for pooled, attempts in ((True, 1), (False, 3)):
             committer = Committer(database, pooled=pooled)
             committer.start()
-            assert "appended" == (await committer.submit(namespace(f"pooled_{pooled}")[0])).status
+            assert "appended" == (await committer.submit(namespace(f"pooled_{pooled}")[0])).outcome
             await committer.close()
             assert (attempts,) == connection.execute("select last_value from public.attempts").fetchone()
 

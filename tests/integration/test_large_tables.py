@@ -247,7 +247,7 @@ async def test_what_was_staged_and_is_no_longer_good_is_staged_again(
 
     async def noted(submissions: Any) -> Any:
         results = await submit_batch(submissions)
-        outcomes.extend(result.status for result in results)
+        outcomes.extend(result.outcome for result in results)
         return results
 
     monkeypatch.setattr(registering, "preload_parts", stage_and_lose)

@@ -120,6 +120,11 @@ class DataFolder:
             f"{known} a symbolic link to it; to serve it anyway, remove {file}",
         )
 
+    def refuse_served(self) -> None:
+        """Raises CommandFailed if an `icecore serve` has this folder."""
+        if self.serving() is not None:
+            raise CommandFailed(ExitCode.BUSY, self._taken())
+
     def serving(self) -> Serving | None:
         """The process that serves this folder; None if there is none."""
         _refuse_closed(self.path)

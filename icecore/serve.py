@@ -37,9 +37,8 @@ def serve(settings: Settings) -> None:
         _log.warning("running_as_root", advice="use an unprivileged account: a fault in the server could damage the whole machine")
     embedded = settings.database_url is None
     with contextlib.ExitStack() as opened:
+        listening, metrics = _open_ports(settings, opened)
         claim = opened.enter_context(DataFolder.make(settings.data_dir).claimed()) if embedded else None
-        listening = opened.enter_context(contextlib.closing(listen(settings.host, settings.port)))
-        metrics = opened.enter_context(listen_for_metrics(settings.host, settings.metrics_port))
         settings = opened.enter_context(opened_database(settings, make=True))
         if settings.read_only:
             uvloop.run(require_readable(settings))
@@ -51,6 +50,18 @@ def serve(settings: Settings) -> None:
             uvloop.run(ensure_demo_warehouse(settings))
         uvloop.run(_serve(settings, listening, metrics, _announcement(settings, url_of(listening), claim), embedded=embedded))
         _log.info("stopped")
+
+
+def _open_ports(settings: Settings, opened: contextlib.ExitStack) -> tuple[socket.socket, socket.socket | None]:
+    """Opens the ports before a data folder is created. Raises CommandFailed if one is taken, or if the data folder is served already."""
+    try:
+        listening = opened.enter_context(contextlib.closing(listen(settings.host, settings.port)))
+        return listening, opened.enter_context(listen_for_metrics(settings.host, settings.metrics_port))
+    except CommandFailed:
+        # A second server on the folder has the first one's port in its settings. The message on the folder names that server.
+        if settings.database_url is None:
+            DataFolder(settings.data_dir.resolve()).refuse_served()
+        raise
 
 
 async def _serve(

@@ -332,24 +332,26 @@ def test_a_postgres_that_does_not_start_again_ends_the_server(serve: Serve) -> N
     (served.data / "postgres" / "data" / "postmaster.pid").unlink(missing_ok=True)
 
 
-def test_a_second_server_on_the_same_folder_is_refused(serve: Serve) -> None:
-    """With the address of the first."""
+@pytest.mark.parametrize("same_port", [False, True])
+def test_a_second_server_on_the_same_folder_is_refused(serve: Serve, same_port: bool) -> None:
+    """With the address of the first, also if its port is wanted too."""
     served = serve()
-    second = icecore("serve", "--data", str(served.data), "--port", "0")
+    port = served.url.rpartition(":")[2] if same_port else "0"
+    second = icecore("serve", "--data", str(served.data), "--port", port)
     assert ExitCode.BUSY == second.returncode
     assert served.url in second.stderr
     assert str(served.process.pid) in second.stderr
 
 
 def test_a_busy_port_is_refused_before_anything_is_started(open_directory: Path) -> None:
-    """No Postgres is started."""
+    """No data folder is created."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         refused = icecore("serve", "--data", str(open_directory / "data"), "--port", port)
     assert ExitCode.BUSY == refused.returncode
     assert f"Port {port} on 127.0.0.1 is in use" in refused.stderr
     assert "with --port" in refused.stderr
-    assert not (open_directory / "data" / "postgres").exists()
+    assert not (open_directory / "data").exists()
 
 
 def test_a_busy_port_of_metrics_is_refused_before_anything_is_started(open_directory: Path) -> None:
@@ -361,7 +363,7 @@ def test_a_busy_port_of_metrics_is_refused_before_anything_is_started(open_direc
     assert ExitCode.BUSY == refused.returncode
     assert f"Port {port} on 127.0.0.1 is in use" in refused.stderr
     assert "with ICECORE_METRICS_PORT" in refused.stderr
-    assert not (open_directory / "data" / "postgres").exists()
+    assert not (open_directory / "data").exists()
 
 
 def test_an_address_of_the_network_needs_insecure(open_directory: Path, serve: Serve) -> None:

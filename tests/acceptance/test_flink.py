@@ -8,6 +8,7 @@ import pytest
 from pyiceberg.catalog import Catalog, load_catalog
 
 from tests.acceptance.story import Result, Step, check, tell
+from tests.acceptance.table_files import now
 from tests.fixtures.readme import CATALOG_URI, pieces, statements
 from tests.servers.flink import Flink, StatementRefusedError, flink
 from tests.servers.icecore import Icecore, operate
@@ -35,8 +36,24 @@ STORY = (
     Step("refuse an existing table", "CREATE TABLE story.trips (id BIGINT)", refused="Table already exists: story.trips"),
     Step("leave an existing table", "CREATE TABLE IF NOT EXISTS story.trips (id BIGINT)"),
     Step("insert", "INSERT INTO story.trips VALUES (1, 'Oslo', 10), (2, 'Lima', 20), (3, 'Oslo', 30)"),
+    Step("first snapshot", "SELECT snapshot_id FROM story.`trips$snapshots`", remember="first"),
+    Step(
+        "first time",
+        "SELECT EXTRACT(EPOCH FROM committed_at) * 1000 + EXTRACT(MILLISECOND FROM committed_at) FROM story.`trips$snapshots`",
+        remember="first_milliseconds",
+    ),
     Step("overwrite a partition", "INSERT OVERWRITE story.trips VALUES (4, 'Lima', 40)"),
     Step("select", "SELECT id, city, fare FROM story.trips ORDER BY id", rows=[[1, "Oslo", 10.0], [3, "Oslo", 30.0], [4, "Lima", 40.0]]),
+    Step("time travel", "SELECT id FROM story.trips /*+ OPTIONS('snapshot-id' = '{first}') */ ORDER BY id", rows=[[1], [2], [3]]),
+    Step(
+        "time travel by time",
+        "SELECT id FROM story.trips /*+ OPTIONS('as-of-timestamp' = '{first_milliseconds}') */ ORDER BY id",
+        rows=[[1], [2], [3]],
+    ),
+    Step("refuse to update", "UPDATE story.trips SET fare = 1 WHERE id = 1", refused="Can't perform update operation"),
+    Step("refuse to delete", "DELETE FROM story.trips WHERE id = 1", refused="Can't perform delete operation"),
+    Step("refuse to change partitions", "ALTER TABLE story.trips ADD PARTITION (city = 'Rome')", refused="UnsupportedOperationException"),
+    Step("refuse a view", "CREATE VIEW story.dear AS SELECT id FROM story.trips", refused="table should be resolved"),
     Step("create like", "CREATE TABLE `story.inner`.trips LIKE story.trips"),
     Step("set property", "ALTER TABLE story.trips SET ('write.format.default' = 'orc')"),
     Step("remove property", "ALTER TABLE story.trips RESET ('write.format.default')"),
@@ -46,9 +63,13 @@ STORY = (
     Step("rename", "ALTER TABLE story.trips RENAME TO `a b`"),
     Step("create by select", "CREATE TABLE story.cities AS SELECT DISTINCT city, paid FROM story.`a b`"),
     Step("select from it", "SELECT city, paid FROM story.cities ORDER BY city", rows=[["Lima", None], ["Oslo", None]]),
+    Step("replace", "CREATE OR REPLACE TABLE story.cities AS SELECT 1 AS n"),
+    Step("select from the replaced", "SELECT n FROM story.cities", rows=[[1]]),
+    Step("a replaced table is another table", "SELECT count(*) FROM story.`cities$snapshots`", rows=[[1]]),
     Step("list tables", "SHOW TABLES FROM story", rows=[["a b"], ["cities"]]),
     Step("refuse a name", "CREATE TABLE story.`a%b` (id BIGINT)", refused="Invalid table name: must not contain any of"),
     Step("refuse to drop a database with tables", "DROP DATABASE story", refused="Database story in catalog"),
+    Step("refuse to purge", "DROP TABLE story.cities PURGE", refused='Encountered "PURGE"'),
     *(Step(f"drop {name}", f"DROP TABLE {name}") for name in ("`story.inner`.trips", "story.`a b`", "story.cities")),
     *(Step(f"drop database {name}", f"DROP DATABASE `{name}`") for name in ("story.inner", "story")),
     Step("list databases after the drop", "SHOW DATABASES LIKE 'story'", rows=[]),
@@ -77,10 +98,10 @@ def catalogs(engine: Flink, server: Icecore) -> Flink:
     return engine
 
 
-@pytest.fixture(scope="module")
-def story(catalogs: Flink) -> dict[str, Result]:
-    """The outcome of each statement on local files, in order."""
-    catalogs.sql("USE CATALOG demo")
+@pytest.fixture(scope="module", params=WAREHOUSES)
+def story(request: pytest.FixtureRequest, catalogs: Flink) -> dict[str, Result]:
+    """The outcome of each statement on one store, in order."""
+    catalogs.sql(f"USE CATALOG {request.param}")
     results = tell(STORY, catalogs.sql, StatementRefusedError)
     catalogs.sql("USE CATALOG default_catalog")
     return results
@@ -98,14 +119,6 @@ def test_statements_of_the_page(engine: Flink, server: Icecore) -> None:
     for statement in before:
         engine.sql(statement)
     assert [[1, "tea"], [2, "cake"]] == sorted(engine.sql(select))
-
-
-def test_rows_on_s3(catalogs: Flink) -> None:
-    """The catalog names the store; its keys are options of Flink's catalog."""
-    catalogs.sql("CREATE DATABASE lake.town")
-    catalogs.sql("CREATE TABLE lake.town.people (name STRING, born INT)")
-    catalogs.sql("INSERT INTO lake.town.people VALUES ('Ada', 1815), ('Grace', 1906)")
-    assert [["Ada", 1815], ["Grace", 1906]] == catalogs.sql("SELECT * FROM lake.town.people ORDER BY born")
 
 
 def pyiceberg(server: Icecore, warehouse: str) -> Catalog:
@@ -132,6 +145,20 @@ def test_a_connector_table_is_written_and_its_options_are_not_stored(engine: Fli
     created = next(line for line in log.splitlines() if json.loads(line)["name"] == ["lake", "cafe", name])
     assert set() == {option for option in sent if f'"{option}"' in created}
     assert SECRET_ACCESS_KEY not in log
+
+
+@pytest.mark.parametrize("warehouse", WAREHOUSES)
+def test_a_past_state_is_a_catalog(catalogs: Flink, server: Icecore, warehouse: str) -> None:
+    """`warehouse@time`, with the keys of the store. It has the rows of then."""
+    catalogs.sql(f"CREATE DATABASE {warehouse}.was")
+    catalogs.sql(f"CREATE TABLE {warehouse}.was.people (name STRING)")
+    catalogs.sql(f"INSERT INTO {warehouse}.was.people VALUES ('Ada')")
+    moment = now()
+    catalogs.sql(f"INSERT INTO {warehouse}.was.people VALUES ('Grace')")
+    then = {"type": "iceberg", "catalog-type": "rest", "uri": server.catalog_uri, "warehouse": f"{warehouse}@{moment}", **KEYS}
+    catalogs.sql(f"CREATE CATALOG {warehouse}_past WITH ({options(then)})")
+    assert [["Ada"]] == catalogs.sql(f"SELECT name FROM {warehouse}_past.was.people")
+    assert [["Ada"], ["Grace"]] == sorted(catalogs.sql(f"SELECT name FROM {warehouse}.was.people"))
 
 
 @pytest.mark.parametrize("warehouse", WAREHOUSES)

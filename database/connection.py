@@ -28,15 +28,22 @@ def with_options(dsn: str, options: str = "") -> str:
 
 
 async def connect(
-    dsn: str, *, autocommit: bool = True, prepare_threshold: int | None = 5, options: str = "", pooled: bool = False, **more: Any
+    dsn: str,
+    *,
+    autocommit: bool = True,
+    prepare_threshold: int | None = 5,
+    options: str = "",
+    transaction_pooled: bool = False,
+    **more: Any,
 ) -> AsyncConnection[TupleRow]:
     """Opens a connection with the common options; `more` are parameters of libpq, for example `application_name`.
 
     A `connect_timeout` of the URL takes precedence over CONNECT_TIMEOUT_SECONDS.
 
-    pooled -- each transaction may use another session of Postgres: nothing is prepared, and the options must be set on the role.
+    transaction_pooled -- `dsn` is of PgBouncer in transaction mode. Each transaction may use another session of Postgres, so nothing is
+        prepared, and the options must be set on the role.
     """
-    if pooled:
+    if transaction_pooled:
         prepare_threshold = None
     else:
         dsn = with_options(dsn, options)

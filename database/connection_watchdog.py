@@ -83,7 +83,8 @@ class ConnectionWatchdog:
 
     on_unreachable -- called after all connections were closed, because no new one could be opened.
     on_frozen -- called after single connections were closed.
-    pooled -- `dsn` is of a pooler that pools transactions. The sessions behind it are unknown, so single ones are not closed or cancelled.
+    transaction_pooled -- `dsn` is of PgBouncer in transaction mode. The sessions behind it are unknown, so single ones are not closed or
+        cancelled.
     """
 
     def __init__(
@@ -92,10 +93,10 @@ class ConnectionWatchdog:
         on_unreachable: Callable[[], None] = lambda: None,
         on_frozen: Callable[[], None] = lambda: None,
         *,
-        pooled: bool = False,
+        transaction_pooled: bool = False,
     ) -> None:
         self._dsn = dsn
-        self._pooled = pooled
+        self._transaction_pooled = transaction_pooled
         self._on_unreachable = on_unreachable
         self._on_frozen = on_frozen
         self._uses: dict[Connection, StatementUse] = {}
@@ -145,13 +146,13 @@ class ConnectionWatchdog:
         deadline = loop.time() + PROBE_SECONDS_MAX
         try:
             async with asyncio.timeout_at(deadline):
-                probe = await connect(self._dsn, application_name="icecore-probe", pooled=self._pooled)
+                probe = await connect(self._dsn, application_name="icecore-probe", transaction_pooled=self._transaction_pooled)
             # If this task were cancelled instead, psycopg would cancel the statement and wait for its end. A pooler accepts connections
             # and statements while Postgres does not respond.
             limit = loop.call_at(deadline, sever, probe)
             try:
                 async with probe:
-                    if self._pooled:
+                    if self._transaction_pooled:
                         await probe.execute(_SQL["responds"])
                     else:
                         await self._check_sessions(probe)

@@ -49,14 +49,16 @@ class ConnectionPool:
 
     psycopg_pool is not used: it costs a third to a half of the throughput of cached reads, and its queue is unfair.
 
-    pooled -- `dsn` is of a pooler that pools transactions.
+    transaction_pooled -- `dsn` is of PgBouncer in transaction mode.
 
     Raises ServiceUnavailable if Postgres cannot be reached within CONNECT_SECONDS_MAX.
     """
 
-    def __init__(self, dsn: str, connections_max: int, *, application_name: str, options: str = "", pooled: bool = False) -> None:
+    def __init__(
+        self, dsn: str, connections_max: int, *, application_name: str, options: str = "", transaction_pooled: bool = False
+    ) -> None:
         self._dsn = dsn
-        self._pooled = pooled
+        self._transaction_pooled = transaction_pooled
         self._application_name = application_name
         self._options = options
         self.metrics = ConnectionPoolMetrics()
@@ -65,7 +67,7 @@ class ConnectionPool:
         self._idle: deque[Connection] = deque()
         self._waiting: deque[asyncio.Future[Connection | None]] = deque()
         self._retired: set[Connection] = set()
-        self._watch = ConnectionWatchdog(dsn, self._refuse_waiting, self._drop_idle, pooled=pooled)
+        self._watch = ConnectionWatchdog(dsn, self._refuse_waiting, self._drop_idle, transaction_pooled=transaction_pooled)
         self.on_broken: Callable[[], None] = lambda: None
         """Called when a connection has ended or broken: the next one may reach another Postgres."""
 
@@ -146,7 +148,7 @@ class ConnectionPool:
                     prepare_threshold=_PREPARE_AFTER,
                     application_name=self._application_name,
                     options=self._options,
-                    pooled=self._pooled,
+                    transaction_pooled=self._transaction_pooled,
                     **NETWORK_OPTIONS,
                 )
         except TimeoutError as error:

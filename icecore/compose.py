@@ -128,11 +128,13 @@ async def open_catalog(settings: Settings, *, jobs: bool = False) -> AsyncIterat
     secrets = secret_store(settings)
     async with AsyncExitStack() as opened:
         pooler_dsn = None if jobs else settings.pooler_dsn
-        dsn, pooled = pooler_dsn or settings.dsn, pooler_dsn is not None
-        connections = ConnectionPool(dsn, settings.database_read_connections_max, application_name="icecore-reads", pooled=pooled)
+        dsn, transaction_pooled = pooler_dsn or settings.dsn, pooler_dsn is not None
+        connections = ConnectionPool(
+            dsn, settings.database_read_connections_max, application_name="icecore-reads", transaction_pooled=transaction_pooled
+        )
         opened.push_async_callback(connections.close)
         sessions = None
-        if pooled:
+        if transaction_pooled:
             sessions = ConnectionPool(settings.dsn, SESSIONS_MAX, application_name="icecore-locks")
             opened.push_async_callback(sessions.close)
         stores = ObjectStores(fsync=settings.local_files_fsync, system=settings.system_credentials())
@@ -140,7 +142,7 @@ async def open_catalog(settings: Settings, *, jobs: bool = False) -> AsyncIterat
         authorizer = AllowAll()
         queries = QueryExecutor(backends, authorizer, cache_bytes_max=settings.read_cache_bytes_max)
         opened.push_async_callback(queries.close)
-        committer = Committer(dsn, settings.database_write_connections_max, pooled=pooled)
+        committer = Committer(dsn, settings.database_write_connections_max, transaction_pooled=transaction_pooled)
         committer.start()
         opened.push_async_callback(committer.close)
         reports = MetricsReports(backends, settings.metrics_reports_max)

@@ -68,7 +68,7 @@ async def check_database(settings: Settings) -> CheckedServer:
 
 
 async def require_sessions(settings: Settings) -> None:
-    """Refuses a pooler that pools transactions, for a program that holds locks but does not prepare the database."""
+    """Refuses a pooler that is not in session mode, for a program that holds locks but does not prepare the database."""
     try:
         await check_sessions(settings.dsn)
     except (UnfitServerError, psycopg.Error) as error:

@@ -43,7 +43,8 @@ class _ServerSettings(NamedTuple):
 
 
 async def check_sessions(dsn: str) -> None:
-    """Raises UnfitServerError if connections of `dsn` do not keep their session of Postgres: a pooler in between pools transactions.
+    """Raises UnfitServerError if connections of `dsn` do not keep their session of Postgres: a pooler in between is not in
+    session mode.
 
     Advisory locks would then belong to whoever gets the session next, and notifications would not arrive, both without an error.
     """
@@ -67,8 +68,8 @@ async def check_sessions(dsn: str) -> None:
         ) from None
     if sessions[0] & sessions[1] or max(map(len, sessions)) > 1:
         raise UnfitServerError(
-            "A pooler in front of this Postgres pools transactions, so that locks and LISTEN, which belong to a session, would be lost: "
-            "let it pool sessions, or connect to Postgres directly"
+            "A pooler in front of this Postgres is in transaction or statement mode. Locks and LISTEN would be lost, because they belong "
+            "to a session: set the pooler to session mode, or connect to Postgres directly"
         )
 
 
@@ -79,12 +80,12 @@ async def check_server(dsn: str, pooler_dsn: str | None = None, *, unsafe_durabi
     The response to a mutation is sent once its commit is acknowledged. `fsync` and `full_page_writes` must therefore be on, and
     `synchronous_commit` must not be off (`local`, `remote_write` and `remote_apply` also wait for this server's disk).
 
-    pooler_dsn -- the same database through a pooler of transactions; its connections are checked too.
+    pooler_dsn -- the same database through PgBouncer in transaction mode; its connections are checked too.
     unsafe_durability -- log a warning for settings that can lose acknowledged commits, instead of refusing them; for experiments.
     """
     await _check_connections(dsn, pooler_dsn)
     if pooler_dsn is not None:
-        _check_writable(await _server_settings(pooler_dsn, pooled=True), unsafe_durability=unsafe_durability)
+        _check_writable(await _server_settings(pooler_dsn, transaction_pooled=True), unsafe_durability=unsafe_durability)
     return _check_writable(await _server_settings(dsn), unsafe_durability=unsafe_durability)
 
 
@@ -92,7 +93,7 @@ async def check_readable(dsn: str, pooler_dsn: str | None = None) -> CheckedServ
     """Raises UnfitServerError as `check_server`, but the server may be a standby: commits are acknowledged elsewhere."""
     await _check_connections(dsn, pooler_dsn)
     if pooler_dsn is not None:
-        await _server_settings(pooler_dsn, pooled=True)
+        await _server_settings(pooler_dsn, transaction_pooled=True)
     return CheckedServer((await _server_settings(dsn)).version, [])
 
 
@@ -111,10 +112,10 @@ async def _check_pooler(dsn: str, pooler_dsn: str) -> None:
     """Raises UnfitServerError unless both lead to the same database of the same server, and the sessions of the pooler have time limits."""
     async with (
         await connect(dsn, application_name="icecore-check") as direct,
-        await _connect_to_pooler(pooler_dsn) as pooled,
+        await _connect_to_pooler(pooler_dsn) as through_pooler,
     ):
-        databases = [await (await connection.execute(_SQL["database_identity"])).fetchone() for connection in (direct, pooled)]
-        unlimited = await (await pooled.execute(_SQL["unlimited"])).fetchall()
+        databases = [await (await connection.execute(_SQL["database_identity"])).fetchone() for connection in (direct, through_pooler)]
+        unlimited = await (await through_pooler.execute(_SQL["unlimited"])).fetchall()
     if databases[0] != databases[1]:
         raise UnfitServerError("The database of ICECORE_DATABASE_POOLER_URL is not that of ICECORE_DATABASE_URL")
     if unlimited:
@@ -127,15 +128,15 @@ async def _check_pooler(dsn: str, pooler_dsn: str) -> None:
 
 async def _connect_to_pooler(pooler_dsn: str) -> AsyncConnection[TupleRow]:
     try:
-        return await connect(pooler_dsn, application_name="icecore-check", pooled=True)
+        return await connect(pooler_dsn, application_name="icecore-check", transaction_pooled=True)
     except psycopg.OperationalError as error:
         reason = client_error_text(error, database_address(pooler_dsn))
         raise UnfitServerError(f"The database of ICECORE_DATABASE_POOLER_URL cannot be reached: {reason}") from None
 
 
-async def _server_settings(dsn: str, *, pooled: bool = False) -> _ServerSettings:
+async def _server_settings(dsn: str, *, transaction_pooled: bool = False) -> _ServerSettings:
     """Raises UnfitServerError unless the server is Postgres 14 or later and the session reads committed data."""
-    async with await connect(dsn, application_name="icecore-check", pooled=pooled) as connection:
+    async with await connect(dsn, application_name="icecore-check", transaction_pooled=transaction_pooled) as connection:
         row = await (await connection.execute(_SQL["server_settings"])).fetchone()
     if row is None:
         raise UnfitServerError("The server did not return its settings")

@@ -186,7 +186,7 @@ class Settings(BaseSettings):
 
     @property
     def pooler_dsn(self) -> str | None:
-        """The URL of a pooler of transactions, for the reads and appends of requests; None if they use `dsn`."""
+        """The URL of PgBouncer in transaction mode, for the reads and appends of requests; None if they use `dsn`."""
         return None if self.database_pooler_url is None else self.database_pooler_url.get_secret_value()
 
     def api_limits(self) -> ApiLimits:

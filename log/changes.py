@@ -52,13 +52,13 @@ async def read_changes(connection: Connection, after: LogHead) -> LogChanges:
 
     It uses psycopg's generators without a cursor, which would take four times as long: all reads of a process wait for this statement.
     """
-    is_pooled = connection.prepare_threshold is None
-    if not is_pooled and connection not in _prepared:
+    may_prepare = connection.prepare_threshold is not None
+    if may_prepare and connection not in _prepared:
         await connection.wait(_prepare(connection.pgconn))
         _prepared.add(connection)
     head, streams = after, list[tuple[UUID, str]]()
     while True:
-        result = await connection.wait(_changes(connection.pgconn, head.position, is_pooled=is_pooled))
+        result = await connection.wait(_changes(connection.pgconn, head.position, may_prepare=may_prepare))
         restored = _id(result, 0, 5) != head.event_id
         events = [_event(result, row) for row in range(result.ntuples) if result.get_value(row, 1) is not None]
         if events:
@@ -73,13 +73,13 @@ def _prepare(pgconn: PGconn) -> PQGen[None]:
     yield from _only_result(pgconn, ExecStatus.COMMAND_OK)
 
 
-def _changes(pgconn: PGconn, after: int, *, is_pooled: bool) -> PQGen[PGresult]:
+def _changes(pgconn: PGconn, after: int, *, may_prepare: bool) -> PQGen[PGresult]:
     parameters = (after.to_bytes(8, "big"),)
-    if is_pooled:
+    if may_prepare:
+        pgconn.send_query_prepared(_CHANGES, parameters, param_formats=(Format.BINARY,), result_format=Format.BINARY)
+    else:
         # The session of the next statement may have prepared nothing.
         pgconn.send_query_params(_SQL["changes"].encode(), parameters, param_formats=(Format.BINARY,), result_format=Format.BINARY)
-    else:
-        pgconn.send_query_prepared(_CHANGES, parameters, param_formats=(Format.BINARY,), result_format=Format.BINARY)
     return (yield from _only_result(pgconn, ExecStatus.TUPLES_OK))
 
 

@@ -128,7 +128,7 @@ class Leadership:
 async def locked(dsn: str, name: str) -> AsyncIterator[Connection | None]:
     """Holds a sink's lock during the block, so that no process becomes its leader; yields None if there is a leader.
 
-    It is a session lock, which does not work through a transaction pooler.
+    It is a session lock, which does not work through PgBouncer in transaction mode.
     """
     async with await connect(dsn, prepare_threshold=0, application_name=f"icecore-sink-{name}") as connection:
         session = {"name": name, "lock_prefix": SINK_LOCK_PREFIX, "silence_ms": str(SILENCE_SECONDS_MAX * 1000)}

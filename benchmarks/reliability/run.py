@@ -126,13 +126,13 @@ async def run(
         if pool_mode is not None:
             await cluster.limit_times()
             port = opened.enter_context(pgbouncer(cluster.port, pool_mode))
-        return await _run(cluster, name, seed, plan, control, faults, port, is_shared=pool_mode == "transaction")
+        return await _run(cluster, name, seed, plan, control, faults, port, transaction_pooled=pool_mode == "transaction")
 
 
 async def _run(
-    cluster: Cluster, name: str, seed: str, plan: Plan, control: Control | None, faults: str, port: int, *, is_shared: bool
+    cluster: Cluster, name: str, seed: str, plan: Plan, control: Control | None, faults: str, port: int, *, transaction_pooled: bool
 ) -> Report:
-    """port -- of Postgres, or of a PgBouncer in front. is_shared -- PgBouncer pools transactions, so that only requests use it."""
+    """port -- of Postgres, or of a PgBouncer in front. transaction_pooled -- it is in transaction mode, so that only requests use it."""
     database = f"r{secrets.token_hex(6)}"
     await cluster.copy_database(database, TEMPLATE)
     line, history, started = Line(port), History(), time.monotonic()
@@ -144,7 +144,7 @@ async def _run(
     scratch = Path(tempfile.mkdtemp(prefix="icecore-reliability-"))
     workers = WORKERS if control is None else control.workers
     dsn = cluster.dsn(database, line.port)
-    if is_shared:
+    if transaction_pooled:
         environment["ICECORE_DATABASE_POOLER_URL"], dsn = dsn, cluster.dsn(database)
     async with serving(dsn, scratch, workers, environment) as server:
         await under_load(server, cluster, line, history, seed, plan)

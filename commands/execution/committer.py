@@ -29,13 +29,13 @@ _log = structlog.get_logger("icecore.committer")
 APPEND_COMMANDS_MAX = 64
 QUEUE_COMMANDS_MAX = 4096
 STREAMS_INLINE_MAX = 256
-"""Most streams of a statement that is encoded on the event loop; larger statements are encoded in a thread."""
+"""Most streams of a call that is encoded on the event loop; larger calls are encoded in a thread."""
 LOCK_TIMEOUT_SECONDS = 5
 STATEMENT_TIMEOUT_SECONDS = 30
-# How long commands are collected while a statement is in flight before the next one is sent: many small statements that wait for the
-# lock cost Postgres more.
+# How long commands are collected while a call is in flight before the next one is sent: many small calls that wait for the lock cost
+# Postgres more.
 LINGER_SECONDS_MAX = 0.02
-# How long a statement whose result was lost is repeated before the client gets CommitStateUnknown.
+# How long a call whose result was lost is repeated before the client gets CommitStateUnknown.
 DOUBT_SECONDS_MAX = 10
 # The same if another transaction holds the append lock all that time.
 DOUBT_BEHIND_LOCK_SECONDS_MAX = 1.75
@@ -48,11 +48,15 @@ _FINAL = frozenset({"appended", "recorded", "replayed", "key_reused"})
 
 @dataclass(slots=True)
 class _Waiting:
-    """A batch of a stream or a single command. Its submissions are appended by one statement, in this order."""
+    """A batch of a stream or a single command. Its submissions are appended by one call, in this order."""
 
     submissions: Sequence[Submission]
     results: "asyncio.Future[list[AppendResult]]"
     in_doubt: bool = False
+
+
+_Call = list[_Waiting]
+"""What one call of `icecore.append` appends, in this order."""
 
 
 @dataclass(slots=True)
@@ -70,17 +74,17 @@ class CommitterMetrics:
 
 
 class Committer:
-    """Sends up to `connections` statements at a time, the next once one has returned or has taken LINGER_SECONDS_MAX.
+    """Sends up to `connections` calls at a time, the next once one has returned or has taken LINGER_SECONDS_MAX.
 
     The result of a command is an AppendResult. Raises ServiceUnavailable if the command was certainly not appended, CommitStateUnknown if
     Postgres was unreachable for too long to find out, TooManyRequests if the queue is full.
 
-    pooled -- `dsn` is of a pooler that pools transactions.
+    transaction_pooled -- `dsn` is of PgBouncer in transaction mode.
     """
 
-    def __init__(self, dsn: str, connections: int = 2, *, pooled: bool = False) -> None:
+    def __init__(self, dsn: str, connections: int = 2, *, transaction_pooled: bool = False) -> None:
         self._dsn = dsn
-        self._pooled = pooled
+        self._transaction_pooled = transaction_pooled
         self._connections = connections
         self._waiting: deque[_Waiting] = deque()
         self._queued = 0
@@ -89,13 +93,13 @@ class Committer:
         self._idle_connections: list[asyncio.Future[None]] = []
         self._lingering = False
         self._tasks: list[asyncio.Task[None]] = []
-        self._watch = ConnectionWatchdog(dsn, self._refuse_waiting, pooled=pooled)
+        self._watch = ConnectionWatchdog(dsn, self._refuse_waiting, transaction_pooled=transaction_pooled)
         self._outage = OutageLog("icecore.committer", "append_connection_lost", "append_recovered")
         self.on_unreachable: Callable[[], None] = lambda: None
         """Called when Postgres is unreachable, so that others can refuse waiting commands that were never sent."""
 
     def start(self) -> None:
-        self._tasks = [asyncio.create_task(self._send_statements(), name=f"committer-{n}") for n in range(self._connections)]
+        self._tasks = [asyncio.create_task(self._send_calls(), name=f"committer-{n}") for n in range(self._connections)]
 
     async def close(self) -> None:
         """Stops sending and refuses the commands that still wait."""
@@ -115,7 +119,7 @@ class Committer:
 
     @property
     def queued(self) -> int:
-        """Number of commands waiting for a statement."""
+        """Number of commands waiting for a call."""
         return self._queued
 
     async def submit(self, submission: Submission) -> AppendResult:
@@ -123,42 +127,42 @@ class Committer:
         return result
 
     async def submit_batch(self, submissions: Sequence[Submission]) -> list[AppendResult]:
-        """Appends commands that depend on each other by one statement, in this order. Each has its own result."""
+        """Appends commands that depend on each other by one call, in this order. Each has its own result."""
         assert 0 < len(submissions) <= APPEND_COMMANDS_MAX
         if self._queued + len(submissions) > QUEUE_COMMANDS_MAX:
             raise TooManyRequests(f"{QUEUE_COMMANDS_MAX} commands are already waiting")
         self._waiting.append(_Waiting(submissions, asyncio.get_running_loop().create_future()))
         self._queued += len(submissions)
         self._wake()
-        # A disconnect does not cancel the command, which may share a statement with others.
+        # A disconnect does not cancel the command, which may share a call with others.
         # The future is not a local variable: its error would refer to this frame and this frame to the future, a reference cycle that
         # would keep the submissions in memory.
         return await self._waiting[-1].results
 
-    def _next_statement(self) -> list[_Waiting]:
-        """The next batches, as many as fit into one statement."""
-        statement: list[_Waiting] = []
+    def _next_call(self) -> _Call:
+        """The next batches, as many as fit into one call."""
+        call: _Call = []
         remaining = APPEND_COMMANDS_MAX
         while self._waiting and len(self._waiting[0].submissions) <= remaining:
-            statement.append(self._waiting.popleft())
-            remaining -= len(statement[-1].submissions)
+            call.append(self._waiting.popleft())
+            remaining -= len(call[-1].submissions)
         self._queued -= APPEND_COMMANDS_MAX - remaining
-        return statement
+        return call
 
-    async def _send_statements(self) -> None:
+    async def _send_calls(self) -> None:
         connection: Connection | None = None
         try:
             while True:
                 await self._wait_for_commands()
                 linger_timer = asyncio.get_running_loop().call_later(LINGER_SECONDS_MAX, self._end_linger)
                 try:
-                    if statement := self._next_statement():
-                        connection = await self._finish(connection, statement)
+                    if call := self._next_call():
+                        connection = await self._finish(connection, call)
                 finally:
                     linger_timer.cancel()
                     self._lingering = False
-                    # Dropped now, not at the next statement: it may hold a large document, with its states before and after.
-                    statement = []
+                    # Dropped now, not at the next call: it may hold a large document, with its states before and after.
+                    call = []
         finally:
             if connection is not None:
                 await connection.close()
@@ -182,8 +186,8 @@ class Committer:
         self._lingering = False
         self._wake()
 
-    async def _finish(self, connection: Connection | None, statement: list[_Waiting]) -> Connection | None:
-        """Sends a statement until its outcome is known or cannot be known."""
+    async def _finish(self, connection: Connection | None, call: _Call) -> Connection | None:
+        """Sends a call until its outcome is known or cannot be known. Returns the connection for the next call."""
         sent = cancelled_once = False
         began = time.monotonic()
         try:
@@ -193,56 +197,63 @@ class Committer:
                     if connection is None or has_ended(connection):
                         connection = await self._reconnect(connection)
                     sent = True
-                    await self._append(connection, statement, use)
+                    await self._append(connection, call, use)
                     return connection
                 except (psycopg.OperationalError, psycopg.errors.ReadOnlySqlTransaction, TimeoutError) as error:
                     if isinstance(error, psycopg.errors.QueryCanceled) and not use.behind_stuck_lock and not cancelled_once:
-                        # The session works, so the statement is only slow.
+                        # The session works, so the call is only slow.
                         cancelled_once = True
                         continue
-                    refusal = _write_refusal(error)
-                    if refusal is not None:
-                        self._refused_writes = (time.monotonic(), refusal)
-                    if connection is None or connection.closed or connection.broken:
-                        self._outage.failed(sent=sent, error=client_error_text(error), stream_batches=len(statement))
-                        self.metrics.in_doubt += sent
-                        connection = None
-                        for waiting in statement:
-                            waiting.in_doubt |= sent
-                    if not any(waiting.in_doubt for waiting in statement):
-                        _refuse_unsent(statement, refusal, is_reachable=connection is not None)
-                        if isinstance(error, psycopg.errors.ReadOnlySqlTransaction) and connection is not None:
-                            # The next connection may reach the new primary.
-                            await connection.close()
-                        if use.behind_stuck_lock:
-                            self._outage.failed("lock", began="append_lock_blocked", stream_batches=len(statement))
-                            self._refuse_waiting("Postgres is busy")
+                    connection = self._record_failure(connection, call, error, sent=sent)
+                    if not any(waiting.in_doubt for waiting in call):
+                        await self._refuse_not_appended(connection, call, error, use)
                         return connection
                     if time.monotonic() - began > (DOUBT_BEHIND_LOCK_SECONDS_MAX if use.behind_stuck_lock else DOUBT_SECONDS_MAX):
-                        _refuse(statement, CommitStateUnknown("The connection to Postgres was lost before its response arrived"))
+                        _refuse(call, CommitStateUnknown("The connection to Postgres was lost before its response arrived"))
                         return connection
                     await asyncio.sleep(_PAUSE_SECONDS)
         except asyncio.CancelledError:
-            if sent or any(waiting.in_doubt for waiting in statement):
-                _refuse(statement, CommitStateUnknown("The server stopped before the response of Postgres arrived"))
-            else:
-                _refuse(statement, ServiceUnavailable("The server is stopping", retry_after_seconds=1))
+            _refuse_stopped(call, sent=sent)
             if connection is not None:
                 await connection.close()
             raise
         except Exception as error:
-            _log.warning("append_call_failed", error=client_error_text(error), stream_batches=len(statement))
-            return await self._append_apart(connection, statement, error)
+            _log.warning("append_call_failed", error=client_error_text(error), stream_batches=len(call))
+            return await self._append_apart(connection, call, error)
 
-    async def _append_apart(self, connection: Connection | None, statement: list[_Waiting], error: Exception) -> Connection | None:
-        """Appends the commands of a failed statement one by one, because its error does not contain which of them failed."""
-        if len(statement) == 1 and len(statement[0].submissions) == 1:
-            if isinstance(error, psycopg.Error) and not statement[0].in_doubt:
-                _refuse(statement, InternalError("Postgres rejected the command"))
-            else:
-                _refuse(statement, CommitStateUnknown("The append was interrupted"))
+    def _record_failure(self, connection: Connection | None, call: _Call, error: Exception, *, sent: bool) -> Connection | None:
+        """Records that Postgres refuses writes, or that the call is in doubt. Returns the connection, or None if it was lost."""
+        write_refusal = _write_refusal(error)
+        if write_refusal is not None:
+            self._refused_writes = (time.monotonic(), write_refusal)
+        if not (connection is None or connection.closed or connection.broken):
             return connection
-        for waiting in statement:
+        self._outage.failed(sent=sent, error=client_error_text(error), stream_batches=len(call))
+        self.metrics.in_doubt += sent
+        for waiting in call:
+            waiting.in_doubt |= sent
+        return None
+
+    async def _refuse_not_appended(self, connection: Connection | None, call: _Call, error: Exception, use: StatementUse) -> None:
+        """Refuses a call that was not sent, or that Postgres reported as rolled back."""
+        reason = _write_refusal(error) or ("Postgres cannot be reached" if connection is None else "Postgres is busy")
+        _refuse(call, ServiceUnavailable(reason, retry_after_seconds=1))
+        if isinstance(error, psycopg.errors.ReadOnlySqlTransaction) and connection is not None:
+            # The next connection may reach the new primary.
+            await connection.close()
+        if use.behind_stuck_lock:
+            self._outage.failed("lock", began="append_lock_blocked", stream_batches=len(call))
+            self._refuse_waiting("Postgres is busy")
+
+    async def _append_apart(self, connection: Connection | None, call: _Call, error: Exception) -> Connection | None:
+        """Appends the commands of a failed call one by one, because its error does not contain which of them failed."""
+        if len(call) == 1 and len(call[0].submissions) == 1:
+            if isinstance(error, psycopg.Error) and not call[0].in_doubt:
+                _refuse(call, InternalError("Postgres rejected the command"))
+            else:
+                _refuse(call, CommitStateUnknown("The append was interrupted"))
+            return connection
+        for waiting in call:
             connection = await self._append_singly(connection, waiting)
         return connection
 
@@ -293,23 +304,23 @@ class Committer:
                 prepare_threshold=0,
                 application_name="icecore-committer",
                 options=f"-c lock_timeout={LOCK_TIMEOUT_SECONDS}s -c statement_timeout={STATEMENT_TIMEOUT_SECONDS}s",
-                pooled=self._pooled,
+                transaction_pooled=self._transaction_pooled,
                 **NETWORK_OPTIONS,
             )
 
-    async def _append(self, connection: Connection, statement: list[_Waiting], use: StatementUse) -> None:
+    async def _append(self, connection: Connection, call: _Call, use: StatementUse) -> None:
         self._watch.begin(connection, use)
         try:
             if fault_points.SWITCHED_ON:
                 await fault_points.reach("commit.before_append")
-            submissions = [submission for waiting in statement for submission in waiting.submissions]
+            submissions = [submission for waiting in call for submission in waiting.submissions]
             results = iter(await _send(connection, submissions, self.metrics))
             self._refused_writes = None
             self._outage.succeeded()
             self.metrics.append_sizes[len(submissions)] += 1
             if fault_points.SWITCHED_ON:
                 await fault_points.reach("commit.after_append")
-            for waiting in statement:
+            for waiting in call:
                 responses = [next(results) for _ in waiting.submissions]
                 if waiting.in_doubt:
                     responses = [await self._fence(connection, *pair) for pair in zip(waiting.submissions, responses, strict=True)]
@@ -321,7 +332,7 @@ class Committer:
     async def _fence(self, connection: Connection, submission: Submission, result: AppendResult) -> AppendResult:
         """The result of a command that was sent again, once no earlier copy of it can change that result."""
         if result.outcome == "recorded" and submission.has_events:
-            # The log has only the row without events that fences its id, from a statement whose result was lost. It is decided again.
+            # The log has only the row without events that fences its id, from a call whose result was lost. It is decided again.
             return AppendResult("version_conflict", result.position)
         if result.outcome in _FINAL:
             return result
@@ -370,14 +381,16 @@ def _result(row: tuple[Any, ...]) -> AppendResult:
     return AppendResult(outcome, position, detail, record)
 
 
-def _refuse_unsent(statement: list[_Waiting], write_refusal: str | None, *, is_reachable: bool) -> None:
-    """Refuses a statement that was not sent, or that Postgres reported as rolled back."""
-    reason = write_refusal or ("Postgres is busy" if is_reachable else "Postgres cannot be reached")
-    _refuse(statement, ServiceUnavailable(reason, retry_after_seconds=1))
+def _refuse_stopped(call: _Call, *, sent: bool) -> None:
+    """Refuses a call that was in flight when the server stopped."""
+    if sent or any(waiting.in_doubt for waiting in call):
+        _refuse(call, CommitStateUnknown("The server stopped before the response of Postgres arrived"))
+    else:
+        _refuse(call, ServiceUnavailable("The server is stopping", retry_after_seconds=1))
 
 
-def _refuse(statement: list[_Waiting], error: BaseException) -> None:
-    for waiting in statement:
+def _refuse(batches: Sequence[_Waiting], error: BaseException) -> None:
+    for waiting in batches:
         if not waiting.results.done():
             waiting.results.set_exception(error)
             # Marks the exception as retrieved: after a disconnect, no task awaits the result.

@@ -45,17 +45,17 @@ async def test_an_append_behind_a_pooler_is_not_cancelled(database: str) -> None
             "$$ begin perform nextval('public.attempts'), pg_sleep(2); return new; end $$"
         )
         connection.execute("create trigger slow before insert on icecore.events for each row execute function public.slow()")
-        for pooled, attempts in ((True, 1), (False, 3)):
-            committer = Committer(database, pooled=pooled)
+        for transaction_pooled, attempts in ((True, 1), (False, 3)):
+            committer = Committer(database, transaction_pooled=transaction_pooled)
             committer.start()
-            assert "appended" == (await committer.submit(namespace(f"pooled_{pooled}")[0])).outcome
+            assert "appended" == (await committer.submit(namespace(f"pooled_{transaction_pooled}")[0])).outcome
             await committer.close()
             assert (attempts,) == connection.execute("select last_value from public.attempts").fetchone()
 
 
 async def test_a_frozen_session_behind_a_pooler_is_not_closed(database: str) -> None:
     """Another session of the pool may have its process id."""
-    pool = ConnectionPool(database, 1, application_name="icecore-test", pooled=True)
+    pool = ConnectionPool(database, 1, application_name="icecore-test", transaction_pooled=True)
     async with pool.connection() as connection:
         process_id = connection.info.backend_pid
         os.kill(process_id, signal.SIGSTOP)

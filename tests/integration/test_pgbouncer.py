@@ -1,4 +1,4 @@
-"""Icecore behind PgBouncer: sessions are pooled as connections are, and a pool of transactions is refused for what needs a session."""
+"""Icecore behind PgBouncer: session mode works as without it, and transaction mode is refused for what needs a session."""
 
 import asyncio
 import secrets
@@ -93,13 +93,13 @@ async def test_a_pool_of_one_session_is_refused_in_time(direct: str, monkeypatch
     ids=["default", "one", "round robin", "each session once"],
 )
 @pytest.mark.parametrize("mode", ["transaction", "statement"])
-async def test_a_pool_of_transactions_is_refused(direct: str, mode: str, settings: dict[str, str]) -> None:
+async def test_transaction_and_statement_mode_are_refused(direct: str, mode: str, settings: dict[str, str]) -> None:
     """A leader would lose its lock to another client, and LISTEN its notifications, without an error."""
     with pgbouncer(port_of(direct), mode, **settings) as port:
-        for pooled in range(1, 4):
+        for connections in range(1, 4):
             # The pool has as many idle sessions as were ever used at once.
-            use_at_once(through(direct, port), 1 if "default_pool_size" in settings else pooled)
-            with pytest.raises(UnfitServerError, match="pools transactions"):
+            use_at_once(through(direct, port), 1 if "default_pool_size" in settings else connections)
+            with pytest.raises(UnfitServerError, match="in transaction or statement mode"):
                 await check_server(through(direct, port))
 
 
@@ -113,7 +113,7 @@ def use_at_once(dsn: str, sessions: int) -> None:
         connection.close()
 
 
-async def test_a_pooler_of_transactions_serves_requests(direct: str, tmp_path: Path) -> None:
+async def test_requests_are_served_in_transaction_mode(direct: str, tmp_path: Path) -> None:
     """Everything that needs a session uses the direct connection. Nothing is prepared."""
     dsn = await new_database(direct)
     with pgbouncer(port_of(direct), "transaction", default_pool_size="3") as port:
@@ -167,12 +167,12 @@ async def test_a_session_that_is_ended_behind_a_pooler_is_a_broken_connection(di
     dsn = await new_database(direct)
     with pgbouncer(port_of(direct), "transaction") as port:
         async with (
-            await connect(through(dsn, port), pooled=True) as pooled,
+            await connect(through(dsn, port), transaction_pooled=True) as through_pooler,
             await psycopg.AsyncConnection.connect(dsn, autocommit=True) as other,
             other.transaction(),
         ):
             await other.execute("lock table icecore.events in access exclusive mode")
-            reading = asyncio.create_task(read_changes(pooled, LogHead(0, None)))
+            reading = asyncio.create_task(read_changes(through_pooler, LogHead(0, None)))
             waiting = "select pg_terminate_backend(pid) from pg_locks where not granted and pid <> pg_backend_pid()"
             while not await (await other.execute(waiting)).fetchall():
                 await asyncio.sleep(0.05)
@@ -222,11 +222,11 @@ async def test_a_pooler_whose_sessions_have_unfit_settings_is_refused(direct: st
         admin.execute(f"create role {role} login".encode())
         prepare_role(direct, role)
         with pgbouncer(port_of(direct), "transaction", user=role) as port:
-            pooled = make_conninfo(through(direct, port), user=role)
-            await check_server(direct, pooled)
+            pooler_dsn = make_conninfo(through(direct, port), user=role)
+            await check_server(direct, pooler_dsn)
             admin.execute(f"alter role {role} {change}".encode())
         with pgbouncer(port_of(direct), "transaction", user=role) as port, pytest.raises(UnfitServerError, match=message):
-            await check_server(direct, make_conninfo(pooled, port=port))
+            await check_server(direct, make_conninfo(pooler_dsn, port=port))
         admin.execute(f"drop role {role}".encode())
 
 
@@ -237,7 +237,7 @@ async def test_the_program_refuses_a_pool_of_transactions_in_one_sentence(direct
         for program, read_only in (("serve", "false"), ("serve", "true"), ("worker", "false")):
             ended = icecore(program, **environment, ICECORE_READ_ONLY=read_only, ICECORE_PORT="0")
             assert ExitCode.DATABASE == ended.returncode, ended.stderr
-            assert "pools transactions" in ended.stderr
+            assert "in transaction or statement mode" in ended.stderr
 
 
 async def test_a_read_only_server_checks_its_pooler(direct: str) -> None:

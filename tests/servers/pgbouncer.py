@@ -30,7 +30,7 @@ _PAGE = (ROOT / "docs" / "how-to" / "postgres-clusters.md").read_text()
 
 
 def role_settings(role: str) -> list[str]:
-    """The statements of the page for a role whose connections are pooled."""
+    """The statements of the page for a role whose connections go through PgBouncer."""
     return [statement.replace("icecore_server", role) for statement in statements(pieces(_PAGE)["role of a pooler"])]
 
 

@@ -17,12 +17,12 @@ def silent() -> Iterator[str]:
         yield f"postgresql://icecore@127.0.0.1:{opened.getsockname()[1]}/icecore"
 
 
-@pytest.mark.parametrize("pooled", [False, True])
-async def test_a_host_that_says_nothing_is_an_error_in_seconds(silent: str, pooled: bool) -> None:
+@pytest.mark.parametrize("transaction_pooled", [False, True])
+async def test_a_host_that_says_nothing_is_an_error_in_seconds(silent: str, transaction_pooled: bool) -> None:
     """psycopg would wait for more than two minutes."""
     async with asyncio.timeout(20):
         with pytest.raises(psycopg.errors.ConnectionTimeout):
-            await connect(silent, pooled=pooled)
+            await connect(silent, transaction_pooled=transaction_pooled)
 
 
 async def test_the_timeout_of_the_url_takes_precedence(silent: str) -> None:

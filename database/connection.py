@@ -6,13 +6,13 @@ from psycopg import AsyncConnection, IsolationLevel
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import TupleRow
 
+from .host_lists import primary_first, remember_primary
 from .named_sql import named_sql
 
 _SQL = named_sql("icecore.database", "connection.sql")
 
 CONNECT_TIMEOUT_SECONDS = 5
 """Limit on opening a connection, for each address of the host. psycopg's own is over two minutes."""
-
 # JIT is off, because compiling our short statements takes longer than running them. Above read committed, a statement that waited for the
 # append lock would not see the rows of the previous holder.
 OPTIONS = r"-c jit=off -c default_transaction_isolation=read\ committed"
@@ -38,7 +38,7 @@ async def connect(
 ) -> AsyncConnection[TupleRow]:
     """Opens a connection with the common options; `more` are parameters of libpq, for example `application_name`.
 
-    A `connect_timeout` of the URL takes precedence over CONNECT_TIMEOUT_SECONDS.
+    A `connect_timeout` of the URL takes precedence over that of `more` and over CONNECT_TIMEOUT_SECONDS.
 
     transaction_pooled -- `dsn` is of PgBouncer in transaction mode. Each transaction may use another session of Postgres, so nothing is
         prepared, and the options must be set on the role.
@@ -47,9 +47,12 @@ async def connect(
         prepare_threshold = None
     else:
         dsn = with_options(dsn, options)
-    if "connect_timeout" not in conninfo_to_dict(dsn):
-        more["connect_timeout"] = CONNECT_TIMEOUT_SECONDS
-    connection = await AsyncConnection.connect(dsn, autocommit=autocommit, prepare_threshold=prepare_threshold, **more)
+    if "connect_timeout" in conninfo_to_dict(dsn):
+        more.pop("connect_timeout", None)
+    else:
+        more.setdefault("connect_timeout", CONNECT_TIMEOUT_SECONDS)
+    connection = await AsyncConnection.connect(primary_first(dsn), autocommit=autocommit, prepare_threshold=prepare_threshold, **more)
+    remember_primary(dsn, connection)
     # psycopg's own transactions set the isolation level explicitly, in case a pooler drops the options.
     await connection.set_isolation_level(IsolationLevel.READ_COMMITTED)
     return connection

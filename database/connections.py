@@ -14,11 +14,13 @@ import psycopg
 from ..domain.errors import ServiceUnavailable
 from .connection import connect
 from .connection_watchdog import ConnectionWatchdog, StatementUse, sever
+from .host_lists import hosts_of
 from .postgres import Connection
 
 __all__ = ["Connection", "ConnectionPool", "ConnectionPoolMetrics", "has_ended"]
 
 CONNECT_SECONDS_MAX = 2
+"""Limit on opening a connection, for each host in the URL."""
 # The limit on one statement, even if Postgres responds to others: a dead network connection may never report an error.
 STATEMENT_SECONDS_MAX = 10.0
 # TCP settings against unreachable hosts: a timeout for unacknowledged data, and keepalives.
@@ -51,7 +53,7 @@ class ConnectionPool:
 
     transaction_pooled -- `dsn` is of PgBouncer in transaction mode.
 
-    Raises ServiceUnavailable if Postgres cannot be reached within CONNECT_SECONDS_MAX.
+    Raises ServiceUnavailable if Postgres cannot be reached within CONNECT_SECONDS_MAX for each host of `dsn`.
     """
 
     def __init__(
@@ -142,16 +144,17 @@ class ConnectionPool:
     async def _open(self) -> Connection:
         """Opens a connection, which is counted already."""
         try:
-            async with asyncio.timeout(CONNECT_SECONDS_MAX):
+            async with asyncio.timeout(CONNECT_SECONDS_MAX * hosts_of(self._dsn)):
                 return await connect(
                     self._dsn,
+                    connect_timeout=CONNECT_SECONDS_MAX,
                     prepare_threshold=_PREPARE_AFTER,
                     application_name=self._application_name,
                     options=self._options,
                     transaction_pooled=self._transaction_pooled,
                     **NETWORK_OPTIONS,
                 )
-        except TimeoutError as error:
+        except (TimeoutError, psycopg.errors.ConnectionTimeout) as error:
             # First: the next request would wait just as long for the same error.
             self._refuse_waiting()
             self._serve_next(None)

@@ -14,6 +14,7 @@ import structlog
 from ...database.connection import connect
 from ...database.connection_watchdog import ConnectionWatchdog, StatementUse
 from ...database.connections import CONNECT_SECONDS_MAX, NETWORK_OPTIONS, Connection, has_ended
+from ...database.host_lists import hosts_of
 from ...database.named_sql import named_sql
 from ...database.outage_log import OutageLog
 from ...domain.client_errors import client_error_text
@@ -298,9 +299,10 @@ class Committer:
         self.on_unreachable()
 
     async def _connect(self) -> Connection:
-        async with asyncio.timeout(CONNECT_SECONDS_MAX):
+        async with asyncio.timeout(CONNECT_SECONDS_MAX * hosts_of(self._dsn)):
             return await connect(
                 self._dsn,
+                connect_timeout=CONNECT_SECONDS_MAX,
                 prepare_threshold=0,
                 application_name="icecore-committer",
                 options=f"-c lock_timeout={LOCK_TIMEOUT_SECONDS}s -c statement_timeout={STATEMENT_TIMEOUT_SECONDS}s",

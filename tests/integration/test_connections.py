@@ -3,6 +3,7 @@
 import ast
 import asyncio
 import socket
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from icecore.database.connections import ConnectionPool
 from icecore.domain.errors import ServiceUnavailable
 from icecore.log.event_store import LogApplication, LogRecorder, environment
 from tests.fixtures.cutting_proxy import CuttingProxy
+from tests.servers.postgres import debian_postgres
 from tests.tidy.test_layers import BELOW, CHECKOUT, modules
 
 
@@ -223,3 +225,63 @@ async def test_what_is_sent_while_silence_is_looked_into_is_cut_with_the_rest(da
         assert [ServiceUnavailable] * 2 == [type(refusal) for refusal in refusals]
         assert 1 == looks
         await pool.close()
+
+
+@pytest.fixture
+def silent_first() -> Iterator[str]:
+    """A URL with two hosts: one that accepts connections and says nothing, and a server. No other test has reached either."""
+    with socket.create_server(("127.0.0.1", 0)) as silent, debian_postgres() as dsn:
+        host, port = (str(conninfo_to_dict(dsn)[name]) for name in ("host", "port"))
+        hosts, ports = f"127.0.0.1,{host}", f"{silent.getsockname()[1]},{port}"
+        yield make_conninfo(dsn, host=hosts, port=ports, target_session_attrs="read-write")
+
+
+async def test_the_second_host_is_reached_although_the_first_is_silent(silent_first: str) -> None:
+    """As a machine that drops packets. The next connection tries the second host first."""
+    pool = ConnectionPool(silent_first, 2, application_name="icecore-test")
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    async with pool.connection() as connection, asyncio.timeout(1):
+        assert loop.time() - began > connections.CONNECT_SECONDS_MAX - 0.1
+        assert "icecore-test" == await shown(connection, "application_name")
+        async with pool.connection() as second:
+            assert "icecore-test" == await shown(second, "application_name")
+    await pool.close()
+
+
+async def test_the_committer_reaches_the_second_host(silent_first: str) -> None:
+    committer = Committer(silent_first)
+    connection = await committer._connect()
+    assert f"{LOCK_TIMEOUT_SECONDS}s" == await shown(connection, "lock_timeout")
+    await connection.close()
+
+
+async def test_a_slow_statement_on_the_second_host_continues(silent_first: str) -> None:
+    """The watchdog's probe goes to the server of the connection. It would end before it had tried the first host."""
+    pool = ConnectionPool(silent_first, 1, application_name="icecore-test")
+    async with pool.connection() as connection:
+        await connection.execute("select pg_sleep(3)")
+    await pool.close()
+
+
+async def test_without_a_wish_for_the_primary_the_hosts_keep_their_order(silent_first: str) -> None:
+    """A connection to the standby must not make it the first choice."""
+    dsn = make_conninfo(silent_first, target_session_attrs="any")
+    for _ in range(2):
+        began = asyncio.get_running_loop().time()
+        async with await connect(dsn, connect_timeout=2):
+            assert asyncio.get_running_loop().time() - began > 1.9
+
+
+async def test_hosts_that_are_all_silent_end_in_time() -> None:
+    """The limit is that of one host for each."""
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
+        ports = f"{one.getsockname()[1]},{other.getsockname()[1]}"
+        pool = ConnectionPool(make_conninfo(host="127.0.0.1,127.0.0.1", port=ports, user="icecore"), 1, application_name="icecore-test")
+        began = asyncio.get_running_loop().time()
+        with pytest.raises(ServiceUnavailable):
+            async with pool.connection():
+                pass
+        assert (
+            2 * connections.CONNECT_SECONDS_MAX - 0.1 < asyncio.get_running_loop().time() - began < 2 * connections.CONNECT_SECONDS_MAX + 1
+        )

@@ -1,4 +1,4 @@
-"""Opening a connection to a host that accepts it and says nothing."""
+"""Opening a connection to a host that accepts it and says nothing, alone or in a list of hosts."""
 
 import asyncio
 import socket
@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from icecore.database.connection import connect
+from icecore.database.host_lists import hosts_of
 
 
 @pytest.fixture
@@ -31,3 +32,9 @@ async def test_the_timeout_of_the_url_takes_precedence(silent: str) -> None:
     with pytest.raises(psycopg.errors.ConnectionTimeout):
         await connect(f"{silent}?connect_timeout=2")
     assert time.monotonic() - began < 4
+
+
+def test_a_list_of_hosts_is_counted() -> None:
+    """Each has the limit on opening a connection."""
+    counts = {"postgresql://a/c": 1, "postgresql://a,b:5433/c": 2, "host=a,b,c dbname=c": 3, "hostaddr=127.0.0.1,::1": 2, "dbname=c": 1}
+    assert counts == {dsn: hosts_of(dsn) for dsn in counts}

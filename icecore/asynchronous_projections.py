@@ -13,7 +13,7 @@ from eventsourcing.projection import ProjectionRunner
 from eventsourcing.utils import Environment, EnvType
 
 from .database.advisory_locks import try_lock
-from .database.connection import connect
+from .database.connection import connect, end_when_idle
 from .database.connection_watchdog import sever
 from .database.connections import NETWORK_OPTIONS, Connection
 from .database.outage_log import OutageLog
@@ -30,8 +30,8 @@ FLUSH_SECONDS = 1.0
 SILENCE_SECONDS_MAX = 10.0
 """A read model that makes no progress for this long, although the log is ahead, is restarted: a session of Postgres may be frozen."""
 CLOSE_SECONDS_MAX = 2.0
-# A frozen leader loses the lead when its session ends.
-_LEADING = "-c idle_session_timeout=30s"
+LEADER_IDLE_SECONDS_MAX = 30.0
+"""A frozen leader loses the lead when its session ends."""
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.projections")
 
@@ -49,7 +49,8 @@ async def run_projection(dsn: str, projection: type[AsynchronousProjection], sto
     outage = OutageLog("icecore.projections", "projection_retrying", "projection_recovered", projection=projection.name)
     while not stop.is_set():
         try:
-            async with await connect(dsn, options=_LEADING, application_name="icecore-projections", **NETWORK_OPTIONS) as leading:
+            async with await connect(dsn, application_name="icecore-projections", **NETWORK_OPTIONS) as leading:
+                await _in_time(stop, end_when_idle(leading, LEADER_IDLE_SECONDS_MAX), partial(sever, leading))
                 while not stop.is_set():
                     if await _in_time(stop, try_lock(leading, projection.LEADER_LOCK), partial(sever, leading)):
                         await _lead(dsn, projection, leading, stop, outage)

@@ -43,6 +43,12 @@ def opened_database(settings: Settings, *, make: bool = False) -> Iterator[Setti
             yield settings
     except EmbeddedPostgresError as error:
         raise CommandFailed(ExitCode.DATABASE, str(error)) from None
+    except psycopg.errors.ReadOnlySqlTransaction:
+        raise CommandFailed(
+            ExitCode.DATABASE,
+            "This Postgres is read-only and accepts no writes: connect to a primary, or reset default_transaction_read_only for this role "
+            "and database",
+        ) from None
     except psycopg.OperationalError as error:
         raise _unusable(error, settings) from None
 

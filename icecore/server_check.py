@@ -19,6 +19,8 @@ SERVER_VERSION_MIN = 140000
 """Postgres 14, as `server_version_num`."""
 SESSIONS_SECONDS_MAX = 10.0
 _ROUNDS = 6
+_LIMITS = "-c lock_timeout=5s -c statement_timeout=30s"
+"""Those of the connections for appends."""
 
 
 class UnfitServerError(Exception):
@@ -46,13 +48,14 @@ async def check_sessions(dsn: str) -> None:
     """Raises UnfitServerError if connections of `dsn` do not keep their session of Postgres: a pooler in between is not in
     session mode.
 
-    Advisory locks would then belong to whoever gets the session next, and notifications would not arrive, both without an error.
+    Advisory locks would then belong to whoever gets the session next, and notifications would not arrive, both without an error. Also
+    raises it if sessions have no time limits, although the connection asks for them: a pooler in session mode drops its options.
     """
     sessions: list[set[int]] = [set(), set()]
     try:
         async with (
             asyncio.timeout(SESSIONS_SECONDS_MAX),
-            await connect(dsn, application_name="icecore-check") as first,
+            await connect(dsn, application_name="icecore-check", options=_LIMITS) as first,
             await connect(dsn, application_name="icecore-check") as second,
         ):
             # The number of statements varies, because a pooler may hand out its sessions in turn.
@@ -62,6 +65,7 @@ async def check_sessions(dsn: str) -> None:
                         row = await (await connection.execute(_SQL["session"], prepare=False)).fetchone()
                         assert row is not None
                         seen.add(row[0])
+            unlimited = await _unlimited(first)
     except TimeoutError:
         raise UnfitServerError(
             f"Postgres, or a pooler in front of it, does not open two sessions within {SESSIONS_SECONDS_MAX:.0f} s"
@@ -71,6 +75,20 @@ async def check_sessions(dsn: str) -> None:
             "A pooler in front of this Postgres is in transaction or statement mode. Locks and LISTEN would be lost, because they belong "
             "to a session: set the pooler to session mode, or connect to Postgres directly"
         )
+    if unlimited:
+        raise _without_limits(unlimited, "ICECORE_DATABASE_URL")
+
+
+async def _unlimited(connection: AsyncConnection[TupleRow]) -> list[str]:
+    """The time limits that the session lacks."""
+    return [name for (name,) in await (await connection.execute(_SQL["unlimited"], prepare=False)).fetchall()]
+
+
+def _without_limits(names: list[str], setting: str) -> UnfitServerError:
+    return UnfitServerError(
+        f"Sessions of {setting} have no {' and '.join(names)}, which connections through a pooler cannot set: a commit could wait for a "
+        "lock without end. Set lock_timeout = '5s' and statement_timeout = '30s' for its role (ALTER ROLE … SET …)"
+    )
 
 
 async def check_server(dsn: str, pooler_dsn: str | None = None, *, unsafe_durability: bool = False) -> CheckedServer:
@@ -115,15 +133,11 @@ async def _check_pooler(dsn: str, pooler_dsn: str) -> None:
         await _connect_to_pooler(pooler_dsn) as through_pooler,
     ):
         databases = [await (await connection.execute(_SQL["database_identity"])).fetchone() for connection in (direct, through_pooler)]
-        unlimited = await (await through_pooler.execute(_SQL["unlimited"])).fetchall()
+        unlimited = await _unlimited(through_pooler)
     if databases[0] != databases[1]:
         raise UnfitServerError("The database of ICECORE_DATABASE_POOLER_URL is not that of ICECORE_DATABASE_URL")
     if unlimited:
-        names = " and ".join(name for (name,) in unlimited)
-        raise UnfitServerError(
-            f"Sessions of ICECORE_DATABASE_POOLER_URL have no {names}, which connections through a pooler cannot set: a commit could wait "
-            "for a lock without end. Set lock_timeout = '5s' and statement_timeout = '30s' for its role (ALTER ROLE … SET …)"
-        )
+        raise _without_limits(unlimited, "ICECORE_DATABASE_POOLER_URL")
 
 
 async def _connect_to_pooler(pooler_dsn: str) -> AsyncConnection[TupleRow]:

@@ -19,7 +19,7 @@ from .database.connection import connect
 from .database.connections import Connection
 from .domain.scope_filter import FilterError
 from .exit_codes import CommandFailed, ExitCode
-from .log.head import log_head
+from .log.head import is_standby, log_head
 from .log_database import opened_database, require_schema, require_writable
 from .publishers import checkpoints
 from .publishers.checkpoints import SinkStatus
@@ -36,14 +36,15 @@ _FILTER_KEYS = {"type": "types", "warehouse": "warehouses", "namespace": "namesp
 def show(settings: Settings, console: Console, *, as_json: bool) -> ExitCode:
     """Prints every sink with its lag, leader and last error. The exit code is 1 if one needs attention."""
 
-    async def run(opened: Settings) -> tuple[list[SinkStatus], int]:
+    async def run(opened: Settings) -> tuple[list[SinkStatus], int, bool]:
         async with _connection(opened, writes=False) as connection:
-            return await checkpoints.sink_statuses(connection), await log_head(connection)
+            return await checkpoints.sink_statuses(connection), await log_head(connection), await is_standby(connection)
 
     with opened_database(settings) as opened:
-        found, head = uvloop.run(run(opened))
+        found, head, standby = uvloop.run(run(opened))
     known = {each.name: each for each in found}
-    rows = [sink_row(name, known.get(name), head, configured=name in settings.sinks) for name in sorted({*known, *settings.sinks})]
+    names = sorted({*known, *settings.sinks})
+    rows = [sink_row(name, known.get(name), head, configured=name in settings.sinks, standby=standby) for name in names]
     if as_json:
         console.out(orjson.dumps(rows, option=orjson.OPT_UTC_Z).decode(), highlight=False)
     elif not rows:
@@ -54,14 +55,22 @@ def show(settings: Settings, console: Console, *, as_json: bool) -> ExitCode:
     return ExitCode.NO if any(row["problems"] for row in rows) else ExitCode.OK
 
 
-def sink_row(name: str, status: SinkStatus | None, head: int, *, configured: bool) -> dict[str, Any]:
-    """What operators see of one sink. `problems` -- what needs attention."""
+def sink_row(name: str, status: SinkStatus | None, head: int, *, configured: bool, standby: bool = False) -> dict[str, Any]:
+    """What operators see of one sink. `problems` -- what needs attention.
+
+    standby -- `status` was read from a standby, which does not have the locks of leaders.
+    """
     if status is None:
         return {
             "name": name,
             "position": None,
             "lag-events": head,
-            "problems": ["not started: is `icecore serve` or `icecore worker` running?"],
+            "standby": standby,
+            "problems": [
+                "not started, as far as this standby has replayed"
+                if standby
+                else "not started: is `icecore serve` or `icecore worker` running?"
+            ],
         }
     problems = []
     if status.last_error:
@@ -70,7 +79,7 @@ def sink_row(name: str, status: SinkStatus | None, head: int, *, configured: boo
         problems.append(f"fix the destination, or: icecore sinks skip {name} {status.blocked_position} --reason …")
     if status.lost_position:
         problems.append(f"the broker lost events up to {status.lost_position}; publish them again: icecore sinks replay {name} --from 1")
-    if configured and not status.led:
+    if configured and not status.led and not standby:
         problems.append("no leader: is `icecore serve` or `icecore worker` running?")
     waiting = None if status.waiting_since is None else (datetime.now(UTC) - status.waiting_since).total_seconds()
     replay = None
@@ -90,6 +99,7 @@ def sink_row(name: str, status: SinkStatus | None, head: int, *, configured: boo
         "lost-position": status.lost_position,
         "skips": status.skips,
         "replay": replay,
+        "standby": standby,
         "problems": problems,
     }
 
@@ -102,7 +112,8 @@ def print_table(rows: list[dict[str, Any]], settings: Settings, console: Console
     for row in rows:
         sink = settings.sinks.get(row["name"])
         lag = str(row["lag-events"]) + (f" ({row['lag-seconds']:.0f} s)" if row.get("lag-seconds") else "")
-        state = "; ".join(row["problems"]) or (f"replay at {row['replay']['position']}" if row.get("replay") else "healthy")
+        fine = "leader unknown: this Postgres is a standby" if row["standby"] else "healthy"
+        state = "; ".join(row["problems"]) or (f"replay at {row['replay']['position']}" if row.get("replay") else fine)
         position = "" if row["position"] is None else str(row["position"])
         table.add_row(row["name"], "not in the settings" if sink is None else sink.type, position, lag, row.get("leader") or "", state)
     if not console.is_terminal:

@@ -12,10 +12,19 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
-from tests.fixtures.catalog import CatalogServer
+from icecore.exit_codes import ExitCode
+from tests.fixtures.catalog import SECRET_KEY, CatalogServer
 from tests.fixtures.rest_client import RestClient, set_properties
+from tests.integration.test_program import icecore
 
 HEALED_SECONDS_MAX = 10.0
+WRITING = (
+    ["rebuild"],
+    ["rebuild", "--statistics"],
+    ["sinks", "skip", "out", "1", "--reason", "broken"],
+    ["sinks", "replay", "out", "--from", "1"],
+    ["sinks", "replay", "out", "--cancel"],
+)
 
 
 @pytest.fixture
@@ -98,3 +107,18 @@ def test_a_full_disk_refuses_writes_and_heals(catalog_server: CatalogServer, cli
         connection.execute("drop trigger full_disk on icecore.events")
     until_created(client, "b")
     assert 200 == health_of(catalog_server)[0]
+
+
+@pytest.mark.parametrize("arguments", WRITING, ids=" ".join)
+def test_commands_refuse_a_primary_that_is_read_only_in_one_sentence(
+    client: RestClient, catalog_server: CatalogServer, arguments: list[str]
+) -> None:
+    """For example one whose operator prepares a switchover."""
+    name = sql.Identifier(str(conninfo_to_dict(catalog_server.dsn)["dbname"]))
+    with psycopg.connect(catalog_server.dsn, autocommit=True) as admin:
+        admin.execute(sql.SQL("alter database {} set default_transaction_read_only = on").format(name))
+    settings = {"ICECORE_DATABASE_URL": catalog_server.dsn, "ICECORE_SECRET_KEY": SECRET_KEY, "ICECORE_SINKS__OUT__TYPE": "stdout"}
+    ended = icecore(*arguments, **settings)
+    assert (ExitCode.DATABASE, "") == (ended.returncode, ended.stdout), ended.stderr
+    assert ended.stderr.startswith("icecore: This Postgres is read-only and accepts no writes: ")
+    assert 1 == len(ended.stderr.splitlines())

@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -14,7 +14,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from pydantic import SecretStr
 
 from icecore import server_check
-from icecore.database.connection import connect
+from icecore.database.connection import connect, end_when_idle
 from icecore.exit_codes import ExitCode
 from icecore.log.changes import LogHead, read_changes
 from icecore.migrations.apply import apply_migrations
@@ -225,9 +225,67 @@ async def test_a_pooler_whose_sessions_have_unfit_settings_is_refused(direct: st
             pooler_dsn = make_conninfo(through(direct, port), user=role)
             await check_server(direct, pooler_dsn)
             admin.execute(f"alter role {role} {change}".encode())
-        with pgbouncer(port_of(direct), "transaction", user=role) as port, pytest.raises(UnfitServerError, match=message):
-            await check_server(direct, make_conninfo(pooler_dsn, port=port))
+        with pgbouncer(port_of(direct), "transaction", user=role) as port:
+            with pytest.raises(UnfitServerError, match=message):
+                await check_server(direct, make_conninfo(pooler_dsn, port=port))
+            if "synchronous_commit" in change:
+                # A read-only server acknowledges no commits.
+                await check_readable(direct, make_conninfo(pooler_dsn, port=port))
+            else:
+                with pytest.raises(UnfitServerError, match=message):
+                    await check_readable(direct, make_conninfo(pooler_dsn, port=port))
         admin.execute(f"drop role {role}".encode())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("reset lock_timeout", "DATABASE_URL have no lock_timeout, which"),
+        ("reset statement_timeout", "DATABASE_URL have no statement_timeout, which"),
+        ("set default_transaction_isolation = serializable", "default_transaction_isolation is serializable"),
+    ],
+)
+@pytest.mark.parametrize("check", [check_server, check_readable])
+async def test_a_pooler_in_session_mode_with_unfit_settings_is_refused(
+    direct: str, change: str, message: str, check: Callable[[str], Awaitable[object]]
+) -> None:
+    """PgBouncer drops the options of connections in this mode too."""
+    role = f"role_{secrets.token_hex(6)}"
+    with psycopg.connect(direct, autocommit=True) as admin:
+        admin.execute(f"create role {role} login".encode())
+        prepare_role(direct, role)
+        with pgbouncer(port_of(direct), "session", user=role) as port:
+            await check(make_conninfo(through(direct, port), user=role))
+            admin.execute(f"alter role {role} {change}".encode())
+        with pgbouncer(port_of(direct), "session", user=role) as port, pytest.raises(UnfitServerError, match=message):
+            await check(make_conninfo(through(direct, port), user=role))
+        admin.execute(f"drop role {role}".encode())
+
+
+async def test_a_leader_ends_when_it_is_idle_behind_a_pooler_in_session_mode(direct: str) -> None:
+    """A statement sets this limit: no option of the connection arrives."""
+    with pgbouncer(port_of(direct), "session") as port:
+        async with await connect(through(direct, port), options="-c idle_session_timeout=7s") as connection:
+            shown = "select current_setting('idle_session_timeout')"
+            assert ("0",) == await (await connection.execute(shown)).fetchone()
+            await end_when_idle(connection, 30.0)
+            assert ("30s",) == await (await connection.execute(shown)).fetchone()
+
+
+@pytest.mark.parametrize("check", [check_server, check_readable])
+async def test_an_old_postgres_is_refused(direct: str, monkeypatch: pytest.MonkeyPatch, check: Callable[[str], Awaitable[object]]) -> None:
+    """The message has its version and the oldest that is supported."""
+    monkeypatch.setattr(server_check, "SERVER_VERSION_MIN", 990000)
+    with pytest.raises(UnfitServerError, match=r"^Postgres \d+\.\d+ .*is too old: Icecore needs Postgres 99 or later$"):
+        await check(direct)
+
+
+@pytest.mark.parametrize("check", [check_server, check_readable])
+async def test_a_pooler_that_does_not_run_is_named(direct: str, check: Callable[[str, str], Awaitable[object]]) -> None:
+    """Its setting and its address."""
+    port = free_port()
+    with pytest.raises(UnfitServerError, match=f"^The database of ICECORE_DATABASE_POOLER_URL cannot be reached: .*{port}"):
+        await check(direct, through(direct, port))
 
 
 async def test_the_program_refuses_a_pool_of_transactions_in_one_sentence(direct: str) -> None:
@@ -249,3 +307,14 @@ async def test_a_read_only_server_checks_its_pooler(direct: str) -> None:
         ended = icecore("serve", "--port", "0", **environment, ICECORE_READ_ONLY="true")
         assert ExitCode.DATABASE == ended.returncode, ended.stderr
         assert "is not that of ICECORE_DATABASE_URL" in ended.stderr
+
+
+async def test_a_read_only_server_does_not_migrate(direct: str) -> None:
+    """It names what the database lacks."""
+    name = f"test_{secrets.token_hex(6)}"
+    async with await psycopg.AsyncConnection.connect(direct, autocommit=True) as connection:
+        await connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
+    dsn = make_conninfo(direct, dbname=name)
+    ended = icecore("serve", "--port", "0", ICECORE_DATABASE_URL=dsn, ICECORE_SECRET_KEY=SECRET_KEY, ICECORE_READ_ONLY="true")
+    assert ExitCode.DATABASE == ended.returncode, ended.stderr
+    assert "The database lacks 0001_baseline" in ended.stderr

@@ -195,6 +195,16 @@ def test_commands_that_read_work_on_a_standby(both: Both) -> None:
     assert position == int(ended.stdout.splitlines()[-1].split()[0])
 
 
+def test_sinks_of_a_standby_have_no_known_leader(both: Both) -> None:
+    """Their positions are shown, and the exit code is that of success."""
+    with psycopg.connect(both.primary_dsn, autocommit=True) as primary:
+        primary.execute("insert into icecore.sinks (name, epoch, position, leader, led_since) values ('out', 1, 0, 'host', now())")
+    assert both.wait(both.writer.commit(LEVELS, "t", set_properties(k="sink")).position, WAIT_SECONDS)
+    ended = icecore("sinks", **of_standby(both.standby_dsn), ICECORE_SINKS__OUT__TYPE="stdout")
+    assert ExitCode.OK == ended.returncode, ended.stdout + ended.stderr
+    assert ended.stdout.splitlines()[1].endswith("leader unknown: this Postgres is a standby")
+
+
 def test_the_doctor_checks_what_a_read_only_server_needs(both: Both) -> None:
     """It publishes nothing, so its sinks are not checked."""
     examined = icecore("doctor", "--json", **of_standby(both.standby_dsn), ICECORE_SINKS__OUT__TYPE="stdout")

@@ -545,7 +545,7 @@ async def test_who_waits_for_the_lead_stops_though_its_session_is_frozen(catalog
 
 async def test_a_silent_leader_is_replaced(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     """Postgres ends the session of a frozen leader, and the next one continues from its position."""
-    monkeypatch.setattr(asynchronous_projections, "_LEADING", "-c idle_session_timeout=300ms")
+    monkeypatch.setattr(asynchronous_projections, "LEADER_IDLE_SECONDS_MAX", 0.3)
     run = await CommandRun.on(catalog)
     with structlog.testing.capture_logs() as said:
         async with counting(catalog.dsn):

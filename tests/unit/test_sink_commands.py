@@ -39,6 +39,16 @@ def test_a_sink_that_is_not_in_the_settings_needs_no_leader() -> None:
     assert [] == sink_row("out", status(led=False), 9, configured=False)["problems"]
 
 
+def test_a_standby_does_not_know_the_leader() -> None:
+    """Locks are on the primary. A sink without a leader there would need attention."""
+    out = io.StringIO()
+    row = sink_row("out", status(led=False), 9, configured=True, standby=True)
+    print_table([row], Settings(), Console(file=out, width=80))
+    assert ([], None, True) == (row["problems"], row["leader"], row["standby"])
+    assert "leader unknown: this Postgres is a standby" in out.getvalue()
+    assert ["not started, as far as this standby has replayed"] == sink_row("out", None, 9, configured=True, standby=True)["problems"]
+
+
 def test_a_problem_is_not_wrapped_off_a_terminal() -> None:
     """One line for each sink, so that lines can be searched."""
     out = io.StringIO()

@@ -68,5 +68,8 @@ async def lift_time_limits(connection: AsyncConnection[TupleRow], *, local: bool
 
 
 async def end_when_idle(connection: AsyncConnection[TupleRow], seconds_max: float) -> None:
-    """Makes Postgres end the session once it is idle for this long. A statement sets this, because a pooler in session mode drops options."""
+    """Makes Postgres end the session once it is idle for this long.
+
+    A statement sets this, because a pooler in session mode drops the options of connections.
+    """
     await connection.execute(_SQL["end_when_idle"], {"limit": f"{seconds_max * 1000:.0f}ms"})

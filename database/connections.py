@@ -154,7 +154,7 @@ class ConnectionPool:
                     transaction_pooled=self._transaction_pooled,
                     **NETWORK_OPTIONS,
                 )
-        except (TimeoutError, psycopg.errors.ConnectionTimeout) as error:
+        except TimeoutError as error:
             # First: the next request would wait just as long for the same error.
             self._refuse_waiting()
             self._serve_next(None)

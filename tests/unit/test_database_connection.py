@@ -30,7 +30,7 @@ async def test_the_timeout_of_the_url_takes_precedence(silent: str) -> None:
     """For a database that starts slowly, or to fail sooner."""
     began = time.monotonic()
     with pytest.raises(psycopg.errors.ConnectionTimeout):
-        await connect(f"{silent}?connect_timeout=2")
+        await connect(f"{silent}?connect_timeout=2", connect_timeout=10)
     assert time.monotonic() - began < 4
 
 

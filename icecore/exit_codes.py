@@ -10,9 +10,9 @@ class ExitCode(IntEnum):
     NO = 1
     """A negative result: verify found a difference, the server is unhealthy, or the request was refused."""
     USAGE = 2
-    """The command line or a setting is wrong."""
+    """The command line, a setting, the data folder, a storage profile or a credential is wrong, or a new store failed a check."""
     DATABASE = 3
-    """The database is unreachable, too old, not durable or newer than this code, or the embedded Postgres does not start."""
+    """The database is unreachable, not writable or unfit, its schema is of another version, or the embedded Postgres does not start."""
     BUSY = 4
     """The port or the data folder is in use by another process, or another rebuild is running."""
     CRASHED = 5

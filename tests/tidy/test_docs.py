@@ -158,8 +158,9 @@ def test_systemd_unit_starts_an_existing_command_with_existing_settings() -> Non
 
 
 def test_systemd_unit_knows_the_exit_codes() -> None:
-    """A stop before the server is ready is no failure, and a wrong setting is not tried again."""
+    """A stop before the server is ready is no failure, a wrong setting is not tried again, and a database is waited for without end."""
     unit = properties(pieces((DOCS / "how-to" / "systemd.md").read_text())["systemd unit"])
+    assert ("on-failure", "0") == (unit["Restart"], unit["StartLimitIntervalSec"])
     assert (str(128 + signal.SIGTERM), str(ExitCode.USAGE)) == (unit["SuccessExitStatus"], unit["RestartPreventExitStatus"])
 
 

@@ -16,6 +16,7 @@ from .exit_codes import CommandFailed, ExitCode
 from .logs import configure_logs, log_uncaught
 from .output import Output
 from .settings import SettingsError
+from .sinks_cli import sinks
 from .storage.environment_credentials import remove_environment_credentials
 from .version import icecore_version
 from .warehouse_cli import warehouse
@@ -36,7 +37,6 @@ app = _Program(
     console=Output(),
 )
 app.command(warehouse)
-sinks = App(name="sinks", help="Show event sinks, publish events again, or skip an event.")
 app.command(sinks)
 app.register_install_completion_command(help="Install completion for the shell that runs the command (bash, zsh or fish).")
 
@@ -171,7 +171,7 @@ def log(
     table: str | None = None,
     actor: str | None = None,
     limit: int | None = None,
-    as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
+    as_json: Annotated[Json, Parameter(help="Print JSON, one object per line.")] = False,
     data: Data = None,
     config: Config = None,
 ) -> ExitCode:
@@ -193,8 +193,6 @@ def log(
         Print the events of one actor.
     limit
         Print at most this number of events.
-    as_json
-        Print JSON, one object per line.
     """
     from .event_lines import print_events
     from .event_selection import EventOptions
@@ -218,17 +216,10 @@ def health(*, url: str | None = None, data: Data = None, config: Config = None) 
 
 
 @app.command
-def doctor(
-    *, as_json: Annotated[bool, Parameter(name="--json", negative=())] = False, data: Data = None, config: Config = None
-) -> ExitCode:
+def doctor(*, as_json: Json = False, data: Data = None, config: Config = None) -> ExitCode:
     """Check settings, hooks, data folder, database, role, schema, clock, secret key, storage and sinks.
 
     The exit code is 1 if a check fails.
-
-    Parameters
-    ----------
-    as_json
-        Print JSON.
     """
     from .doctor import doctor as run_doctor
 
@@ -241,80 +232,6 @@ def worker(*, data: Data = None, config: Config = None) -> ExitCode:
     from . import operator_commands
 
     return operator_commands.work(command_settings(config, data))
-
-
-@sinks.default
-def show_sinks(
-    *, as_json: Annotated[bool, Parameter(name="--json", negative=())] = False, data: Data = None, config: Config = None
-) -> ExitCode:
-    """Show position, leader and last error of every sink. The exit code is 1 if a sink has an error.
-
-    Parameters
-    ----------
-    as_json
-        Print JSON, with all fields.
-    """
-    from . import sink_commands
-
-    return sink_commands.show(command_settings(config, data), Output(), as_json=as_json)
-
-
-@sinks.command(name="skip")
-def skip_event(name: str, position: int, /, *, reason: str, data: Data = None, config: Config = None) -> ExitCode:
-    """Make a sink skip one event. The skip and its reason are recorded; the log keeps the event.
-
-    Parameters
-    ----------
-    name
-        Name of the sink.
-    position
-        Position of the event. `icecore sinks` shows the position that a sink rejects.
-    reason
-        Why the event is skipped.
-    """
-    from . import sink_commands
-
-    return sink_commands.skip(command_settings(config, data), Output(), name, position, reason)
-
-
-@sinks.command(name="replay")
-def replay_events(
-    name: str,
-    /,
-    *,
-    first: Annotated[int | None, Parameter(name="--from")] = None,
-    last: Annotated[int | None, Parameter(name="--to")] = None,
-    filters: Annotated[list[str] | None, Parameter(name="--filter", negative=())] = None,
-    cancel: Annotated[bool, Parameter(negative=())] = False,
-    data: Data = None,
-    config: Config = None,
-) -> ExitCode:
-    """Publish a part of the log to a sink again, marked as a replay. New events are published meanwhile.
-
-    If the command is killed, the leader of the sink continues its replay, at the latest before the next one. --cancel ends it.
-
-    Parameters
-    ----------
-    name
-        Name of the sink.
-    first
-        Position of the first event. Required unless --cancel is given.
-    last
-        Position of the last event. Default: the end of the log.
-    filters
-        type=table.*, warehouse=NAME or namespace=a.b. May be repeated.
-    cancel
-        Do not publish; cancel the unfinished replays of the sink.
-    """
-    from . import sink_commands
-
-    if cancel:
-        if first is not None or last is not None or filters:
-            raise CommandFailed(ExitCode.USAGE, "--cancel takes neither --from, --to nor --filter")
-        return sink_commands.cancel_replays(command_settings(config, data), Output(), name)
-    if first is None:
-        raise CommandFailed(ExitCode.USAGE, "--from is required, or --cancel. See icecore sinks replay --help")
-    return sink_commands.replay(command_settings(config, data), Output(), name, first, last, filters or [])
 
 
 def _said(error: CycloptsError) -> str:

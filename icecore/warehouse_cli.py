@@ -51,15 +51,9 @@ def create_warehouse(
 
 @warehouse.command(name="list")
 def list_warehouses(
-    *, as_json: Annotated[bool, Parameter(name="--json", negative=())] = False, data: Data = None, config: Config = None
+    *, as_json: Annotated[Json, Parameter(help="Print JSON, with the storage profiles.")] = False, data: Data = None, config: Config = None
 ) -> ExitCode:
-    """List the warehouses.
-
-    Parameters
-    ----------
-    as_json
-        Print JSON, with the storage profiles.
-    """
+    """List the warehouses."""
     from . import operator_commands
 
     return operator_commands.list_warehouses(command_settings(config, data), Output(), as_json=as_json)

@@ -1,0 +1,79 @@
+"""The commands `icecore sinks …`."""
+
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from .command_settings import Config, Data, Json, command_settings
+from .exit_codes import CommandFailed, ExitCode
+from .output import Output
+
+sinks = App(name="sinks", help="Show event sinks, publish events again, or skip an event.")
+
+
+@sinks.default
+def show_sinks(
+    *, as_json: Annotated[Json, Parameter(help="Print JSON, with all fields.")] = False, data: Data = None, config: Config = None
+) -> ExitCode:
+    """Show position, leader and last error of every sink. The exit code is 1 if a sink has an error."""
+    from . import sink_commands
+
+    return sink_commands.show(command_settings(config, data), Output(), as_json=as_json)
+
+
+@sinks.command(name="skip")
+def skip_event(name: str, position: int, /, *, reason: str, data: Data = None, config: Config = None) -> ExitCode:
+    """Make a sink skip one event. The skip and its reason are recorded; the log keeps the event.
+
+    Parameters
+    ----------
+    name
+        Name of the sink.
+    position
+        Position of the event. `icecore sinks` shows the position that a sink rejects.
+    reason
+        Why the event is skipped.
+    """
+    from . import sink_commands
+
+    return sink_commands.skip(command_settings(config, data), Output(), name, position, reason)
+
+
+@sinks.command(name="replay")
+def replay_events(
+    name: str,
+    /,
+    *,
+    first: Annotated[int | None, Parameter(name="--from")] = None,
+    last: Annotated[int | None, Parameter(name="--to")] = None,
+    filters: Annotated[list[str] | None, Parameter(name="--filter", negative=())] = None,
+    cancel: Annotated[bool, Parameter(negative=())] = False,
+    data: Data = None,
+    config: Config = None,
+) -> ExitCode:
+    """Publish a part of the log to a sink again, marked as a replay. New events are published meanwhile.
+
+    If the command is killed, the leader of the sink continues its replay, at the latest before the next one. --cancel ends it.
+
+    Parameters
+    ----------
+    name
+        Name of the sink.
+    first
+        Position of the first event. Required unless --cancel is given.
+    last
+        Position of the last event. Default: the end of the log.
+    filters
+        type=table.*, warehouse=NAME or namespace=a.b. May be repeated.
+    cancel
+        Do not publish; cancel the unfinished replays of the sink.
+    """
+    from . import sink_commands
+
+    if cancel:
+        if first is not None or last is not None or filters:
+            raise CommandFailed(ExitCode.USAGE, "--cancel takes neither --from, --to nor --filter")
+        return sink_commands.cancel_replays(command_settings(config, data), Output(), name)
+    if first is None:
+        raise CommandFailed(ExitCode.USAGE, "--from is required, or --cancel. See icecore sinks replay --help")
+    return sink_commands.replay(command_settings(config, data), Output(), name, first, last, filters or [])

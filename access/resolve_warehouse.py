@@ -37,10 +37,7 @@ async def resolve_warehouse(backends: Backends, project_id: UUID, reference: str
 async def warehouse_by_id(backends: Backends, project_id: UUID, warehouse_id: UUID) -> Warehouse:
     """A warehouse by its id alone. Raises NoSuchWarehouse."""
     async with backends.connection() as connection:
-        state = await warehouses.read_by_id(connection, project_id, warehouse_id)
-    if state is None:
-        raise NoSuchWarehouse(f"Warehouse does not exist: {warehouse_id}")
-    return as_warehouse(state, None)
+        return as_warehouse(await warehouses.find(connection, project_id, warehouse_id), None)
 
 
 async def find_warehouse(connection: Connection, project_id: UUID, reference: str | None) -> Warehouse:

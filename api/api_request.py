@@ -205,6 +205,10 @@ class ApiRequest:
         # A response repeats most of the request's body.
         self.reserve_memory(len(body))
         result = await execute(self.catalog.commands, self.command_context(warehouse, body, options), warehouse, command)
+        return await self.command_response(result)
+
+    async def command_response(self, result: CommandResponse) -> web.Response:
+        """The result of a command as a response."""
         # Without an event there is no position.
         headers = {POSITION_HEADER: str(result.position)} if result.position else {}
         if result.etag is not None:

@@ -151,7 +151,7 @@ class PayloadTooLarge(CatalogError, status=413, type="PayloadTooLargeException")
 
 
 class UnprocessableEntity(CatalogError, status=422, type="UnprocessableEntityException"):
-    """The request contradicts itself or an earlier one: a key both set and removed, an Idempotency-Key used with another body."""
+    """The request contradicts itself or an earlier one: a key in `updates` and `removals`, an Idempotency-Key used with another body."""
 
 
 class TooManyRequests(CatalogError, status=429, type="TooManyRequestsException"):

@@ -14,12 +14,12 @@ NAMESPACE_LEVELS_MAX = 16
 
 _CHARACTERS_REFUSED = re.compile(r"""[*?${}'"\\`<>#%]""")
 _CATEGORIES_REFUSED = {
-    "Cc": "control",
-    "Cf": "format",
-    "Cs": "surrogate",
-    "Co": "private-use",
-    "Zl": "line-separator",
-    "Zp": "paragraph-separator",
+    "Cc": "a control character",
+    "Cf": "an invisible (bidi or zero-width) character",
+    "Cs": "an unpaired surrogate",
+    "Co": "a private-use character",
+    "Zl": "a line separator",
+    "Zp": "a paragraph separator",
 }
 _JOINERS = {"\u200c", "\u200d"}
 
@@ -27,28 +27,36 @@ _JOINERS = {"\u200c", "\u200d"}
 def parse_name(text: str, what: str) -> str:
     """Returns `text` if it is a valid name; `what` ("table name", "namespace level") is the subject of the error message.
 
-    Raises BadRequest if it is empty, longer than NAME_CODE_POINTS_MAX code points, not in Unicode form NFC, or contains control,
-    format, surrogate, private-use or separator characters of lines and paragraphs, except joiners that join (is_joining). Names are never
-    normalized.
+    Raises BadRequest if it is empty, longer than NAME_CODE_POINTS_MAX code points, not in Unicode form NFC, or contains a character that is
+    refused (refused_character). Names are never normalized.
     """
     if not text:
         raise BadRequest(f"Invalid {what}: must not be empty")
     if len(text) > NAME_CODE_POINTS_MAX:
         raise BadRequest(f"Invalid {what}: longer than {NAME_CODE_POINTS_MAX} code points")
-    if text.isascii():
-        if not text.isprintable():
-            raise BadRequest(f"Invalid {what}: contains a control character")
-        return text
-    for position, character in enumerate(text):
-        refused = _CATEGORIES_REFUSED.get(unicodedata.category(character))
-        if refused and not is_joining(text, position):
-            raise BadRequest(f"Invalid {what}: contains a {refused} character (U+{ord(character):04X})")
+    if (refused := refused_character(text)) is not None:
+        raise BadRequest(f"Invalid {what}: contains {refused}")
     if not unicodedata.is_normalized("NFC", text):
         raise BadRequest(f"Invalid {what}: not in Unicode normal form NFC")
     return text
 
 
-def is_joining(text: str, position: int) -> bool:
+def refused_character(text: str) -> str | None:
+    """Describes the first character that names, locations and properties of clients must not contain; None if there is none.
+
+    These are control, format, private-use and unpaired surrogate characters, and separators of lines and paragraphs, except joiners that
+    join.
+    """
+    if text.isascii() and text.isprintable():
+        return None
+    for position, character in enumerate(text):
+        refused = _CATEGORIES_REFUSED.get(unicodedata.category(character))
+        if refused is not None and not _is_joining(text, position):
+            return f"{refused} (U+{ord(character):04X})"
+    return None
+
+
+def _is_joining(text: str, position: int) -> bool:
     """Whether the character is a zero-width joiner or non-joiner between two visible characters that are not ASCII.
 
     Persian, Indic scripts and joined emoji need them. Elsewhere they are invisible: two names would look the same.

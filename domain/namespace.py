@@ -1,14 +1,15 @@
 """Namespaces: decides their commands and folds their events."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 from uuid import UUID
 
 from .claims import Claim, LocationClaim, NameClaim
-from .errors import AlreadyExists, BadRequest, NamespaceNotEmpty, NoSuchNamespace, UnprocessableEntity
+from .errors import AlreadyExists, BadRequest, NamespaceNotEmpty, NoSuchNamespace
 from .events import Event, NamespaceCreated, NamespaceDropped, NamespacePropertiesChanged
 from .identifiers import NamespaceIdentifier
+from .properties import PropertyUpdate, effective_update, updated
 
 LOCATION = "location"
 """The property with the namespace's location. It is set at the creation and never changes."""
@@ -67,20 +68,16 @@ def decide_drop(namespace: NamespaceIdentifier, child_kind: str | None) -> Names
     return NamespaceDropped()
 
 
-def decide_update(state: NamespaceState, removals: Sequence[str], updates: Mapping[str, str]) -> PropertyChanges:
-    """Raises UnprocessableEntity (422) for a key both removed and set, and BadRequest if the location would change. There is no event if
-    nothing changes.
+def decide_update(state: NamespaceState, update: PropertyUpdate) -> PropertyChanges:
+    """Raises UnprocessableEntity (422) for a key in both `updates` and `removals`, and BadRequest if the location would change. There is no
+    event if nothing changes.
     """
-    for key in removals:
-        if key in updates:
-            raise UnprocessableEntity(f"Invalid namespace update: cannot simultaneously set and remove keys: [{key}]")
-    if LOCATION in removals or updates.get(LOCATION, state.location) != state.location:
+    updates, removals = effective_update(state.properties, update, "namespace update")
+    if LOCATION in updates or LOCATION in removals:
         raise BadRequest(f"Invalid namespace update: the location of a namespace cannot be changed or removed: {state.location}")
-    removed = [key for key in dict.fromkeys(removals) if key in state.properties]
-    missing = [key for key in dict.fromkeys(removals) if key not in state.properties]
-    changed = {key: value for key, value in updates.items() if state.properties.get(key) != value}
-    event = NamespacePropertiesChanged(changed, removed) if changed or removed else None
-    return PropertyChanges(list(updates), removed, missing, event)
+    missing = [key for key in dict.fromkeys(update.removals) if key not in state.properties]
+    event = NamespacePropertiesChanged(updates, removals) if updates or removals else None
+    return PropertyChanges([*update.updates], removals, missing, event)
 
 
 def evolve(state: NamespaceState | None, stream_id: UUID, version: int, event_id: UUID, warehouse_id: UUID, event: Event) -> NamespaceState:
@@ -100,8 +97,7 @@ def evolve(state: NamespaceState | None, stream_id: UUID, version: int, event_id
             )
         case NamespacePropertiesChanged():
             assert state is not None
-            removed = set(event.removals)
-            properties = {k: v for k, v in state.properties.items() if k not in removed} | event.updates
+            properties = updated(state.properties, event.updates, event.removals)
             return replace(state, version=version, event_id=event_id, properties=properties)
         case NamespaceDropped():
             assert state is not None

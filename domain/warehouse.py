@@ -1,15 +1,15 @@
 """Warehouses: decides their commands and folds their events."""
 
-import unicodedata
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from .claims import Claim, NameClaim
 from .documents import Json
-from .errors import AlreadyExists, BadRequest, UnprocessableEntity
+from .errors import AlreadyExists, BadRequest
 from .events import Event, WarehouseConfigChanged, WarehouseCreated
-from .identifiers import name_key, parse_name
+from .identifiers import name_key, parse_name, refused_character
+from .properties import PropertyUpdate, effective_update, updated
 
 CONFIG_PROPERTIES_MAX = 100
 """Limit on the defaults, and on the overrides. Every client receives all of them when it starts."""
@@ -19,15 +19,6 @@ CONFIG_BYTES_MAX = 16 * 1024
 """Limit on the keys and values of defaults and overrides together. Every version of the warehouse has a copy."""
 
 _NAME_CHARACTERS_REFUSED = "@/"  # `@` precedes a point in time, `/` separates levels of a path.
-_CATEGORIES_REFUSED = {"Cc": "control", "Cf": "format", "Cs": "surrogate", "Zl": "line-separator", "Zp": "paragraph-separator"}
-
-
-@dataclass(frozen=True, slots=True)
-class PropertyUpdate:
-    """Properties to remove and to set, as in the spec's UpdateNamespacePropertiesRequest."""
-
-    removals: Sequence[str] = ()
-    updates: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +69,12 @@ def decide_create(name: str, storage_profile: Json, *, exact_names: bool, taken:
 
 
 def decide_update_config(state: WarehouseState, command: UpdateWarehouseConfig) -> WarehouseConfigChanged | None:
-    """None if nothing changes. Raises UnprocessableEntity (422) for a key both removed and set, and BadRequest beyond the limits.
+    """None if nothing changes. Raises UnprocessableEntity (422) for a key in `updates` and `removals`, and BadRequest beyond the limits.
 
     The caller checks which keys are permitted. A change that only removes is never beyond the limits.
     """
-    defaults_updates, defaults_removals = _change(state.config.defaults, command.defaults, "defaults")
-    overrides_updates, overrides_removals = _change(state.config.overrides, command.overrides, "overrides")
+    defaults_updates, defaults_removals = _changes(state.config.defaults, command.defaults, "defaults")
+    overrides_updates, overrides_removals = _changes(state.config.overrides, command.overrides, "overrides")
     if not (defaults_updates or defaults_removals or overrides_updates or overrides_removals):
         return None
     event = WarehouseConfigChanged(defaults_updates, defaults_removals, overrides_updates, overrides_removals)
@@ -92,15 +83,12 @@ def decide_update_config(state: WarehouseState, command: UpdateWarehouseConfig) 
     return event
 
 
-def _change(before: Mapping[str, str], change: PropertyUpdate, name: str) -> tuple[dict[str, str], list[str]]:
-    """The updates and removals that change `before`."""
-    for key in change.removals:
-        if key in change.updates:
-            raise UnprocessableEntity(f"Invalid {name}: cannot simultaneously set and remove keys: [{key}]")
-    for key, value in change.updates.items():
+def _changes(before: Mapping[str, str], update: PropertyUpdate, name: str) -> tuple[dict[str, str], list[str]]:
+    """The updates and removals that change `before`, with permitted characters and sizes."""
+    changes = effective_update(before, update, name)
+    for key, value in update.updates.items():
         _check_property(name, key, value)
-    removals = [key for key in dict.fromkeys(change.removals) if key in before]
-    return {key: value for key, value in change.updates.items() if before.get(key) != value}, removals
+    return changes
 
 
 def _check_property(name: str, key: str, value: str) -> None:
@@ -113,10 +101,8 @@ def _check_property(name: str, key: str, value: str) -> None:
 
 
 def _refuse_characters(text: str, subject: str) -> None:
-    for character in text:
-        refused = _CATEGORIES_REFUSED.get(unicodedata.category(character))
-        if refused is not None:
-            raise BadRequest(f"{subject} contains a {refused} character (U+{ord(character):04X})")
+    if (refused := refused_character(text)) is not None:
+        raise BadRequest(f"{subject} contains {refused}")
 
 
 def _check_config_size(config: WarehouseConfig) -> None:
@@ -130,13 +116,9 @@ def _check_config_size(config: WarehouseConfig) -> None:
 
 def _changed_config(config: WarehouseConfig, event: WarehouseConfigChanged) -> WarehouseConfig:
     return WarehouseConfig(
-        _changed(config.defaults, event.defaults_updates, event.defaults_removals),
-        _changed(config.overrides, event.overrides_updates, event.overrides_removals),
+        updated(config.defaults, event.defaults_updates, event.defaults_removals),
+        updated(config.overrides, event.overrides_updates, event.overrides_removals),
     )
-
-
-def _changed(before: Mapping[str, str], updates: Mapping[str, str], removals: Collection[str]) -> Mapping[str, str]:
-    return {key: value for key, value in before.items() if key not in removals} | dict(updates)
 
 
 def evolve(state: WarehouseState | None, stream_id: UUID, version: int, event_id: UUID, project_id: UUID, event: Event) -> WarehouseState:

@@ -88,7 +88,8 @@ def warehouse_config(
         Key of an override to remove.
     """
     from . import operator_commands
-    from .domain.warehouse import PropertyUpdate, UpdateWarehouseConfig
+    from .domain.properties import PropertyUpdate
+    from .domain.warehouse import UpdateWarehouseConfig
 
     command = UpdateWarehouseConfig(
         defaults=PropertyUpdate(unset_default or (), operator_commands.properties_argument(default or (), "--default")),

@@ -8,6 +8,7 @@ import orjson
 
 from ..database.named_sql import named_sql
 from ..database.postgres import Connection
+from ..domain.errors import NoSuchWarehouse
 from ..domain.identifiers import name_key
 from ..domain.warehouse import WarehouseConfig, WarehouseState
 
@@ -18,6 +19,14 @@ async def read_by_id(connection: Connection, project_id: UUID, warehouse_id: UUI
     cursor = await connection.execute(_SQL["by_id"], {"project_id": project_id, "warehouse_id": warehouse_id}, binary=True)
     row = await cursor.fetchone()
     return None if row is None else _state(row)
+
+
+async def find(connection: Connection, project_id: UUID, warehouse_id: UUID, named: str | None = None) -> WarehouseState:
+    """As `read_by_id`. Raises NoSuchWarehouse, whose message has the client's name for it, `named`, or else the id."""
+    state = await read_by_id(connection, project_id, warehouse_id)
+    if state is None:
+        raise NoSuchWarehouse(f"Warehouse does not exist: {named or warehouse_id}")
+    return state
 
 
 async def read_of_any_project(connection: Connection, warehouse_id: UUID) -> WarehouseState | None:

@@ -6,7 +6,6 @@ from uuid import UUID
 
 from ..access.authorization import Resource
 from ..access.request_context import RequestContext
-from ..domain.errors import NoSuchWarehouse
 from ..projections import statistics, warehouses
 from ..projections.statistics import HourlyStatistics
 from .executor import QueryExecutor
@@ -29,8 +28,7 @@ async def load_statistics(
 ) -> StatisticsPage:
     """At most `size` hours that begin before `before` (None: the newest); about a second behind the log. Raises NoSuchWarehouse."""
     async with queries.backends.connection() as connection:
-        if await warehouses.read_by_id(connection, context.project_id, warehouse_id) is None:
-            raise NoSuchWarehouse(f"Warehouse does not exist: {warehouse_id}")
+        await warehouses.find(connection, context.project_id, warehouse_id)
     await queries.authorize(context, Resource("warehouse", warehouse_id))
     async with queries.backends.connection() as connection:
         position, hours, more = await statistics.read_page(connection, warehouse_id, before=before, size=size)

@@ -8,7 +8,6 @@ from ..access.request_context import RequestContext
 from ..access.warehouse import Warehouse
 from ..database.connections import Connection
 from ..domain.documents import Json
-from ..domain.errors import NoSuchWarehouse
 from ..domain.warehouse import WarehouseConfig, WarehouseState
 from ..projections import warehouses
 from ..projections.results import warehouse_result
@@ -20,9 +19,7 @@ from .freshness import content_tag
 async def load_warehouse(queries: QueryExecutor, context: RequestContext, warehouse_id: UUID) -> Json:
     """A GetWarehouseResponse. Raises NoSuchWarehouse."""
     async with queries.backends.connection() as connection:
-        state = await warehouses.read_by_id(connection, context.project_id, warehouse_id)
-    if state is None:
-        raise NoSuchWarehouse(f"Warehouse does not exist: {warehouse_id}")
+        state = await warehouses.find(connection, context.project_id, warehouse_id)
     await queries.authorize(context, Resource("warehouse", warehouse_id))
     return await _response(queries.backends, state)
 
@@ -31,10 +28,7 @@ async def load_config(queries: QueryExecutor, context: RequestContext, warehouse
     """What the operator adds to the configuration of clients now, also if the warehouse is read in the past. Raises NoSuchWarehouse."""
 
     async def read(connection: Connection) -> ReadResult[WarehouseConfig]:
-        state = await warehouses.read_by_id(connection, warehouse.project_id, warehouse.id)
-        if state is None:
-            raise NoSuchWarehouse(f"Warehouse does not exist: {warehouse.name}")
-        config = state.config
+        config = (await warehouses.find(connection, warehouse.project_id, warehouse.id, warehouse.name)).config
         size = sum(len(key) + len(value) for each in (config.defaults, config.overrides) for key, value in each.items())
         return ReadResult(config, Resource("warehouse", warehouse.id), size, (content_tag(warehouse.id),))
 

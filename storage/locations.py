@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from ..domain.errors import BadRequest
-from ..domain.identifiers import is_joining
+from ..domain.identifiers import refused_character
 
 LOCATION_BYTES_MAX = 1_024
 """UTF-8 bytes of a base, and of the path below it; also S3's limit on keys."""
@@ -41,14 +41,6 @@ _AUTHORITIES = {
 _CHARACTERS_REFUSED = re.compile(r"""[*?${}'"\\`<>#]""")
 # Clients that parse the location as a URI would start a query or a fragment here, so even an operator's base must not contain them.
 _CHARACTERS_REFUSED_IN_BASE = re.compile(r"[?#]")
-_CATEGORIES_REFUSED = {
-    "Cc": "a control character",
-    "Cf": "an invisible (bidi or zero-width) character",
-    "Cs": "an unpaired surrogate",
-    "Co": "a private-use character",
-    "Zl": "a line separator",
-    "Zp": "a paragraph separator",
-}
 
 
 def refuse_location(what: str, rule: str, text: str) -> BadRequest:
@@ -179,9 +171,5 @@ def check_characters(segments: tuple[str, ...], text: str, *, imported: bool, wh
 
 
 def _check_visible(text: str, what: str) -> None:
-    if text.isascii() and text.isprintable():
-        return
-    for position, character in enumerate(text):
-        refused = _CATEGORIES_REFUSED.get(unicodedata.category(character))
-        if refused and not is_joining(text, position):
-            raise refuse_location(what, f"must not contain {refused} (U+{ord(character):04X})", text)
+    if (refused := refused_character(text)) is not None:
+        raise refuse_location(what, f"must not contain {refused}", text)

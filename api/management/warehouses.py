@@ -14,10 +14,11 @@ from ...commands.warehouses.create_warehouse import create_warehouse as execute_
 from ...commands.warehouses.update_warehouse_config import update_warehouse_config as execute_update_warehouse_config
 from ...domain.errors import BadRequest, NoSuchProject, NoSuchWarehouse, UnsupportedOperation
 from ...domain.identifiers import parse_name, uuid_or_none
-from ...domain.warehouse import PropertyUpdate, UpdateWarehouseConfig
+from ...domain.properties import PropertyUpdate
+from ...domain.warehouse import UpdateWarehouseConfig
 from ...queries import load_warehouse as load_warehouse_query
 from ...queries.load_statistics import load_statistics
-from ..api_request import POSITION_HEADER, ApiRequest
+from ..api_request import ApiRequest
 from ..bodies import BodyReader
 from ..paging import listing_digest, page_token, parse_page
 from ..path_parameters import check_parameters, decode_segment, parameter_values
@@ -59,8 +60,7 @@ async def create_warehouse(call: ApiRequest) -> web.Response:
     assert isinstance(result.body, bytes), "created at once, without approval"
     if not result.replayed and (warnings := orjson.loads(result.body).get("warnings")):
         _log.warning("storage_fields_unused", warehouse=command.name, warnings=warnings)
-    headers = {POSITION_HEADER: str(result.position)}
-    return await call.json_bytes(result.body, status=result.status, headers=headers, counted=result.replayed)
+    return await call.command_response(result)
 
 
 async def list_warehouses(call: ApiRequest) -> web.Response:
@@ -91,9 +91,7 @@ async def update_warehouse_config(call: ApiRequest) -> web.Response:
     warehouse = await warehouse_by_id(call.catalog.backends, call.context.project_id, warehouse_id)
     context = call.command_context(warehouse, body, ())
     result = await execute_update_warehouse_config(call.catalog.commands, context, warehouse, command)
-    assert isinstance(result.body, bytes), "a small body"
-    headers = {POSITION_HEADER: str(result.position)}
-    return await call.json_bytes(result.body, status=result.status, headers=headers, counted=result.replayed)
+    return await call.command_response(result)
 
 
 def _property_update(call: ApiRequest, fields: BodyReader, name: str) -> PropertyUpdate:

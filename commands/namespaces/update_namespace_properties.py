@@ -1,4 +1,4 @@
-"""UpdateNamespaceProperties: sets and removes properties of a namespace in one step."""
+"""UpdateNamespaceProperties: updates and removes properties of a namespace in one step."""
 
 from dataclasses import dataclass
 
@@ -8,6 +8,7 @@ from ...access.request_context import RequestContext
 from ...access.warehouse import Warehouse
 from ...domain.commands import UpdateNamespaceProperties
 from ...domain.namespace import NamespaceState, decide_update
+from ...domain.properties import PropertyUpdate
 from ...security.property_rules import refuse_credential_properties
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
@@ -19,7 +20,7 @@ from ..execution.submission import IdempotencyRecord, Submission
 async def update_namespace_properties(
     executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: UpdateNamespaceProperties
 ) -> CommandResponse:
-    """200 with the updated, removed and missing properties. 422 for a key that is both updated and removed."""
+    """200 with the updated, removed and missing properties. 422 for a key in both `updates` and `removals`."""
     return await executor.execute(_Update(context, warehouse, command, executor.resolver))
 
 
@@ -33,7 +34,7 @@ class _Update(StreamCommandHandler[NamespaceState]):
 
     def decide(self, state: NamespaceState, generation: int) -> Decision:
         refuse_credential_properties(self.command.updates, "updates")
-        changes = decide_update(state, self.command.removals, self.command.updates)
+        changes = decide_update(state, PropertyUpdate(self.command.removals, self.command.updates))
         submission, after = Submission(self.context), None
         if changes.event is None:
             submission.depend_on(state)

@@ -24,6 +24,7 @@ from ..execution.handler import CommandHandler, Decision, MetadataFile, Resolved
 from ..execution.offload import in_thread_if, is_large_request
 from ..execution.resolver import ResolvedStream
 from ..execution.submission import IdempotencyRecord, Submission
+from ..tabulars.create_tabular import refuse_locations_taken_by_others
 from ..tabulars.metadata_files import (
     NewName,
     build_loaded_table,
@@ -34,7 +35,7 @@ from ..tabulars.metadata_files import (
     serialize_table,
     serialize_table_pieces,
 )
-from .create_table import NewTable, add_table, creation_decision, refuse_locations_taken_by_others
+from .create_table import NewTable, add_table, creation_decision
 from .old_metadata_files import old_metadata_files
 
 

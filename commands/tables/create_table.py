@@ -3,38 +3,32 @@
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from uuid_utils.compat import uuid7
-
 from ...access.request_context import RequestContext
 from ...access.warehouse import Warehouse
-from ...database.connections import Connection
 from ...domain.byte_pieces import Content
 from ...domain.claims import NameClaim
 from ...domain.commands import CreateTable
 from ...domain.documents import TABLE_KINDS, Json, split
 from ...domain.identifiers import TabularIdentifier
 from ...domain.metadata.create import new_table_metadata
-from ...domain.names import FreeName, ResolvedName
+from ...domain.names import FreeName
 from ...domain.table import TableState, decide_create
 from ...projections import results
 from ...projections.tables import LoadedTable
 from ...security.flink_options import without_connector_options
-from ...security.property_rules import refuse_credential_properties
-from ...storage.location_policy import check_document_locations
 from ..execution.clock import now_ms
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
-from ..execution.handler import CommandHandler, Decision, MetadataFile, Resolved, TableToCache, parent_of
+from ..execution.handler import Decision, MetadataFile, TableToCache
 from ..execution.offload import in_thread_if, is_large_request
 from ..execution.submission import IdempotencyRecord, Submission
+from ..tabulars.create_tabular import TabularCreation
 from ..tabulars.metadata_files import (
     NewName,
     build_loaded_table,
     location_key,
-    location_of,
     metadata_file,
     path_keys,
-    refuse_taken_locations,
     serialize_table,
 )
 
@@ -46,65 +40,41 @@ async def create_table(executor: CommandExecutor, context: RequestContext, wareh
 
 
 @dataclass(slots=True, eq=False)
-class _Creation(CommandHandler):
+class _Creation(TabularCreation):
     command: CreateTable
-    executor: CommandExecutor
-    found: ResolvedName | None = None
-
-    async def resolve(self) -> Resolved:
-        async with self.executor.connection() as connection:
-            self.found = await self._new_name.find(connection)
-        return Resolved(parents=[parent_of(self.found, self.warehouse)])
-
-    async def decide(self) -> Decision:
-        command, warehouse, large = self.command, self.warehouse, is_large_request(self.context)
-        await in_thread_if(large, refuse_credential_properties, command.properties, "properties")
-        name = self._new_name.check(self.found)
-        assert self.found is not None, "the namespace of a free name exists"
-        table_id = uuid7()
-        metadata = await in_thread_if(large, self._new_metadata, self.found.namespace_location, table_id)
-        if command.location is not None or path_keys(warehouse, metadata):
-            async with self.executor.connection() as connection:
-                await refuse_locations_taken_by_others(connection, warehouse, metadata, self._new_name)
-        if command.stage_create:
-            # DuckDB writes to the table before it exists, and creates no folder.
-            store = await self.executor.store(warehouse)
-            await store.make_table_folders(warehouse.profile.permit(metadata["location"]))
-            return await in_thread_if(large, self._decide_staged, metadata)
-        return await in_thread_if(large, self._decide_creation, name, table_id, metadata)
 
     @property
-    def _new_name(self) -> NewName:
-        return NewName(self.warehouse, TabularIdentifier(self.command.namespace, self.command.name), "table")
+    def new_name(self) -> NewName:
+        return NewName(self.warehouse, self.identifier, "table")
 
-    def _new_metadata(self, namespace_location: str, table_id: UUID) -> Json:
-        metadata = new_table_metadata(
-            table_uuid=str(table_id),
-            location=location_of(self.warehouse, self.command.location, namespace_location, table_id),
+    def new_metadata(self, object_id: UUID, location: str) -> Json:
+        return new_table_metadata(
+            table_uuid=str(object_id),
+            location=location,
             schema=self.command.schema,
             partition_spec=self.command.partition_spec,
             write_order=self.command.write_order,
             properties=dict(self.command.properties),
             now_ms=now_ms(),
         )
-        check_document_locations(self.warehouse.profile, None, metadata)
-        return metadata
+
+    async def decide_creation(self, name: FreeName, object_id: UUID, metadata: Json) -> Decision:
+        large = is_large_request(self.context)
+        if self.command.stage_create:
+            # DuckDB writes to the table before it exists, and creates no folder.
+            store = await self.executor.store(self.warehouse)
+            await store.make_table_folders(self.warehouse.profile.permit(metadata["location"]))
+            return await in_thread_if(large, self._decide_staged, metadata)
+        return await in_thread_if(large, self._decide_new, name, object_id, metadata)
 
     def _decide_staged(self, metadata: Json) -> Decision:
         body = results.staged_table_result(serialize_table(split(metadata, TABLE_KINDS)))
         return Decision(Submission(self.context), IdempotencyRecord(200, body=body), CommandResponse(200, body))
 
-    def _decide_creation(self, name: FreeName, table_id: UUID, metadata: Json) -> Decision:
-        command, warehouse = self.command, self.warehouse
+    def _decide_new(self, name: FreeName, table_id: UUID, metadata: Json) -> Decision:
         submission = Submission(self.context, table_bytes_max=self.executor.large_documents.bytes_max)
-        created = add_table(warehouse, submission, name, table_id, metadata, staged=False)
-        body = results.load_table_result(created.loaded)
-        return creation_decision(submission, created, TabularIdentifier(command.namespace, command.name), body)
-
-
-async def refuse_locations_taken_by_others(connection: Connection, warehouse: Warehouse, metadata: Json, name: NewName) -> None:
-    """Raises BadRequest if another object claims a location of the new table, before a file is written there."""
-    await refuse_taken_locations(connection, [location_key(warehouse, metadata), *(path_keys(warehouse, metadata) or ())], name)
+        created = add_table(self.warehouse, submission, name, table_id, metadata, staged=False)
+        return creation_decision(submission, created, self.identifier, results.load_table_result(created.loaded))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,28 +4,24 @@ from dataclasses import dataclass
 from uuid import UUID
 
 import orjson
-from uuid_utils.compat import uuid7
 
 from ...access.request_context import RequestContext
 from ...access.warehouse import Warehouse
 from ...domain.commands import CreateView
 from ...domain.documents import Json
-from ...domain.identifiers import TabularIdentifier
-from ...domain.names import FreeName, ResolvedName
+from ...domain.names import FreeName
 from ...domain.view import ViewState, decide_create
 from ...domain.view_metadata.builder import new_view_metadata
 from ...projections import results
 from ...projections.views import LoadedView
-from ...security.property_rules import refuse_credential_properties
-from ...storage.location_policy import check_document_locations
 from ..execution.clock import now_ms
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
-from ..execution.handler import CommandHandler, Decision, Resolved, parent_of
+from ..execution.handler import Decision
 from ..execution.offload import in_thread_if, is_large_request
 from ..execution.submission import IdempotencyRecord, Submission
-from ..tables.create_table import refuse_locations_taken_by_others
-from ..tabulars.metadata_files import NewName, location_key, location_of, metadata_file, path_keys
+from ..tabulars.create_tabular import TabularCreation
+from ..tabulars.metadata_files import NewName, location_key, metadata_file, path_keys
 
 
 async def create_view(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: CreateView) -> CommandResponse:
@@ -34,45 +30,27 @@ async def create_view(executor: CommandExecutor, context: RequestContext, wareho
 
 
 @dataclass(slots=True, eq=False)
-class _Creation(CommandHandler):
+class _Creation(TabularCreation):
     command: CreateView
-    executor: CommandExecutor
-    found: ResolvedName | None = None
-
-    async def resolve(self) -> Resolved:
-        async with self.executor.connection() as connection:
-            self.found = await self._new_name.find(connection)
-        return Resolved(parents=[parent_of(self.found, self.warehouse)])
-
-    async def decide(self) -> Decision:
-        command, warehouse, large = self.command, self.warehouse, is_large_request(self.context)
-        await in_thread_if(large, refuse_credential_properties, command.properties, "properties")
-        name = self._new_name.check(self.found)
-        assert self.found is not None, "the namespace of a free name exists"
-        view_id = uuid7()
-        metadata = await in_thread_if(large, self._new_metadata, self.found.namespace_location, view_id)
-        if command.location is not None or path_keys(warehouse, metadata):
-            async with self.executor.connection() as connection:
-                await refuse_locations_taken_by_others(connection, warehouse, metadata, self._new_name)
-        return await in_thread_if(large, self._decide_creation, name, view_id, metadata)
 
     @property
-    def _new_name(self) -> NewName:
-        return NewName(self.warehouse, TabularIdentifier(self.command.namespace, self.command.name), "view")
+    def new_name(self) -> NewName:
+        return NewName(self.warehouse, self.identifier, "view")
 
-    def _new_metadata(self, namespace_location: str, view_id: UUID) -> Json:
-        metadata = new_view_metadata(
-            view_uuid=str(view_id),
-            location=location_of(self.warehouse, self.command.location, namespace_location, view_id),
+    def new_metadata(self, object_id: UUID, location: str) -> Json:
+        return new_view_metadata(
+            view_uuid=str(object_id),
+            location=location,
             schema=self.command.schema,
             view_version=self.command.view_version,
             properties=dict(self.command.properties),
             now_ms=now_ms(),
         )
-        check_document_locations(self.warehouse.profile, None, metadata)
-        return metadata
 
-    def _decide_creation(self, name: FreeName, view_id: UUID, metadata: Json) -> Decision:
+    async def decide_creation(self, name: FreeName, object_id: UUID, metadata: Json) -> Decision:
+        return await in_thread_if(is_large_request(self.context), self._decide_new, name, object_id, metadata)
+
+    def _decide_new(self, name: FreeName, view_id: UUID, metadata: Json) -> Decision:
         warehouse, written = self.warehouse, orjson.dumps(metadata)
         file = metadata_file(warehouse, metadata, written, 0)
         key, paths = location_key(warehouse, metadata), path_keys(warehouse, metadata)

@@ -1,4 +1,4 @@
-"""UpdateWarehouseConfig: sets and removes what the operator adds to the configuration of a warehouse's clients (/v1/config)."""
+"""UpdateWarehouseConfig: updates and removes what the operator adds to the configuration of a warehouse's clients (/v1/config)."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ from ..execution.submission import IdempotencyRecord, Submission
 async def update_warehouse_config(
     executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: UpdateWarehouseConfig
 ) -> CommandResponse:
-    """200 with the resulting defaults and overrides. 422 for a key that is both updated and removed."""
+    """200 with the resulting defaults and overrides. 422 for a key in both `updates` and `removals`."""
     return await executor.execute(_Update(context, warehouse, command, executor.resolver))
 
 

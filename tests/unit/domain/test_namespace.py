@@ -12,6 +12,7 @@ from icecore.domain.errors import AlreadyExists, BadRequest, NamespaceNotEmpty, 
 from icecore.domain.events import Event, NamespaceCreated, NamespaceDropped, NamespacePropertiesChanged, TableUnregistered
 from icecore.domain.identifiers import NamespaceIdentifier
 from icecore.domain.namespace import NamespaceState, claims, decide_create, decide_drop, decide_parent, decide_update, evolve
+from icecore.domain.properties import PropertyUpdate
 
 STREAM, WAREHOUSE, PARENT = (UUID(int=n) for n in (1, 2, 3))
 LOCATION, KEY = "file:///w/n", "local|file:///w/n/"
@@ -108,25 +109,25 @@ def test_an_update_leaves_what_was_asked_for(before: dict[str, str], removals: l
     """The removed property is gone, the set one is set, the rest stays. The same update again changes nothing."""
     updates = {key: value for key, value in updates.items() if key not in removals}
     state = folded(replace(CREATED, properties={**before, "location": LOCATION}))
-    changes = decide_update(state, removals, updates)
+    changes = decide_update(state, PropertyUpdate(removals, updates))
     after = state if changes.event is None else evolve(state, STREAM, 2, UUID(int=102), WAREHOUSE, changes.event)
     expected = {key: value for key, value in before.items() if key not in removals} | updates
     assert expected | {"location": LOCATION} == after.properties
     assert (changes.event is None) == (expected == before)
-    assert decide_update(after, removals, updates).event is None
+    assert decide_update(after, PropertyUpdate(removals, updates)).event is None
     assert ({*updates}, {*removals}) == ({*changes.updated}, {*changes.removed, *changes.missing})
 
 
 def test_an_update_says_what_it_updated_removed_and_missed() -> None:
     """Given two properties, when one is changed, one removed, one set and one absent is removed, then each is named."""
-    changes = decide_update(folded(CREATED), ["keep", "absent"], {"change": "2", "new": "3"})
+    changes = decide_update(folded(CREATED), PropertyUpdate(["keep", "absent"], {"change": "2", "new": "3"}))
     assert (["change", "new"], ["keep"], ["absent"]) == (changes.updated, changes.removed, changes.missing)
     assert NamespacePropertiesChanged({"change": "2", "new": "3"}, ["keep"]) == changes.event
 
 
 def test_the_event_names_only_what_changes() -> None:
     """A property set to its current value is updated for the client, but is not in the event."""
-    changes = decide_update(folded(CREATED), [], {"keep": "1", "change": "2"})
+    changes = decide_update(folded(CREATED), PropertyUpdate([], {"keep": "1", "change": "2"}))
     assert ["keep", "change"] == changes.updated
     assert NamespacePropertiesChanged({"change": "2"}, []) == changes.event
 
@@ -134,12 +135,12 @@ def test_the_event_names_only_what_changes() -> None:
 @pytest.mark.parametrize(("removals", "updates"), [([], {}), (["absent"], {}), ([], {"keep": "1"}), (["absent", "absent"], {"keep": "1"})])
 def test_nothing_changed_is_no_event(removals: list[str], updates: dict[str, str]) -> None:
     """The log contains only changes."""
-    assert decide_update(folded(CREATED), removals, updates).event is None
+    assert decide_update(folded(CREATED), PropertyUpdate(removals, updates)).event is None
 
 
 def test_a_key_named_twice_is_answered_once() -> None:
     """Removals are a set."""
-    changes = decide_update(folded(CREATED), ["keep", "keep", "absent", "absent"], {})
+    changes = decide_update(folded(CREATED), PropertyUpdate(["keep", "keep", "absent", "absent"], {}))
     assert (["keep"], ["absent"]) == (changes.removed, changes.missing)
     assert NamespacePropertiesChanged({}, ["keep"]) == changes.event
 
@@ -148,7 +149,7 @@ def test_a_key_named_twice_is_answered_once() -> None:
 def test_a_key_both_set_and_removed_is_refused(key: str) -> None:
     """422 with Java's message, whether or not the key exists."""
     with pytest.raises(UnprocessableEntity, match=rf"cannot simultaneously set and remove keys: \[{key}\]"):
-        decide_update(folded(CREATED), [key], {key: "2"})
+        decide_update(folded(CREATED), PropertyUpdate([key], {key: "2"}))
 
 
 @pytest.mark.parametrize(
@@ -157,5 +158,5 @@ def test_a_key_both_set_and_removed_is_refused(key: str) -> None:
 def test_the_location_is_neither_changed_nor_removed(removals: list[str], updates: dict[str, str]) -> None:
     """BadRequest, whatever else the update contains. Setting it to its value is no change."""
     with pytest.raises(BadRequest, match=f"the location of a namespace cannot be changed or removed: {LOCATION}$"):
-        decide_update(folded(CREATED), removals, {"keep": "2", **updates})
-    assert decide_update(folded(CREATED), [], {"location": LOCATION}).event is None
+        decide_update(folded(CREATED), PropertyUpdate(removals, {"keep": "2", **updates}))
+    assert decide_update(folded(CREATED), PropertyUpdate([], {"location": LOCATION})).event is None

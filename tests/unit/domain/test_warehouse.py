@@ -9,12 +9,12 @@ import pytest
 from icecore.domain.claims import NameClaim
 from icecore.domain.errors import AlreadyExists, BadRequest, CatalogError, UnprocessableEntity
 from icecore.domain.events import NamespaceDropped, WarehouseConfigChanged, WarehouseCreated
+from icecore.domain.properties import PropertyUpdate
 from icecore.domain.warehouse import (
     CONFIG_BYTES_MAX,
     CONFIG_KEY_BYTES_MAX,
     CONFIG_PROPERTIES_MAX,
     CONFIG_VALUE_BYTES_MAX,
-    PropertyUpdate,
     UpdateWarehouseConfig,
     WarehouseConfig,
     WarehouseState,
@@ -53,7 +53,7 @@ def test_a_warehouse_is_found_by_its_name_in_any_case(exact: bool) -> None:
     ("name", "message"),
     [
         ("", "Invalid warehouse name: must not be empty"),
-        ("a\nb", "Invalid warehouse name: contains a control character"),
+        ("a\nb", "Invalid warehouse name: contains a control character (U+000A)"),
         ("demo@7", "Invalid warehouse name: must not contain '@'"),
         ("a/b", "Invalid warehouse name: must not contain '/'"),
     ],
@@ -120,11 +120,13 @@ def test_a_key_may_be_a_default_and_an_override() -> None:
     [
         ({"a": "1"}, ["a"], UnprocessableEntity, "Invalid {}: cannot simultaneously set and remove keys: [a]"),
         ({"a\nb": "x"}, [], BadRequest, "Invalid {}: a key contains a control character (U+000A)"),
-        ({"a\u202eb": "x"}, [], BadRequest, "Invalid {}: a key contains a format character (U+202E)"),
+        ({"a\u202eb": "x"}, [], BadRequest, "Invalid {}: a key contains an invisible (bidi or zero-width) character (U+202E)"),
         ({"a": "x\r\ny"}, [], BadRequest, "Invalid {}: the value of 'a' contains a control character (U+000D)"),
-        ({"a": "x\udc80"}, [], BadRequest, "Invalid {}: the value of 'a' contains a surrogate character (U+DC80)"),
-        ({"a\u2028b": "x"}, [], BadRequest, "Invalid {}: a key contains a line-separator character (U+2028)"),
-        ({"a": "x\u2029"}, [], BadRequest, "Invalid {}: the value of 'a' contains a paragraph-separator character (U+2029)"),
+        ({"a": "x\udc80"}, [], BadRequest, "Invalid {}: the value of 'a' contains an unpaired surrogate (U+DC80)"),
+        ({"a\u2028b": "x"}, [], BadRequest, "Invalid {}: a key contains a line separator (U+2028)"),
+        ({"a": "x\u2029"}, [], BadRequest, "Invalid {}: the value of 'a' contains a paragraph separator (U+2029)"),
+        ({"a": "\ue000"}, [], BadRequest, "Invalid {}: the value of 'a' contains a private-use character (U+E000)"),
+        ({"a": "x\u200dy"}, [], BadRequest, "Invalid {}: the value of 'a' contains an invisible (bidi or zero-width) character (U+200D)"),
         ({"é" * 128: "x"}, [], BadRequest, "Invalid {}: a key is longer than 255 bytes"),
         ({"a": "é" * 2049}, [], BadRequest, "Invalid {}: the value of 'a' is longer than 4096 bytes"),
         ({f"k{n}": "v" for n in range(101)}, [], BadRequest, "Invalid {}: more than 100 properties"),
@@ -145,7 +147,7 @@ def test_limits_include_themselves() -> None:
     """Negative control of the limits: exactly at each of them, a change is accepted."""
     long = {"k" * CONFIG_KEY_BYTES_MAX: "é" * (CONFIG_VALUE_BYTES_MAX // 2)}
     many = {f"k{n}": "" for n in range(CONFIG_PROPERTIES_MAX)}
-    for properties in (long, many, {"empty": ""}):
+    for properties in (long, many, {"empty": ""}, {"joiner that joins": "می\u200cخواهم"}):
         assert WarehouseConfigChanged(properties, [], properties, []) == decide_update_config(folded(), command(properties, properties))
 
 

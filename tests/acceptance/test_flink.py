@@ -8,7 +8,7 @@ import pytest
 from pyiceberg.catalog import Catalog, load_catalog
 
 from tests.acceptance.story import Result, Step, check, tell
-from tests.acceptance.table_files import now
+from tests.acceptance.table_files import files_of, now, wait_until_purged
 from tests.fixtures.readme import CATALOG_URI, pieces, statements
 from tests.servers.flink import Flink, StatementRefusedError, flink
 from tests.servers.icecore import Icecore, operate
@@ -159,6 +159,18 @@ def test_a_past_state_is_a_catalog(catalogs: Flink, server: Icecore, warehouse: 
     catalogs.sql(f"CREATE CATALOG {warehouse}_past WITH ({options(then)})")
     assert [["Ada"]] == catalogs.sql(f"SELECT name FROM {warehouse}_past.was.people")
     assert [["Ada"], ["Grace"]] == sorted(catalogs.sql(f"SELECT name FROM {warehouse}.was.people"))
+
+
+@pytest.mark.parametrize("warehouse", WAREHOUSES)
+@pytest.mark.parametrize("statement", ["DROP TABLE", "CREATE OR REPLACE TABLE"], ids=["drop", "replace"])
+def test_a_drop_purges(catalogs: Flink, server: Icecore, warehouse: str, statement: str) -> None:
+    """Flink requests a purge with every `DROP TABLE`, and when it replaces a table: the files are deleted."""
+    catalogs.sql(f"CREATE DATABASE IF NOT EXISTS {warehouse}.purge")
+    catalogs.sql(f"CREATE TABLE {warehouse}.purge.gone AS SELECT 1 AS n")
+    table = pyiceberg(server, warehouse).load_table("purge.gone")
+    files = files_of(table)
+    catalogs.sql(f"{statement} {warehouse}.purge.gone{' AS SELECT 2 AS m' * statement.startswith('CREATE')}")
+    wait_until_purged(table, files)
 
 
 @pytest.mark.parametrize("warehouse", WAREHOUSES)

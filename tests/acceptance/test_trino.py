@@ -184,6 +184,21 @@ def test_a_drop_purges(store: str, engine: Trino, server: Icecore) -> None:
     wait_until_purged(table, files)
 
 
+def test_a_cascade_over_a_nested_namespace_purges_the_tables_and_fails(store: str, engine: Trino, server: Icecore) -> None:
+    """Trino lists no nested namespaces, so it drops all tables that it sees before the catalog refuses to drop the schema."""
+    sql = replace(engine, catalog=store).sql
+    catalog = pyiceberg(server, store)
+    for namespace in ("nest", "nest.inner"):
+        catalog.create_namespace(namespace)
+    sql("CREATE TABLE nest.gone AS SELECT 1 AS one")
+    table = catalog.load_table("nest.gone")
+    files = files_of(table)
+    with pytest.raises(StatementRefusedError, match="not empty"):
+        sql("DROP SCHEMA nest CASCADE")
+    assert [] == catalog.list_tables("nest")
+    wait_until_purged(table, files)
+
+
 def test_log_rebuilds_what_trino_reads(engine: Trino, server: Icecore) -> None:
     """After the stories on both stores, `icecore verify` finds no difference, nor after a rebuild."""
     server.check_against_log()

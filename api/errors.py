@@ -1,4 +1,4 @@
-"""Errors as Iceberg's `ErrorModel`, and the two errors that only the HTTP edge raises."""
+"""Errors as Iceberg's `ErrorModel` or `OAuthError`, and the errors that only the HTTP edge raises."""
 
 import orjson
 from aiohttp import web
@@ -23,6 +23,10 @@ class ChunksTooSmall(CatalogError, status=BadRequest.status, type=BadRequest.typ
     """Invalid body: its chunks are too small, send at least 100 bytes in each"""
 
 
+class UnsupportedGrantType(CatalogError, status=400, type="UnsupportedGrantTypeException"):
+    """This catalog has no authentication: configure no credential"""
+
+
 _BY_HTTP_STATUS: dict[int, type[CatalogError]] = {
     error.status: error for error in (BadRequest, NotAuthorized, Forbidden, NotFound, MethodNotAllowed, RequestTimeout, PayloadTooLarge)
 }
@@ -36,9 +40,17 @@ def error_body(status: int, type_: str, message: str) -> bytes:
     return orjson.dumps({"error": {"message": message, "type": type_, "code": status}})
 
 
+def _oauth_error_body(error: UnsupportedGrantType) -> bytes:
+    """The spec's `OAuthError`, which clients expect instead of an `ErrorModel` where they request a token."""
+    return orjson.dumps({"error": "unsupported_grant_type", "error_description": error.message})
+
+
 def error_response(error: CatalogError, *, head: bool = False) -> web.Response:
     """The response for `error`, without a body for HEAD. `Retry-After` is sent if the error has one."""
-    body = None if head else error_body(error.status, error.type, error.message)
+    if isinstance(error, UnsupportedGrantType):
+        body: bytes | None = _oauth_error_body(error)
+    else:
+        body = None if head else error_body(error.status, error.type, error.message)
     response = web.Response(status=error.status, body=body, headers=None if head else _JSON_HEADERS)
     proposal_id = getattr(error, "proposal_id", None)
     if proposal_id is not None:

@@ -65,7 +65,7 @@ class OriginRules:
         self._known: dict[str, bool] = {}
 
     def check(self, request: web.BaseRequest) -> None:
-        """Raises Forbidden for another host or origin, BadRequest for unsupported HTTP and for a body that is not JSON."""
+        """Raises Forbidden for another host or origin, and BadRequest for unsupported HTTP."""
         if request.version not in (HttpVersion11, HttpVersion10):
             raise BadRequest("Unsupported protocol version: must be HTTP/1.1 or HTTP/1.0")
         headers = request.headers
@@ -79,7 +79,7 @@ class OriginRules:
         if request.method not in _READS:
             self._check_origin(request, host)
         if request.body_exists:
-            _check_body(request)
+            _check_transfer_encoding(request)
         elif hdrs.TRANSFER_ENCODING in headers:
             raise BadRequest("Invalid header 'Transfer-Encoding': must be chunked")
 
@@ -136,12 +136,11 @@ class OriginRules:
             response.headers[hdrs.ACCESS_CONTROL_EXPOSE_HEADERS] = _HEADERS_EXPOSED
 
 
-def _check_body(request: web.BaseRequest) -> None:
+def _check_transfer_encoding(request: web.BaseRequest) -> None:
     coding = request.headers.get(hdrs.TRANSFER_ENCODING)
     # With an unknown coding, neither this server nor a proxy in front of it knows where the body ends.
     if coding is not None and (coding.strip().lower() != "chunked" or request.version != HttpVersion11):
         raise BadRequest("Invalid header 'Transfer-Encoding': must be chunked")
-    check_content_type(request.headers.get(hdrs.CONTENT_TYPE))
 
 
 def check_content_type(content_type: str | None) -> None:

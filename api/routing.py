@@ -30,6 +30,7 @@ class Operation:
     waits -- it waits for events or streams them, with timeouts of its own: `read_seconds_max` does not apply.
     head -- HEAD is served like GET, without the body.
     open -- needs no authentication: it reveals nothing of what the catalog contains.
+    form -- its body is not JSON, and is not read.
     probe -- the platform calls it every few seconds: it is not counted as a client's request.
     parameters -- the permitted query parameters, others are refused; None: any, as the spec tolerates.
     """
@@ -44,6 +45,7 @@ class Operation:
     waits: bool = False
     head: bool = False
     open: bool = False
+    form: bool = False
     probe: bool = False
     parameters: frozenset[str] | None = None
 
@@ -78,7 +80,7 @@ class Routes:
 
     Without a prefix, a request refers to the warehouse of the base path `/catalog/w/{warehouse}`, or to the only one. ClickHouse, for
     example, drops tables without the prefix. A warehouse named like the first segment of such a path (`namespaces`,
-    `tables`, `views`, `transactions`, `events`) is therefore reached by its id, which is the prefix that `getConfig` returns.
+    `tables`, `views`, `transactions`, `events`, `oauth`) is therefore reached by its id, which is the prefix that `getConfig` returns.
 
     endpoints -- the operations in the form in which `getConfig` advertises them. read_only -- those that change something are left out.
     """

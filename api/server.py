@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable
 
 import aiohttp.http_parser
-from aiohttp import HttpVersion11, web
+from aiohttp import HttpVersion11, hdrs, web
 
 from ..access.request_context import ANONYMOUS
 from ..domain.errors import BadRequest, UnsupportedOperation
@@ -19,7 +19,7 @@ from .history.event_stream import LARGE_EVENTS
 from .history.large_events import LargeEvents
 from .limits import ApiLimits
 from .operations import OPERATIONS
-from .origins import ORIGIN_RULES, OriginRules
+from .origins import ORIGIN_RULES, OriginRules, check_content_type
 from .protocol import EdgeRunner
 from .request_ids import REQUEST_ID_HEADER, request_id_of, set_response_headers
 from .request_metrics import REQUEST_METRICS, RequestMetrics
@@ -57,12 +57,14 @@ def _serving(app: web.Application) -> Handler:
     routes, seconds_max, large_responses = app[ROUTES], app[CATALOG].limits.read_seconds_max, app[LARGE_RESPONSES]
 
     async def serve(request: web.Request) -> web.StreamResponse:
+        operation, segments = routes.find(request.method, request.rel_url.raw_path)
+        request[OPERATION] = operation
+        if request.body_exists and not operation.form:
+            check_content_type(request.headers.get(hdrs.CONTENT_TYPE))
         if "Expect" in request.headers:
             refusal = await _accept_expectation(request)
             if refusal is not None:
                 return refusal
-        operation, segments = routes.find(request.method, request.rel_url.raw_path)
-        request[OPERATION] = operation
         principal = request[PRINCIPAL] = ANONYMOUS if operation.open else await authenticator.authenticate(request.headers)
         call = ApiRequest(app, request, principal, operation, segments)
         if operation.mutates:

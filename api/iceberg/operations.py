@@ -1,7 +1,7 @@
-"""Iceberg's operations, in the order of the specification. `getConfig` advertises them, except those that are only proposed."""
+"""Iceberg's operations, in the order of the specification. `getConfig` advertises them, except proposed ones and `getToken`."""
 
 from ..routing import CATALOG_BASE, Operation
-from . import config, events, metrics, namespaces, tables, transactions, views
+from . import config, events, metrics, namespaces, oauth, tables, transactions, views
 
 _WAREHOUSE = f"{CATALOG_BASE}/{{prefix}}"
 _NAMESPACES = f"{_WAREHOUSE}/namespaces"
@@ -11,6 +11,7 @@ _VIEW = f"{_NAMESPACE}/views/{{view}}"
 
 OPERATIONS = (
     Operation("getConfig", "GET", f"{CATALOG_BASE}/config", config.get_config),
+    Operation("getToken", "POST", f"{CATALOG_BASE}/oauth/tokens", oauth.get_token, advertised=False, reads=True, open=True, form=True),
     Operation("listNamespaces", "GET", _NAMESPACES, namespaces.list_namespaces),
     Operation("createNamespace", "POST", _NAMESPACES, namespaces.create_namespace),
     Operation("loadNamespaceMetadata", "GET", _NAMESPACE, namespaces.load_namespace_metadata),

@@ -178,6 +178,12 @@ def test_a_past_state_is_attached(duckdb: EngineShell, town: str, server: Icecor
     duckdb.sql("DETACH past")
 
 
+def test_a_credential_is_refused_with_the_reason(duckdb: EngineShell, server: Icecore) -> None:
+    """DuckDB requests a token for it first."""
+    with pytest.raises(SqlRefusedError, match="This catalog has no authentication: configure no credential"):
+        duckdb.sql(f"ATTACH 'demo' AS held (TYPE iceberg, ENDPOINT '{server.catalog_uri}', CLIENT_ID 'user', CLIENT_SECRET 'secret')")
+
+
 def test_the_log_rebuilds_what_duckdb_reads(duckdb: EngineShell, server: Icecore) -> None:
     """`icecore verify` finds no difference after all this, nor after a rebuild."""
     assert duckdb.sql("SHOW ALL TABLES")

@@ -14,6 +14,7 @@ from pyiceberg.exceptions import (
     NoSuchNamespaceError,
     NoSuchTableError,
     NoSuchViewError,
+    OAuthError,
     TableAlreadyExistsError,
     ViewAlreadyExistsError,
 )
@@ -275,6 +276,15 @@ def test_the_past_is_read(catalog: RestCatalog, server: Icecore, s3: S3, town: s
     with pytest.raises(Exception, match="past"):
         then.create_namespace("never")
     assert ["Ada", "Edsger", "Grace"] == names(catalog, f"{town}.folk")
+
+
+def test_a_credential_is_refused_with_the_reason(server: Icecore) -> None:
+    """PyIceberg requests a token for it first."""
+    with (
+        pytest.warns(DeprecationWarning, match="oauth2-server-uri"),
+        pytest.raises(OAuthError, match="unsupported_grant_type: This catalog has no authentication: configure no credential"),
+    ):
+        RestCatalog("with a credential", uri=server.catalog_uri, warehouse="demo", credential="user:secret")
 
 
 def test_log_rebuilds_what_pyiceberg_reads(catalog: RestCatalog, server: Icecore) -> None:

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
@@ -322,6 +323,7 @@ def test_the_tables_are_long_enough() -> None:
 
 
 JSON = {"Content-Type": "application/json"}
+FORM = "application/x-www-form-urlencoded"
 
 
 @dataclass(frozen=True)
@@ -378,7 +380,8 @@ REQUESTS = {
         "POST", "$prefix/namespaces", BAD, "must be one UUID", {"namespace": ["k"]}, {**JSON, "Idempotency-Key": "1"}
     ),
     "a name of another server": Request("GET", "/catalog/v1/config", 403, "ICECORE_ALLOWED_HOSTS", headers={"Host": "elsewhere"}),
-    "a token where there are none": Request("POST", "/catalog/v1/oauth/tokens", BAD, "", b"grant_type=client_credentials", {}),
+    "a form for no address": Request("POST", "/nowhere", NOT_FOUND, "Path does not exist", b"a=b", {"Content-Type": FORM}),
+    "a form for a wrong method": Request("PUT", "$prefix/namespaces", 405, "Method not allowed: PUT", b"a=b", {"Content-Type": FORM}),
 }  # fmt: skip
 
 
@@ -409,6 +412,18 @@ def test_a_mistake_of_a_client_is_answered_in_words(name: str, shared_catalog: S
     assert made.said in error["message"]
     assert error["type"]
     assert len(error["message"].splitlines()) <= LINES_MAX
+
+
+@pytest.mark.parametrize("base", ["/v1", "/catalog/v1", "/catalog/w/lake/v1", "/catalog/w/lake@1/v1"])
+def test_a_client_with_a_credential_is_told_to_configure_none(base: str, shared_catalog: SharedCatalog) -> None:
+    """As the specification's OAuthError, because clients show no other here. The credential is not repeated."""
+    form = urllib.parse.urlencode({"grant_type": "client_credentials", "client_secret": SECRET}).encode()
+    request = urllib.request.Request(f"{shared_catalog.server.url}{base}/oauth/tokens", form, {"Content-Type": FORM}, method="POST")
+    with pytest.raises(urllib.error.HTTPError) as refused, urllib.request.urlopen(request, timeout=30):
+        pass
+    with closing(refused.value) as response:
+        said = {"error": "unsupported_grant_type", "error_description": "This catalog has no authentication: configure no credential"}
+        assert (400, said) == (response.code, json.load(response))
 
 
 # Starting a server

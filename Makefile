@@ -1,4 +1,4 @@
-# Everything a newcomer calls. Each target sets up what it needs; Python >= 3.11, make and a package registry are enough.
+# Everything a newcomer calls. Each target sets up what it needs; docs/how-to/testing.md says what they need.
 #   make run        the catalog on http://127.0.0.1:8181/catalog, data in .icecore/
 #   make check      the inner loop: lint, types, unit and property tests
 #   make test       all tests, about 55 minutes on 2 cores

@@ -116,7 +116,7 @@ def serve(
     host
         Address to listen on (ICECORE_HOST; default 127.0.0.1).
     workers
-        Number of serving processes (ICECORE_WORKERS; default 1).
+        Number of processes that serve requests, not counting the worker (ICECORE_WORKERS; default 1).
     insecure
         Listen on an address that other machines can reach, although there is no authentication.
     allowed_hosts

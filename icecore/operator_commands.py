@@ -174,7 +174,7 @@ def configure_warehouse(settings: Settings, console: Console, reference: str, co
                 warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference)
             if warehouse.as_of is not None:
                 raise CommandFailed(
-                    ExitCode.USAGE, "a past state has the configuration of now; name the warehouse without a position or time"
+                    ExitCode.USAGE, "a past state has the current configuration; name the warehouse without a position or time"
                 )
             context = operator_context("updateWarehouseConfig")
             if not any(update.removals or update.updates for update in (command.defaults, command.overrides)):

@@ -8,14 +8,17 @@ from .command_settings import Config, Data, Json, command_settings
 from .exit_codes import CommandFailed, ExitCode
 from .output import Output
 
-sinks = App(name="sinks", help="Show event sinks, publish events again, or skip an event.")
+sinks = App(
+    name="sinks",
+    help="Show event sinks, publish events again, or skip an event.\n\nWithout a command, the exit code is 1 if a sink needs attention.",
+)
 
 
 @sinks.default
 def show_sinks(
     *, as_json: Annotated[Json, Parameter(help="Print JSON, with all fields.")] = False, data: Data = None, config: Config = None
 ) -> ExitCode:
-    """Show position, leader and last error of every sink. The exit code is 1 if a sink has an error."""
+    """Show position, leader and last error of every sink. The exit code is 1 if a sink needs attention."""
     from . import sink_commands
 
     return sink_commands.show(command_settings(config, data), Output(), as_json=as_json)

@@ -72,7 +72,9 @@ def warehouse_config(
     data: Data = None,
     config: Config = None,
 ) -> ExitCode:
-    """Show what the catalog adds to the configuration of clients of a warehouse, after changing it. Options may be repeated.
+    """Change the defaults and overrides that clients of a warehouse receive, then print them. Without changes, only print them.
+
+    Options may be repeated.
 
     Parameters
     ----------

@@ -420,7 +420,7 @@ MISTAKES: tuple[tuple[list[str], int, str], ...] = (
         "cannot simultaneously set and remove keys: [table-default.write.first]",
     ),
     (["demo@1", "--default", f"{FIRST}=1"], 2, "name the warehouse without a position or time"),
-    (["demo@1", "--json"], 2, "a past state has the configuration of now; name the warehouse without a position or time"),
+    (["demo@1", "--json"], 2, "a past state has the current configuration; name the warehouse without a position or time"),
 )
 
 

@@ -132,7 +132,7 @@ def test_pages_that_messages_name_exist() -> None:
     assert set() == {*named} - titles
 
 
-def test_log_events_page_lists_every_name() -> None:
+def test_log_records_page_lists_every_name() -> None:
     """Names of log records."""
     found: set[str] = set()
     for module in sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py")):
@@ -144,7 +144,7 @@ def test_log_events_page_lists_every_name() -> None:
                 elif isinstance(node.func, ast.Name) and node.func.id == "OutageLog":
                     found |= set(texts[1:])
                 found |= {word.value.value for word in node.keywords if word.arg == "began" and isinstance(word.value, ast.Constant)}
-    listed = set(re.findall(r"`([a-z_]+)`", (DOCS / "reference" / "log-events.md").read_text()))
+    listed = set(re.findall(r"`([a-z_]+)`", (DOCS / "reference" / "log-records.md").read_text()))
     assert set() == found - listed
 
 

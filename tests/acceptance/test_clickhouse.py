@@ -127,6 +127,27 @@ def test_views_of_others_are_not_seen(clickhouse: EngineShell, s3: S3, pyiceberg
     assert [] == clickhouse.sql("SELECT * FROM lake.`views.t`")
 
 
+def test_a_column_that_was_just_added_is_not_dropped(clickhouse: EngineShell, s3: S3, pyiceberg: Catalog) -> None:
+    """ClickHouse adds the former schema again and makes it the last added one, which Iceberg's Java code refuses too."""
+    create(clickhouse, s3, "undone", "name String")
+    clickhouse.sql("ALTER TABLE lake.`town.undone` ADD COLUMN born Nullable(Int32)")
+    with pytest.raises(SqlRefusedError, match="retries to alter iceberg table"):
+        clickhouse.sql("ALTER TABLE lake.`town.undone` DROP COLUMN born")
+    assert ["name", "born"] == [field.name for field in pyiceberg.load_table("town.undone").schema().fields]
+
+
+def test_the_folder_of_a_dropped_table_is_not_used_again(clickhouse: EngineShell, s3: S3, pyiceberg: Catalog) -> None:
+    """ClickHouse finds the files there. With IF NOT EXISTS it reports success, and sends nothing."""
+    create(clickhouse, s3, "again", "name String")
+    clickhouse.sql("DROP TABLE lake.`town.again`")
+    with pytest.raises(SqlRefusedError):
+        create(clickhouse, s3, "again", "name String")
+    keys = f"'{s3.environment['AWS_ACCESS_KEY_ID']}', '{s3.environment['AWS_SECRET_ACCESS_KEY']}'"
+    folder = f"{s3.endpoint}/{s3.bucket}/{s3.storage_profile['key-prefix']}/clickhouse/again/"
+    clickhouse.sql(f"CREATE TABLE IF NOT EXISTS lake.`town.again` (name String) ENGINE = IcebergS3('{folder}', {keys})")
+    assert not pyiceberg.table_exists("town.again")
+
+
 @pytest.mark.parametrize(
     ("statement", "refusal"),
     [

@@ -18,10 +18,10 @@ SECRET_ACCESS_KEY = "password"  # moto accepts any key.
 
 @dataclass(frozen=True)
 class S3:
-    """The URL of the server. The bucket `warehouse` exists."""
+    """The URL of the server. The bucket `lake` exists, as in the documentation."""
 
     endpoint: str
-    bucket: str = "warehouse"
+    bucket: str = "lake"
 
     @property
     def environment(self) -> dict[str, str]:

@@ -32,5 +32,5 @@ def test_example_is_short(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(pieces()))
 def test_piece_names_this_catalog(name: str) -> None:
     """A piece with an address has that of `make run`, or that of the object store of the examples."""
-    known = {CATALOG_URI, f"{CATALOG_URI}/w/lake/v1", EVENTS_URI, "http://127.0.0.1:9000/warehouse"}
+    known = {CATALOG_URI, f"{CATALOG_URI}/w/lake/v1", EVENTS_URI, "http://127.0.0.1:9000/lake"}
     assert known >= set(re.findall(r"http://[^\s'\"]+", pieces()[name]))

@@ -18,9 +18,11 @@ from pyiceberg.exceptions import (
     TableAlreadyExistsError,
     ViewAlreadyExistsError,
 )
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
 from pyiceberg.table import CommitTableRequest, Table, TableIdentifier
-from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import LongType, StringType
+from pyiceberg.transforms import BucketTransform, IdentityTransform, TruncateTransform
+from pyiceberg.types import IntegerType, LongType, NestedField, StringType
 
 from tests.acceptance.table_files import existing, files_of, now, wait_until_purged
 from tests.acceptance.views import SQL, create_view
@@ -101,6 +103,14 @@ def test_rows_are_written_read_and_deleted(catalog: RestCatalog, town: str) -> N
     assert ["Edsger"] == names(catalog, f"{town}.people")
     assert first is not None
     assert table.scan(snapshot_id=first.snapshot_id).to_arrow().num_rows == 2
+
+
+def test_rows_are_appended_to_partitions_by_transforms(catalog: RestCatalog, town: str) -> None:
+    """PyIceberg computes them with pyiceberg-core, which the environment of `make run` has."""
+    parts = PartitionSpec(PartitionField(1, 1000, BucketTransform(4), "letter"), PartitionField(2, 1001, TruncateTransform(100), "century"))
+    schema = Schema(NestedField(1, "name", StringType()), NestedField(2, "born", IntegerType()))
+    catalog.create_table(f"{town}.people", schema, partition_spec=parts).append(PEOPLE)
+    assert ["Ada", "Grace"] == names(catalog, f"{town}.people")
 
 
 def test_schema_and_partitions_evolve(catalog: RestCatalog, town: str) -> None:

@@ -18,7 +18,6 @@ from .warehouse import Warehouse
 
 Value = TypeVar("Value")
 
-WAREHOUSES_CACHED_MAX = 1_000
 CREDENTIALS_CACHED_BYTES_MAX = 8 * 1024 * 1024
 """Room for 10,000 access keys, or a hundred of the longest credentials."""
 _CREDENTIAL_BYTES = 600
@@ -46,8 +45,6 @@ class Backends:
         self._credentials: LRUCache[UUID, StorageCredential] = LRUCache(
             CREDENTIALS_CACHED_BYTES_MAX, getsizeof=lambda credential: _CREDENTIAL_BYTES + len(credential.document)
         )
-        self.warehouses: LRUCache[tuple[UUID, str | None], Warehouse] = LRUCache(WAREHOUSES_CACHED_MAX)
-        """By project and the reference in the request."""
         self.large_documents = LargeDocuments(large_documents_bytes_max)
 
     def connection(self) -> AbstractAsyncContextManager[Connection]:
@@ -59,8 +56,9 @@ class Backends:
         return self.connections.connection_once()
 
     def forget(self) -> None:
-        """Empties the caches. Their entries never change in one log, but after a broken connection the database may have been restored."""
-        self.warehouses.clear()
+        """Empties the cache of credentials. They never change in one log, but after a broken connection the database may have been
+        restored.
+        """
         self._credentials.clear()
 
     async def read_within(

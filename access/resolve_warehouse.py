@@ -23,25 +23,23 @@ async def resolve_warehouse(backends: Backends, project_id: UUID, reference: str
     Without a reference, the only warehouse is returned. A position is rounded down to the end of a command; a time is converted to the
     position that the log had reached by then. A warehouse does not exist at a point before its creation.
     """
-    known = backends.warehouses.get((project_id, reference))
-    if known is not None:
-        return known
     async with backends.connection() as connection:
-        found = await find_warehouse(connection, project_id, reference)
-    if reference is not None and found.as_of is None:
-        # Name, storage profile and credential of a warehouse never change, so the entry never expires. Its configuration is not in it.
-        backends.warehouses[project_id, reference] = found
-    return found
+        return await find_warehouse(connection, project_id, reference)
 
 
-async def warehouse_by_id(backends: Backends, project_id: UUID, warehouse_id: UUID) -> Warehouse:
-    """A warehouse by its id alone. Raises NoSuchWarehouse."""
-    async with backends.connection() as connection:
-        return as_warehouse(await warehouses.find(connection, project_id, warehouse_id), None)
+async def warehouse_by_id(connection: Connection, project_id: UUID, warehouse_id: UUID, *, or_deleted: bool = False) -> Warehouse:
+    """A warehouse by its id alone, active or not. Raises NoSuchWarehouse.
+
+    or_deleted -- also a deleted one: a command is refused later, after the look for its Idempotency-Key.
+    """
+    state = await warehouses.read_of_any_project(connection, warehouse_id)
+    if state is None or state.project_id != project_id or (state.status == "deleted" and not or_deleted):
+        raise NoSuchWarehouse(f"Warehouse does not exist: {warehouse_id}")
+    return as_warehouse(state, None)
 
 
 async def find_warehouse(connection: Connection, project_id: UUID, reference: str | None) -> Warehouse:
-    """As `resolve_warehouse`, without the cache."""
+    """As `resolve_warehouse`."""
     if reference is None:
         return as_warehouse(await _only(connection, project_id), None)
     name, at, point = reference.partition("@")
@@ -58,7 +56,18 @@ async def find_warehouse(connection: Connection, project_id: UUID, reference: st
 
 def as_warehouse(state: WarehouseState, as_of: int | None) -> Warehouse:
     profile = parse_storage_profile(state.storage_profile)
-    return Warehouse(state.id, state.name, state.project_id, profile, state.secret_ref, state.exact_names, as_of)
+    return Warehouse(
+        state.id,
+        state.name,
+        state.project_id,
+        profile,
+        state.secret_ref,
+        state.exact_names,
+        as_of,
+        state.event_id,
+        state.status == "active",
+        state.format_versions,
+    )
 
 
 async def _only(connection: Connection, project_id: UUID) -> WarehouseState:

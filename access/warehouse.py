@@ -1,8 +1,10 @@
 """The warehouse of a request, in its current state or as of a position."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID
 
+from ..domain.errors import NoSuchWarehouse
+from ..domain.warehouse import FormatVersionPolicy
 from ..projections.names import Scope
 from ..storage.profiles import StorageProfile
 
@@ -12,6 +14,7 @@ class Warehouse:
     """The warehouse of a request.
 
     as_of -- the position at which it is read; None: its current state. A past state is read-only.
+    event_id -- the warehouse's last event; None: it is about to be created. A command is appended only if this is still the last one.
     """
 
     id: UUID
@@ -21,6 +24,14 @@ class Warehouse:
     secret_ref: UUID | None
     exact_names: bool
     as_of: int | None = None
+    event_id: UUID | None = None
+    active: bool = True
+    format_versions: FormatVersionPolicy = field(default_factory=FormatVersionPolicy)
+
+    def check_active(self) -> None:
+        """Raises NoSuchWarehouse if it is inactive, as Lakekeeper does."""
+        if not self.active:
+            raise NoSuchWarehouse(f"Warehouse is inactive: {self.name}")
 
     @property
     def scope(self) -> Scope:

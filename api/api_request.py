@@ -13,7 +13,6 @@ from aiohttp import web
 
 from ..access.authorization import Resource
 from ..access.request_context import PROJECT_ID_DEFAULT, Principal, RequestContext
-from ..access.resolve_warehouse import resolve_warehouse
 from ..access.warehouse import Warehouse
 from ..commands.execution.command_response import CommandResponse
 from ..commands.execution.executor import CommandExecutor
@@ -158,7 +157,10 @@ class ApiRequest:
 
     async def _resolve(self, name: str | None) -> Warehouse:
         reference = None if name is None else warehouse_reference(name)
-        return await resolve_warehouse(self.catalog.backends, self.context.project_id, reference)
+        self.context = await self.catalog.queries.confirm(self.context)
+        warehouse = await self.catalog.queries.warehouse(self.context, reference)
+        warehouse.check_active()
+        return warehouse
 
     def _names(self) -> list[str]:
         """The names in the path, decoded, without those of the warehouse."""

@@ -142,6 +142,10 @@ class BodyReader:
             raise self.invalid(name, "must be true or false")
         return bool(value)
 
+    def required_boolean(self, name: str) -> bool:
+        self._required(name)
+        return self.boolean(name)
+
     def object(self, name: str) -> JsonObject:
         value = self._required(name)
         if not isinstance(value, dict):

@@ -47,7 +47,9 @@ class NoVerdictError(Exception):
 
 REVIEWED_OPERATIONS = frozenset(
     {
-        "createWarehouse", "updateWarehouseConfig", "createNamespace", "updateProperties", "dropNamespace",
+        "createWarehouse", "updateWarehouseConfig", "renameWarehouse", "activateWarehouse", "deactivateWarehouse",
+        "setWarehouseProtection", "updateWarehouseFormatVersionPolicy", "deleteWarehouse",
+        "createNamespace", "updateProperties", "dropNamespace",
         "createTable", "registerTable", "updateTable", "dropTable", "unregisterTable", "renameTable", "commitTransaction",
         "createView", "registerView", "replaceView", "dropView", "renameView",
     }
@@ -63,8 +65,8 @@ class ObjectChange:
 
     id -- Icecore's id, which survives renames. uuid -- Iceberg's table-uuid or view-uuid; None for other kinds.
     name_before, name_after -- levels, outermost first, without the warehouse; None if the object does not exist before or after.
-    before, after -- the metadata document (of a namespace: `properties`; of a warehouse: its storage profile, and its
-        `config` if it has one), or None.
+    before, after -- the metadata document (of a namespace: `properties`; of a warehouse: its storage profile, with its `config`, `status`,
+        `protected` and format versions where they differ from those of a new warehouse), or None.
     topics -- of the events of the change, such as `table.committed.v1`.
     """
 

@@ -17,7 +17,7 @@ from ..domain.proposal import ProposalState
 from ..domain.streams import State, StreamChange
 from ..domain.table import TableState
 from ..domain.view import ViewState
-from ..domain.warehouse import WarehouseState
+from ..domain.warehouse import FormatVersionPolicy, WarehouseConfig, WarehouseState
 from ..projections import names, namespaces
 from .contract import ObjectChange, ObjectKind, ProposedChange
 
@@ -162,6 +162,8 @@ def _present(state: State | None) -> State | None:
     match state:
         case TableState() | ViewState() | NamespaceState():
             return state if state.status == "live" else None
+        case WarehouseState():
+            return state if state.status != "deleted" else None
     return state
 
 
@@ -174,6 +176,18 @@ def _document(state: State | None) -> Json | None:
         case NamespaceState():
             return {"properties": state.properties}
         case WarehouseState():
-            config = state.config
-            return {**state.storage_profile, "config": config.to_json()} if config.defaults or config.overrides else state.storage_profile
+            return _warehouse_document(state)
     return None
+
+
+def _warehouse_document(state: WarehouseState) -> Json:
+    document, policy = dict(state.storage_profile), state.format_versions
+    if state.config != WarehouseConfig():
+        document["config"] = state.config.to_json()
+    if state.status != "active":
+        document["status"] = state.status
+    if state.protected:
+        document["protected"] = True
+    if policy != FormatVersionPolicy():
+        document |= {"allowed-format-versions": [*policy.allowed], "default-format-version": policy.default}
+    return document

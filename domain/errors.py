@@ -113,6 +113,14 @@ class NamespaceNotEmpty(CatalogError, status=409, type="NamespaceNotEmptyExcepti
     """The namespace contains tables, views or namespaces."""
 
 
+class WarehouseNotEmpty(CatalogError, status=409, type="WarehouseNotEmptyException"):
+    """The warehouse contains objects."""
+
+
+class WarehouseProtected(CatalogError, status=409, type="WarehouseProtectedException"):
+    """The warehouse is protected from deletion."""
+
+
 class CommitFailed(CatalogError, status=409, type="CommitFailedException"):
     """A requirement failed, or another commit came first. The client can refresh and retry."""
 

@@ -158,6 +158,42 @@ class WarehouseConfigChanged(Event):
     overrides_removals: list[str]
 
 
+@_event("warehouse.renamed.v1")
+class WarehouseRenamed(Event):
+    name: str
+    name_key: str
+
+
+@_event("warehouse.activated.v1")
+class WarehouseActivated(Event):
+    """Clients can use the warehouse again."""
+
+
+@_event("warehouse.deactivated.v1")
+class WarehouseDeactivated(Event):
+    """To clients the warehouse does not exist, until it is activated."""
+
+
+@_event("warehouse.protection-changed.v1")
+class WarehouseProtectionChanged(Event):
+    """`protected`: the warehouse is deleted only with `force`."""
+
+    protected: bool
+
+
+@_event("warehouse.format-version-policy-changed.v1")
+class WarehouseFormatVersionPolicyChanged(Event):
+    """The format versions of new and upgraded tables; `default`: that of a table whose request names none."""
+
+    allowed: list[int]
+    default: int | None
+
+
+@_event("warehouse.deleted.v1")
+class WarehouseDeleted(Event):
+    """The warehouse was empty. Its name is free."""
+
+
 @_event("namespace.created.v1")
 class NamespaceCreated(Event):
     """`parent_id` is the namespace above, or the warehouse at the top; `name` is the last level; `properties` include `location`."""

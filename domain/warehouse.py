@@ -1,13 +1,24 @@
 """Warehouses: decides their commands and folds their events."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 from uuid import UUID
 
 from .claims import Claim, NameClaim
 from .documents import Json
-from .errors import AlreadyExists, BadRequest
-from .events import Event, WarehouseConfigChanged, WarehouseCreated
+from .errors import AlreadyExists, BadRequest, WarehouseNotEmpty, WarehouseProtected
+from .events import (
+    Event,
+    WarehouseActivated,
+    WarehouseConfigChanged,
+    WarehouseCreated,
+    WarehouseDeactivated,
+    WarehouseDeleted,
+    WarehouseFormatVersionPolicyChanged,
+    WarehouseProtectionChanged,
+    WarehouseRenamed,
+)
 from .identifiers import name_key, parse_name, refused_character
 from .properties import PropertyUpdate, effective_update, updated
 
@@ -17,6 +28,11 @@ CONFIG_KEY_BYTES_MAX = 255
 CONFIG_VALUE_BYTES_MAX = 4096
 CONFIG_BYTES_MAX = 16 * 1024
 """Limit on the keys and values of defaults and overrides together. Every version of the warehouse has a copy."""
+
+FORMAT_VERSIONS = (1, 2, 3)
+FORMAT_VERSION_DEFAULT = 2
+
+Status = Literal["active", "inactive", "deleted"]
 
 _NAME_CHARACTERS_REFUSED = "@/"  # `@` precedes a point in time, `/` separates levels of a path.
 
@@ -41,6 +57,60 @@ class WarehouseConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class FormatVersionPolicy:
+    """The format versions that tables of a warehouse may be created with or upgraded to, and that of a table whose request names none."""
+
+    allowed: Sequence[int] = FORMAT_VERSIONS
+    default: int | None = None
+
+    def check(self, version: int) -> None:
+        """Raises BadRequest if the version is not allowed."""
+        if version not in self.allowed:
+            allowed = ", ".join(map(str, self.allowed))
+            raise BadRequest(f"The warehouse does not allow tables of format version {version}; it allows {allowed}")
+
+    @property
+    def of_new_tables(self) -> int:
+        """As Lakekeeper: without a default 2 if it is allowed, else the highest."""
+        if self.default is not None:
+            return self.default
+        return FORMAT_VERSION_DEFAULT if FORMAT_VERSION_DEFAULT in self.allowed else max(self.allowed)
+
+
+@dataclass(frozen=True, slots=True)
+class RenameWarehouse:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetWarehouseStatus:
+    """active -- False: to clients the warehouse does not exist."""
+
+    active: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SetWarehouseProtection:
+    protected: bool
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateWarehouseFormatVersionPolicy:
+    policy: FormatVersionPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteWarehouse:
+    """force -- also if the warehouse is protected."""
+
+    force: bool = False
+
+
+WarehouseChange = SetWarehouseStatus | SetWarehouseProtection | UpdateWarehouseFormatVersionPolicy
+"""The commands that are decided on the warehouse's state alone."""
+
+
+@dataclass(frozen=True, slots=True)
 class WarehouseState:
     id: UUID
     version: int
@@ -52,6 +122,9 @@ class WarehouseState:
     secret_ref: UUID | None
     exact_names: bool
     config: WarehouseConfig = field(default_factory=WarehouseConfig)
+    status: Status = "active"
+    protected: bool = False
+    format_versions: FormatVersionPolicy = field(default_factory=FormatVersionPolicy)
 
 
 def decide_create(name: str, storage_profile: Json, *, exact_names: bool, taken: bool) -> WarehouseCreated:
@@ -59,13 +132,62 @@ def decide_create(name: str, storage_profile: Json, *, exact_names: bool, taken:
 
     taken -- the project has a warehouse with that name: AlreadyExists.
     """
+    _check_name(name, taken=taken)
+    return WarehouseCreated(name, name_key(name), storage_profile, None, exact_names)
+
+
+def decide_policies(format_versions: FormatVersionPolicy) -> list[Event]:
+    """The events after the creation of a warehouse with this policy. Raises BadRequest as checked_policy."""
+    policy = checked_policy(format_versions)
+    return [] if policy == FormatVersionPolicy() else [WarehouseFormatVersionPolicyChanged([*policy.allowed], policy.default)]
+
+
+def decide_rename(state: WarehouseState, command: RenameWarehouse, *, taken: bool) -> WarehouseRenamed | None:
+    """None if it has the name already. Raises as decide_create. taken -- another warehouse of the project has the name."""
+    _check_name(command.name, taken=taken)
+    return None if command.name == state.name else WarehouseRenamed(command.name, name_key(command.name))
+
+
+def decide_delete(state: WarehouseState, command: DeleteWarehouse, content: str | None) -> WarehouseDeleted:
+    """Raises WarehouseProtected, and WarehouseNotEmpty if it has content. content -- the kind of an object in it; None: it is empty."""
+    if state.protected and not command.force:
+        raise WarehouseProtected(f"Warehouse is protected: {state.name}; delete it with force=true, or remove the protection first")
+    if content is not None:
+        raise WarehouseNotEmpty(f"Warehouse is not empty: {state.name}; it contains a {content}")
+    return WarehouseDeleted()
+
+
+def decide_change(state: WarehouseState, command: WarehouseChange) -> Event | None:
+    """The event of a command that depends on the state alone; None if nothing changes. Raises BadRequest for a value out of bounds."""
+    match command:
+        case SetWarehouseStatus(active):
+            if active == (state.status == "active"):
+                return None
+            return WarehouseActivated() if active else WarehouseDeactivated()
+        case SetWarehouseProtection(protected):
+            return None if protected == state.protected else WarehouseProtectionChanged(protected)
+        case UpdateWarehouseFormatVersionPolicy(policy):
+            policy = checked_policy(policy)
+            return None if policy == state.format_versions else WarehouseFormatVersionPolicyChanged([*policy.allowed], policy.default)
+
+
+def checked_policy(policy: FormatVersionPolicy) -> FormatVersionPolicy:
+    """The policy with each version once, in order. Raises BadRequest unless it allows a version, and its default."""
+    allowed = tuple(sorted(set(policy.allowed)))
+    if not allowed or not set(allowed) <= set(FORMAT_VERSIONS):
+        raise BadRequest(f"Invalid allowed-format-versions: must be some of {', '.join(map(str, FORMAT_VERSIONS))}")
+    if policy.default is not None and policy.default not in allowed:
+        raise BadRequest("Invalid default-format-version: must be one of allowed-format-versions")
+    return FormatVersionPolicy(allowed, policy.default)
+
+
+def _check_name(name: str, *, taken: bool) -> None:
     parse_name(name, "warehouse name")
     for character in _NAME_CHARACTERS_REFUSED:
         if character in name:
             raise BadRequest(f"Invalid warehouse name: must not contain '{character}'")
     if taken:
         raise AlreadyExists(f"Warehouse already exists: {name}")
-    return WarehouseCreated(name, name_key(name), storage_profile, None, exact_names)
 
 
 def decide_update_config(state: WarehouseState, command: UpdateWarehouseConfig) -> WarehouseConfigChanged | None:
@@ -135,11 +257,29 @@ def evolve(state: WarehouseState | None, stream_id: UUID, version: int, event_id
                 event.secret_ref,
                 event.exact_names,
             )
+    if state is None:
+        raise AssertionError(f"{type(event).__name__} is not the first event of a warehouse")
+    state = replace(state, version=version, event_id=event_id)
+    match event:
         case WarehouseConfigChanged():
-            assert state is not None
-            return replace(state, version=version, event_id=event_id, config=_changed_config(state.config, event))
+            return replace(state, config=_changed_config(state.config, event))
+        case WarehouseRenamed():
+            return replace(state, name=event.name, name_key=event.name_key)
+        case WarehouseActivated():
+            return replace(state, status="active")
+        case WarehouseDeactivated():
+            return replace(state, status="inactive")
+        case WarehouseProtectionChanged():
+            return replace(state, protected=event.protected)
+        case WarehouseFormatVersionPolicyChanged():
+            return replace(state, format_versions=FormatVersionPolicy(tuple(event.allowed), event.default))
+        case WarehouseDeleted():
+            return replace(state, status="deleted")
     raise AssertionError(f"{type(event).__name__} is not an event of a warehouse")
 
 
 def claims(state: WarehouseState) -> frozenset[Claim]:
+    """Its name, until it is deleted."""
+    if state.status == "deleted":
+        return frozenset()
     return frozenset({NameClaim("warehouse", state.project_id, state.name_key, state.id)})

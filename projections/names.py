@@ -169,6 +169,21 @@ async def names_above(connection: Connection, object_ids: Sequence[UUID], as_of:
     return {row[0]: NamedObject(*row[1:]) for row in await cursor.fetchall()}
 
 
+async def names_at(connection: Connection, objects: Sequence[tuple[UUID, int]]) -> list[tuple[UUID, UUID | None, str, int, int | None]]:
+    """The names of objects and of all their parents, as of the position given with each.
+
+    Returns (id, id of the parent, name, position from which it has that name, position of its next name); no parent for a warehouse.
+    """
+    parameters = {"ids": [object_id for object_id, _ in objects], "positions": [position for _, position in objects]}
+    return await (await connection.execute(_SQL["names_at"], parameters, binary=True)).fetchall()
+
+
+async def renamed(connection: Connection, after: int, up_to: int) -> list[UUID]:
+    """The parents of other objects that were renamed by the events after one position and up to another."""
+    cursor = await connection.execute(_SQL["renamed"], {"after": after, "upto": up_to}, binary=True)
+    return [row[0] for row in await cursor.fetchall()]
+
+
 async def path_names(connection: Connection, object_id: UUID, as_of: int | None = None) -> tuple[str, ...]:
     """The names on the path to an object, from the warehouse to itself, as `names_above` reads them; empty if it had no name."""
     known = await names_above(connection, [object_id], as_of)

@@ -66,3 +66,34 @@ with recursive above(object_id, kind, parent_id, name) as (
   ) n
 )
 select object_id, case when kind <> 'warehouse' then parent_id end, name from above
+
+-- name: names_at --
+-- The last names of objects and of all their parents up to a position each: with the position of the object's next name, if it has one.
+-- Names that have ended are included, because events of dropped objects are published too.
+with recursive above(object_id, at, kind, parent_id, name, from_position) as (
+  select s.id, s.at, n.kind, n.parent_id, n.name, n.from_position
+  from unnest(%(ids)s::uuid[], %(positions)s::bigint[]) s(id, at)
+  cross join lateral (
+    select kind, parent_id, name, from_position from icecore.names
+    where generation = (select generation from icecore.read_models) and object_id = s.id and from_position <= s.at
+    order by from_position desc limit 1
+  ) n
+  union
+  select p.id, p.at, n.kind, n.parent_id, n.name, n.from_position
+  from (select distinct parent_id, at from above where kind <> 'warehouse') p(id, at)
+  cross join lateral (
+    select kind, parent_id, name, from_position from icecore.names
+    where generation = (select generation from icecore.read_models) and object_id = p.id and from_position <= p.at
+    order by from_position desc limit 1
+  ) n
+)
+select object_id, case when kind <> 'warehouse' then parent_id end, name, from_position, (
+  select n.from_position from icecore.names n
+  where n.generation = (select generation from icecore.read_models) and n.object_id = above.object_id and n.from_position > above.from_position
+  order by n.from_position limit 1)
+from above
+
+-- name: renamed --
+-- Warehouses that were renamed after one position and up to another.
+select distinct originator_id from icecore.events
+where topic = 'warehouse.renamed.v1' and notification_id > %(after)s and notification_id <= %(upto)s

@@ -40,11 +40,14 @@ where c.command_id is null or c.last_position <> i.position or c.recorded_at <> 
 order by i.project_id, i.actor, i.key
 
 -- name: secrets --
--- References of warehouses to secrets that are missing or destroyed, each once: with the first version that has it.
-select distinct on (w.warehouse_id, w.secret_ref) w.warehouse_id, w.version, w.secret_ref, s.destroyed_at
-from icecore.warehouses w left join icecore.secrets s on s.id = w.secret_ref and s.project_id = w.project_id
-where w.generation = %(generation)s and w.secret_ref is not null and (s.id is null or s.destroyed_at is not null)
-order by w.warehouse_id, w.secret_ref, w.version
+-- References of warehouses that exist to secrets that are missing or destroyed.
+select w.warehouse_id, w.version, w.secret_ref, s.destroyed_at
+from (
+  select distinct on (warehouse_id) * from icecore.warehouses where generation = %(generation)s order by warehouse_id, version desc
+) w
+left join icecore.secrets s on s.id = w.secret_ref and s.project_id = w.project_id
+where w.status <> 'deleted' and w.secret_ref is not null and (s.id is null or s.destroyed_at is not null)
+order by w.warehouse_id
 
 -- name: sinks --
 -- Positions of sinks, skips and replays that are not in the log, and skips of another event than the one at their position.

@@ -10,15 +10,17 @@ from ..database.named_sql import named_sql
 from ..database.postgres import Connection
 from ..domain.errors import NoSuchWarehouse
 from ..domain.identifiers import name_key
-from ..domain.warehouse import WarehouseConfig, WarehouseState
+from ..domain.warehouse import FormatVersionPolicy, WarehouseConfig, WarehouseState
 
 _SQL = named_sql("icecore.projections", "warehouses.sql")
 
 
 async def read_by_id(connection: Connection, project_id: UUID, warehouse_id: UUID) -> WarehouseState | None:
+    """None if it does not exist, or is deleted."""
     cursor = await connection.execute(_SQL["by_id"], {"project_id": project_id, "warehouse_id": warehouse_id}, binary=True)
     row = await cursor.fetchone()
-    return None if row is None else _state(row)
+    state = None if row is None else _state(row)
+    return None if state is None or state.status == "deleted" else state
 
 
 async def find(connection: Connection, project_id: UUID, warehouse_id: UUID, named: str | None = None) -> WarehouseState:
@@ -30,7 +32,7 @@ async def find(connection: Connection, project_id: UUID, warehouse_id: UUID, nam
 
 
 async def read_of_any_project(connection: Connection, warehouse_id: UUID) -> WarehouseState | None:
-    """For jobs, which work for all projects. Requests use `read_by_id`."""
+    """For jobs, which work for all projects, also if it is deleted. Requests use `read_by_id`."""
     cursor = await connection.execute(_SQL["of_any_project"], {"warehouse_id": warehouse_id}, binary=True)
     row = await cursor.fetchone()
     return None if row is None else _state(row)
@@ -63,11 +65,13 @@ async def read_all(connection: Connection, project_id: UUID, *, limit: int | Non
 async def existed(connection: Connection, warehouse_id: UUID, as_of: int) -> bool:
     """Whether the warehouse existed as of a position."""
     cursor = await connection.execute(_SQL["existed"], {"warehouse_id": warehouse_id, "as_of": as_of})
-    return await cursor.fetchone() is not None
+    row = await cursor.fetchone()
+    return row is not None and row[0]
 
 
 def _state(row: tuple[Any, ...]) -> WarehouseState:
-    warehouse_id, version, event_id, project_id, name, key, storage_profile, secret_ref, exact_names, config, _ = row
+    warehouse_id, version, event_id, project_id, name, key, storage_profile, secret_ref, exact_names, config, *policies, _ = row
+    status, protected, format_versions = policies
     return WarehouseState(
         warehouse_id,
         version,
@@ -79,4 +83,14 @@ def _state(row: tuple[Any, ...]) -> WarehouseState:
         secret_ref,
         exact_names,
         WarehouseConfig() if config is None else WarehouseConfig(**orjson.loads(config)),
+        status,
+        protected,
+        _format_versions(format_versions),
     )
+
+
+def _format_versions(policy: bytes | None) -> FormatVersionPolicy:
+    if policy is None:
+        return FormatVersionPolicy()
+    members = orjson.loads(policy)
+    return FormatVersionPolicy(tuple(members["allowed"]), members["default"])

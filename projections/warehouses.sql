@@ -1,5 +1,6 @@
 -- name: by_id --
 select w.warehouse_id, w.version, w.event_id, w.project_id, w.name, w.name_key, w.storage_profile, w.secret_ref, w.exact_names, w.config,
+       w.status, w.protected, w.format_versions,
        w.generation
 from icecore.warehouses w
 where w.generation = (select generation from icecore.read_models) and w.warehouse_id = %(warehouse_id)s and w.project_id = %(project_id)s
@@ -7,6 +8,7 @@ order by w.version desc limit 1
 
 -- name: of_any_project --
 select w.warehouse_id, w.version, w.event_id, w.project_id, w.name, w.name_key, w.storage_profile, w.secret_ref, w.exact_names, w.config,
+       w.status, w.protected, w.format_versions,
        w.generation
 from icecore.warehouses w
 where w.generation = (select generation from icecore.read_models) and w.warehouse_id = %(warehouse_id)s
@@ -14,6 +16,7 @@ order by w.version desc limit 1
 
 -- name: by_name --
 select w.warehouse_id, w.version, w.event_id, w.project_id, w.name, w.name_key, w.storage_profile, w.secret_ref, w.exact_names, w.config,
+       w.status, w.protected, w.format_versions,
        w.generation
 from icecore.names n
 -- A join would sort every version.
@@ -25,6 +28,7 @@ where n.generation = (select generation from icecore.read_models) and n.parent_i
 
 -- name: all --
 select w.warehouse_id, w.version, w.event_id, w.project_id, w.name, w.name_key, w.storage_profile, w.secret_ref, w.exact_names, w.config,
+       w.status, w.protected, w.format_versions,
        w.generation
 from icecore.names n
 cross join lateral (
@@ -36,6 +40,6 @@ order by n.object_id
 limit %(limit)s
 
 -- name: existed --
-select 1 from icecore.warehouses w
+select w.status <> 'deleted' from icecore.warehouses w
 where w.generation = (select generation from icecore.read_models) and w.warehouse_id = %(warehouse_id)s and w.position <= %(as_of)s
-limit 1
+order by w.version desc limit 1

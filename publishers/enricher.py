@@ -116,7 +116,7 @@ def _enrich(event: RecordedEvent, decoded: Event, found: References) -> Enriched
             return EnrichedEvent(event, path.names, _namespace(event, decoded, path))
         case "warehouse":
             path = found.paths[event.position]
-            return EnrichedEvent(event, path.names, _warehouse(event, decoded, path))
+            return EnrichedEvent(event, path.names, _warehouse(event, decoded, found))
         case "proposal":
             path = found.paths[event.position]
             return EnrichedEvent(event, (*path.names, str(event.stream_id)), _proposal(event, path, found))
@@ -125,8 +125,8 @@ def _enrich(event: RecordedEvent, decoded: Event, found: References) -> Enriched
     return EnrichedEvent(event, names, data.OtherEvent(id=event.stream_id, name=list(names), change=orjson.loads(state_json(event.state))))
 
 
-def _warehouse(event: RecordedEvent, decoded: Event, path: Path) -> data.EventData:
-    name = data.WarehouseName(id=event.stream_id, name=path.names[0])
+def _warehouse(event: RecordedEvent, decoded: Event, found: References) -> data.EventData:
+    name = data.WarehouseName(id=event.stream_id, name=found.paths[event.position].names[0])
     match decoded:
         case domain_events.WarehouseCreated():
             return data.WarehouseEvent(warehouse=name, storage_type=decoded.storage_profile.get("type"), exact_names=decoded.exact_names)
@@ -137,6 +137,14 @@ def _warehouse(event: RecordedEvent, decoded: Event, path: Path) -> data.EventDa
                 defaults_removed=decoded.defaults_removals,
                 overrides_set=decoded.overrides_updates,
                 overrides_removed=decoded.overrides_removals,
+            )
+        case domain_events.WarehouseRenamed():
+            return data.WarehouseRenamed(warehouse=name, previous_name=found.paths_before[event.position].names[0])
+        case domain_events.WarehouseProtectionChanged():
+            return data.WarehouseProtectionChanged(warehouse=name, protected=decoded.protected)
+        case domain_events.WarehouseFormatVersionPolicyChanged():
+            return data.WarehouseFormatVersionPolicyChanged(
+                warehouse=name, allowed_format_versions=decoded.allowed, default_format_version=decoded.default
             )
     return data.WarehouseEvent(warehouse=name)
 

@@ -144,6 +144,31 @@ class WarehouseConfigChanged(EventData):
 
 
 @dataclass(slots=True, kw_only=True)
+class WarehouseRenamed(EventData):
+    """A renamed warehouse; `warehouse` has its new name."""
+
+    warehouse: WarehouseName
+    previous_name: str
+
+
+@dataclass(slots=True, kw_only=True)
+class WarehouseProtectionChanged(EventData):
+    """A warehouse, and whether it is protected from deletion now."""
+
+    warehouse: WarehouseName
+    protected: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class WarehouseFormatVersionPolicyChanged(EventData):
+    """A warehouse, and the format versions that its tables may have now."""
+
+    warehouse: WarehouseName
+    allowed_format_versions: list[int]
+    default_format_version: int | None = None
+
+
+@dataclass(slots=True, kw_only=True)
 class NamespaceEvent(EventData):
     """A namespace and the properties that this event changed."""
 
@@ -311,6 +336,9 @@ class OtherEvent(EventData):
 
 _TYPES: dict[str, type[EventData]] = {
     "warehouse.config-changed": WarehouseConfigChanged,
+    "warehouse.renamed": WarehouseRenamed,
+    "warehouse.protection-changed": WarehouseProtectionChanged,
+    "warehouse.format-version-policy-changed": WarehouseFormatVersionPolicyChanged,
     "table.created": TableMetadataEvent,
     "table.registered": TableMetadataEvent,
     "table.overwritten": TableMetadataEvent,

@@ -3,9 +3,9 @@
 Rows of the read models do not change after their position, and a rebuild results in equal bytes, so every read has the same result.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 from uuid import UUID
 
 import orjson
@@ -26,6 +26,8 @@ SnapshotKey = tuple[UUID, int, int]
 
 NAMES_BYTES_MAX = 2 * 1024 * 1024
 """Room for about a thousand of the longest names, or twenty thousand ordinary ones."""
+_NAMES_OF_OBJECT_MAX = 16
+"""Names of one object that are cached, the last ones read: it may have been renamed often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,62 +97,99 @@ class References:
                 rows[position].drop_document()
 
 
-@dataclass(frozen=True, slots=True)
-class _PathEntry:
-    """A warehouse or a namespace. Its name and its parent never change."""
+class _Named(NamedTuple):
+    """The name and parent of a warehouse or a namespace: its last ones from one position to before another.
+
+    before_position -- None: there was no later name when it was read.
+    """
 
     parent_id: UUID | None
     name: str
     key: str
+    from_position: int
+    before_position: int | None
+
+    def at(self, position: int) -> bool:
+        return self.from_position <= position and (self.before_position is None or position < self.before_position)
 
 
 class PathCache:
-    """An LRU cache of warehouses and namespaces by id, which readers may share."""
+    """An LRU cache of the names of warehouses and namespaces by id, which readers at different positions may share.
+
+    The last name of an object is used for positions up to `_confirmed`. Before a later one is looked up, objects that were renamed since
+    are removed.
+    """
 
     def __init__(self) -> None:
-        self._cache: LRUCache[UUID, _PathEntry] = LRUCache(NAMES_BYTES_MAX, getsizeof=_entry_bytes)
+        self._cache: LRUCache[UUID, tuple[_Named, ...]] = LRUCache(NAMES_BYTES_MAX, getsizeof=_names_bytes)
+        self._confirmed = 0
 
-    async def paths(self, connection: Connection, object_ids: Iterable[UUID]) -> dict[UUID, Path]:
-        """The paths to these objects, by their ids."""
-        used: dict[UUID, _PathEntry] = {}
-        missing = [object_id for object_id in dict.fromkeys(object_ids) if not self._use(object_id, used)]
-        if missing:
-            for object_id, found in (await names.names_above(connection, missing)).items():
-                used[object_id] = self._cache.get(object_id) or _PathEntry(*found, dotted_key(found.name))
-        paths = {object_id: _path(object_id, used) for object_id in dict.fromkeys(object_ids) if object_id in used}
-        self._keep(used)
+    async def paths(self, connection: Connection, wanted: Collection[tuple[UUID, int]]) -> dict[tuple[UUID, int], Path]:
+        """The path of each object as of its position. Without those that had no name by then."""
+        if not wanted:
+            return {}
+        await self._confirm(connection, max(position for _, position in wanted))
+        # Beside the cache, which may be too small for all names of a batch.
+        used: dict[UUID, tuple[_Named, ...]] = {}
+        while missing := self._missing(wanted, used):
+            found = await names.names_at(connection, [*missing.items()])
+            for object_id, parent_id, name, from_position, before_position in found:
+                named = _Named(parent_id, name, dotted_key(name), from_position, before_position)
+                known = used.get(object_id, ())
+                used[object_id] = known if named in known else (*known, named)
+            # What had no name by then, which another read would not change.
+            nameless = {each for each in missing.items() if _path(*each, used) is None}
+            wanted = [each for each in wanted if each not in nameless]
+        paths = {each: path for each in wanted if (path := _path(*each, used)) is not None}
+        self._cache.update({object_id: known[-_NAMES_OF_OBJECT_MAX:] for object_id, known in used.items()})
         return paths
 
     def clear(self) -> None:
         self._cache.clear()
+        self._confirmed = 0
 
-    def _use(self, object_id: UUID | None, used: dict[UUID, _PathEntry]) -> bool:
-        """Adds the path to `used` and returns True, if all of it is known."""
-        path: dict[UUID, _PathEntry] = {}
-        while object_id is not None and object_id not in used:
-            known = self._cache.get(object_id)
-            if known is None:
-                return False
-            path[object_id] = known
-            object_id = known.parent_id
-        used |= path
-        return True
+    async def _confirm(self, connection: Connection, position: int) -> None:
+        if position <= self._confirmed:
+            return
+        if self._cache:
+            for object_id in await names.renamed(connection, self._confirmed, position):
+                self._cache.pop(object_id, None)
+        self._confirmed = position
 
-    def _keep(self, used: dict[UUID, _PathEntry]) -> None:
-        self._cache.update(used)
+    def _missing(self, wanted: Collection[tuple[UUID, int]], used: dict[UUID, tuple[_Named, ...]]) -> dict[UUID, int]:
+        """Objects whose path is not known, each with one position. Adds the known names to `used`."""
+        missing: dict[UUID, int] = {}
+        for object_id, position in wanted:
+            above: UUID | None = object_id
+            while above is not None:
+                if above not in used and (known := self._cache.get(above)) is not None:
+                    used[above] = known
+                named = _at(used.get(above, ()), position)
+                if named is None:
+                    missing.setdefault(object_id, position)
+                    break
+                above = named.parent_id
+        return missing
 
 
-def _entry_bytes(name: _PathEntry) -> int:
+def _names_bytes(known: tuple[_Named, ...]) -> int:
     """The memory of an entry, with its own id, which takes as much as its parent's."""
-    return memory_bytes((name.parent_id, name.parent_id, name.name, name.key, name))
+    return sum(memory_bytes((each.parent_id, each.parent_id, each.name, each.key, each)) for each in known)
 
 
-def _path(object_id: UUID, known: dict[UUID, _PathEntry]) -> Path:
-    path: list[_PathEntry] = []
+def _at(known: Iterable[_Named], position: int) -> _Named | None:
+    return next((each for each in known if each.at(position)), None)
+
+
+def _path(object_id: UUID, position: int, known: dict[UUID, tuple[_Named, ...]]) -> Path | None:
+    path: list[_Named] = []
     above: UUID | None = object_id
     while above is not None:
-        path.append(known[above])
-        above = path[-1].parent_id
+        named = _at(known.get(above, ()), position)
+        if named is None:
+            return None
+        path.append(named)
+        above = named.parent_id
     path.reverse()
     return Path(tuple(each.name for each in path), tuple(each.key for each in path))
 
@@ -175,11 +214,11 @@ class ReferenceReader:
         if proposed:
             found.proposals = await proposals.read_versions(connection, proposed)
         named = {event.position: _named_objects(event, found) for event in events}
-        paths = await self.path_cache.paths(connection, [object_id for ids in named.values() for object_id in ids])
-        for position, ids in named.items():
-            for paths_of, object_id in zip((found.paths, found.paths_before), ids, strict=False):
-                if object_id in paths:
-                    paths_of[position] = paths[object_id]
+        paths = await self.path_cache.paths(connection, {each for of_event in named.values() for each in of_event})
+        for position, of_event in named.items():
+            for paths_of, each in zip((found.paths, found.paths_before), of_event, strict=False):
+                if each in paths:
+                    paths_of[position] = paths[each]
         return found
 
     async def read_documents(self, connection: Connection, found: References, events: Sequence[RecordedEvent]) -> None:
@@ -216,17 +255,21 @@ def _with_document(rows: dict[int, TabularRow], event: RecordedEvent) -> list[Ta
     return [] if row is None or row.size is None else [row]
 
 
-def _named_objects(event: RecordedEvent, found: References) -> tuple[UUID, ...]:
-    """The objects whose paths the event needs: a table's or view's namespace and its former one, a proposal's warehouse, else itself."""
-    kind = event.topic.partition(".")[0]
+def _named_objects(event: RecordedEvent, found: References) -> tuple[tuple[UUID, int], ...]:
+    """The objects whose paths the event needs, each with the position as of which: a table's or view's namespace and its former one, a
+    proposal's warehouse, else the object itself, and a renamed warehouse with its former name.
+    """
+    kind, position = event.topic.partition(".")[0], event.position
     if kind == "proposal":
-        return (event.warehouse_id,)
+        return ((event.warehouse_id, position),)
+    if event.topic.startswith("warehouse.renamed."):
+        return ((event.stream_id, position), (event.stream_id, position - 1))
     if kind not in ("table", "view"):
-        return (event.stream_id,)
-    row = found.rows.get(event.position)
+        return ((event.stream_id, position),)
+    row = found.rows.get(position)
     if row is None:
         return ()
-    before = found.rows_before.get(event.position)
+    before = found.rows_before.get(position)
     if before is None or before.namespace_id == row.namespace_id:
-        return (row.namespace_id,)
-    return (row.namespace_id, before.namespace_id)
+        return ((row.namespace_id, position),)
+    return ((row.namespace_id, position), (before.namespace_id, position))

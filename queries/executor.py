@@ -1,19 +1,24 @@
 """Runs queries: authorizes them, and returns cached results if no event has changed what they read."""
 
 from collections.abc import Awaitable, Callable, Hashable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Generic, TypeVar, cast
 
 from ..access.authorization import Authorizer, Resource
 from ..access.backends import Backends
 from ..access.request_context import RequestContext
+from ..access.resolve_warehouse import resolve_warehouse
+from ..access.warehouse import Warehouse
 from ..database.connections import Connection
-from .freshness import CATCH_UP_SECONDS_MAX, Freshness
+from .freshness import CATCH_UP_SECONDS_MAX, Freshness, content_tag
 from .read_cache import ReadCache, Tag
 from .table_loads import TableLoads
 
 Value = TypeVar("Value")
+
+_WAREHOUSE_BYTES = 16 * 1024
+"""The memory of a cached warehouse: most of it is the storage profile, whose length has a limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +78,34 @@ class QueryExecutor:
         self, context: RequestContext, key: Hashable, as_of: int | None, find: Callable[[], Awaitable[ReadResult[Value]]]
     ) -> Value:
         """As `execute`, for a query that gets its connections itself."""
-        found = await self._found(key, as_of, find)
+        found = await self._found(context, key, as_of, find)
         await self.authorize(context, found.resource)
         return found.value
 
-    async def _found(self, key: Hashable, as_of: int | None, find: Callable[[], Awaitable[ReadResult[Value]]]) -> ReadResult[Value]:
+    async def confirm(self, context: RequestContext) -> RequestContext:
+        """The context of a request whose queries need not read the log again: the cache is as new as the log was at the call."""
+        if context.log_confirmed or not self._caches:
+            return context
+        await self._freshness.confirm()
+        return replace(context, log_confirmed=True)
+
+    async def warehouse(self, context: RequestContext, reference: str | None) -> Warehouse:
+        """As resolve_warehouse, from the cache if no event has changed the warehouse. The caller authorizes what it does with it."""
+
+        async def find() -> ReadResult[Warehouse]:
+            found = await resolve_warehouse(self.backends, context.project_id, reference)
+            return ReadResult(found, Resource("warehouse", found.id), _WAREHOUSE_BYTES, (content_tag(found.id),))
+
+        # Which one is the only warehouse depends on all of them, and a past state is rarely read again.
+        as_of = 0 if reference is None or "@" in reference else None
+        return (await self._found(context, ("warehouse", context.project_id, reference), as_of, find)).value
+
+    async def _found(
+        self, context: RequestContext, key: Hashable, as_of: int | None, find: Callable[[], Awaitable[ReadResult[Value]]]
+    ) -> ReadResult[Value]:
         if as_of is not None or not self._caches:
             return await find()
-        if key in self.cache or not self._freshness.has_head:
+        if not self._freshness.has_head or (key in self.cache and not context.log_confirmed):
             await self._freshness.confirm()
             cached = self.cache.get(key)
             if cached is not None:

@@ -7,22 +7,35 @@ _WAREHOUSES = "/management/v1/warehouse"
 _PROPOSALS = "/management/v1/proposals"
 _PROPOSAL = f"{_PROPOSALS}/{{proposal}}"
 _NONE: frozenset[str] = frozenset()
+_WAREHOUSE = f"{_WAREHOUSES}/{{warehouse_id}}"
 
 OPERATIONS = (
     Operation("createWarehouse", "POST", _WAREHOUSES, warehouses.create_warehouse, parameters=_NONE),
     Operation("listWarehouses", "GET", _WAREHOUSES, warehouses.list_warehouses),
-    Operation("getWarehouse", "GET", f"{_WAREHOUSES}/{{warehouse_id}}", warehouses.get_warehouse, parameters=_NONE),
+    Operation("getWarehouse", "GET", _WAREHOUSE, warehouses.get_warehouse, parameters=_NONE),
     Operation(
         "updateWarehouseConfig",
         "POST",
-        f"{_WAREHOUSES}/{{warehouse_id}}/config",
+        f"{_WAREHOUSE}/config",
         warehouses.update_warehouse_config,
+        parameters=_NONE,
+    ),
+    Operation("deleteWarehouse", "DELETE", _WAREHOUSE, warehouses.delete_warehouse, parameters=frozenset({"force"})),
+    Operation("renameWarehouse", "POST", f"{_WAREHOUSE}/rename", warehouses.rename_warehouse, parameters=_NONE),
+    Operation("activateWarehouse", "POST", f"{_WAREHOUSE}/activate", warehouses.activate_warehouse, parameters=_NONE),
+    Operation("deactivateWarehouse", "POST", f"{_WAREHOUSE}/deactivate", warehouses.deactivate_warehouse, parameters=_NONE),
+    Operation("setWarehouseProtection", "POST", f"{_WAREHOUSE}/protection", warehouses.set_warehouse_protection, parameters=_NONE),
+    Operation(
+        "updateWarehouseFormatVersionPolicy",
+        "POST",
+        f"{_WAREHOUSE}/format-version-policy",
+        warehouses.update_warehouse_format_version_policy,
         parameters=_NONE,
     ),
     Operation(
         "getWarehouseStatistics",
         "GET",
-        f"{_WAREHOUSES}/{{warehouse_id}}/statistics",
+        f"{_WAREHOUSE}/statistics",
         warehouses.get_warehouse_statistics,
         parameters=frozenset(warehouses.STATISTICS_PARAMETERS),
     ),

@@ -1,4 +1,4 @@
-"""Warehouses: create, list, load and statistics, as in Lakekeeper's management API (`/management/v1/warehouse`), and configuration."""
+"""Warehouses: create, list, load, change and delete them, as in Lakekeeper's management API (`/management/v1/warehouse`)."""
 
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
@@ -9,19 +9,31 @@ from aiohttp import web
 
 from ...access.request_context import PROJECT_ID_DEFAULT
 from ...access.resolve_warehouse import warehouse_by_id
+from ...commands.warehouses.change_warehouse import change_warehouse as execute_change_warehouse
+from ...commands.warehouses.change_warehouse import delete_warehouse as execute_delete_warehouse
+from ...commands.warehouses.change_warehouse import rename_warehouse as execute_rename_warehouse
 from ...commands.warehouses.create_warehouse import CreateWarehouse
 from ...commands.warehouses.create_warehouse import create_warehouse as execute_create_warehouse
 from ...commands.warehouses.update_warehouse_config import update_warehouse_config as execute_update_warehouse_config
 from ...domain.errors import BadRequest, NoSuchProject, NoSuchWarehouse, UnsupportedOperation
 from ...domain.identifiers import parse_name, uuid_or_none
 from ...domain.properties import PropertyUpdate
-from ...domain.warehouse import UpdateWarehouseConfig
+from ...domain.warehouse import (
+    FORMAT_VERSIONS,
+    DeleteWarehouse,
+    FormatVersionPolicy,
+    RenameWarehouse,
+    SetWarehouseProtection,
+    SetWarehouseStatus,
+    UpdateWarehouseConfig,
+    UpdateWarehouseFormatVersionPolicy,
+)
 from ...queries import load_warehouse as load_warehouse_query
 from ...queries.load_statistics import load_statistics
-from ..api_request import ApiRequest
+from ..api_request import POSITION_HEADER, ApiRequest, Command, Execute
 from ..bodies import BodyReader
 from ..paging import listing_digest, page_token, parse_page
-from ..path_parameters import check_parameters, decode_segment, parameter_values
+from ..path_parameters import check_parameters, decode_segment, parameter_values, parse_boolean
 
 _log = structlog.get_logger("icecore.api")
 
@@ -38,8 +50,7 @@ _FIELDS = frozenset(
 )  # fmt: skip
 _CONFIG_FIELDS = ("defaults", "overrides")
 _UPDATE_FIELDS = ("updates", "removals")
-_FORMAT_VERSIONS = [1, 2, 3]
-_FORMAT_VERSION_DEFAULT = 2
+_ALLOWED, _DEFAULT = "allowed-format-versions", "default-format-version"
 
 
 async def create_warehouse(call: ApiRequest) -> web.Response:
@@ -54,6 +65,7 @@ async def create_warehouse(call: ApiRequest) -> web.Response:
         storage_profile=fields.object("storage-profile"),
         storage_credential=fields.object_or_none("storage-credential"),
         exact_names=fields.boolean("exact-names"),
+        format_versions=_format_version_policy(fields),
     )
     context = call.command_context(None, body, ())
     result = await execute_create_warehouse(call.catalog.commands, context, command, permitted=call.catalog.permitted_profiles)
@@ -64,7 +76,7 @@ async def create_warehouse(call: ApiRequest) -> web.Response:
 
 
 async def list_warehouses(call: ApiRequest) -> web.Response:
-    """All warehouses, because all are active; none if `warehouseStatus` requests only others."""
+    """The warehouses with a requested `warehouseStatus`; without one the active ones, as in Lakekeeper."""
     raw_query = call.request.rel_url.raw_query_string
     check_parameters(raw_query, (_STATUS, _PROJECT), repeatable=(_STATUS,))
     _refuse_other_project(call.request.headers.get(PROJECT_HEADER))
@@ -72,8 +84,7 @@ async def list_warehouses(call: ApiRequest) -> web.Response:
     statuses = parameter_values(raw_query, _STATUS)
     if not set(statuses) <= set(_STATUSES):
         raise BadRequest(f"Invalid parameter '{_STATUS}': must be one of {', '.join(_STATUSES)}")
-    wanted = not statuses or "active" in statuses
-    found = await load_warehouse_query.list_warehouses(call.catalog.queries, call.context) if wanted else []
+    found = await load_warehouse_query.list_warehouses(call.catalog.queries, call.context, statuses or ("active",))
     return await call.json({"warehouses": found})
 
 
@@ -83,15 +94,72 @@ async def get_warehouse(call: ApiRequest) -> web.Response:
 
 async def update_warehouse_config(call: ApiRequest) -> web.Response:
     """200 with the resulting defaults and overrides."""
-    warehouse_id = _warehouse_id(call)
     body, fields = await call.fields()
     fields.refuse_unknown(_CONFIG_FIELDS)
     defaults, overrides = (_property_update(call, fields, name) for name in _CONFIG_FIELDS)
-    command = UpdateWarehouseConfig(defaults, overrides)
-    warehouse = await warehouse_by_id(call.catalog.backends, call.context.project_id, warehouse_id)
-    context = call.command_context(warehouse, body, ())
-    result = await execute_update_warehouse_config(call.catalog.commands, context, warehouse, command)
+    return await _execute(call, execute_update_warehouse_config, UpdateWarehouseConfig(defaults, overrides), body)
+
+
+async def rename_warehouse(call: ApiRequest) -> web.Response:
+    body, fields = await call.fields()
+    fields.refuse_unknown(("new-name",))
+    command = RenameWarehouse(fields.name("new-name", "warehouse name", parse_name))
+    return await _execute(call, execute_rename_warehouse, command, body)
+
+
+async def activate_warehouse(call: ApiRequest) -> web.Response:
+    return await _set_status(call, active=True)
+
+
+async def deactivate_warehouse(call: ApiRequest) -> web.Response:
+    return await _set_status(call, active=False)
+
+
+async def set_warehouse_protection(call: ApiRequest) -> web.Response:
+    """200 with the protection, as in Lakekeeper."""
+    body, fields = await call.fields()
+    fields.refuse_unknown(("protected",))
+    command = SetWarehouseProtection(fields.required_boolean("protected"))
+    response = await _execute(call, execute_change_warehouse, command, body)
+    protection = await call.json({"protected": command.protected, "updated_at": None})
+    protection.headers[POSITION_HEADER] = response.headers[POSITION_HEADER]
+    return protection
+
+
+async def update_warehouse_format_version_policy(call: ApiRequest) -> web.Response:
+    body, fields = await call.fields()
+    fields.refuse_unknown((_ALLOWED, _DEFAULT))
+    if fields.integers_or_none(_ALLOWED, len(FORMAT_VERSIONS)) is None:
+        raise fields.invalid(_ALLOWED, "is required")
+    return await _execute(call, execute_change_warehouse, UpdateWarehouseFormatVersionPolicy(_format_version_policy(fields)), body)
+
+
+async def delete_warehouse(call: ApiRequest) -> web.Response:
+    """204. `force`: also if it is protected."""
+    force = parse_boolean(call.query.get("force", "false"), "force")
+    return await _execute(call, execute_delete_warehouse, DeleteWarehouse(force), b"", (force,))
+
+
+async def _set_status(call: ApiRequest, *, active: bool) -> web.Response:
+    """200 without a body, as in Lakekeeper. A body is ignored: clients send an empty one."""
+    response = await _execute(call, execute_change_warehouse, SetWarehouseStatus(active), b"")
+    return web.Response(headers={POSITION_HEADER: response.headers[POSITION_HEADER]})
+
+
+async def _execute(
+    call: ApiRequest, execute: Execute[Command], command: Command, body: bytes, options: tuple[bool, ...] = ()
+) -> web.Response:
+    """Runs a command on the warehouse in the path, active or not. `options` are the query parameters that change what it does."""
+    warehouse_id = _warehouse_id(call)
+    async with call.catalog.backends.connection() as connection:
+        warehouse = await warehouse_by_id(connection, call.context.project_id, warehouse_id, or_deleted=True)
+    result = await execute(call.catalog.commands, call.command_context(warehouse, body, options), warehouse, command)
     return await call.command_response(result)
+
+
+def _format_version_policy(fields: BodyReader) -> FormatVersionPolicy:
+    allowed = fields.integers_or_none(_ALLOWED, len(FORMAT_VERSIONS))
+    return FormatVersionPolicy(FORMAT_VERSIONS if allowed is None else tuple(allowed), fields.integer_or_none(_DEFAULT))
 
 
 def _property_update(call: ApiRequest, fields: BodyReader, name: str) -> PropertyUpdate:
@@ -153,10 +221,5 @@ def _refuse_what_is_not_served(fields: BodyReader) -> None:
     delete_profile = fields.object_or_none("delete-profile")
     if delete_profile is not None and delete_profile != {"type": "hard"}:
         raise UnsupportedOperation('Field \'delete-profile\' must be {"type": "hard"}: soft delete is not supported')
-    versions = fields.integers_or_none("allowed-format-versions", len(_FORMAT_VERSIONS))
-    if versions is not None and sorted(versions) != _FORMAT_VERSIONS:
-        raise UnsupportedOperation(f"Field 'allowed-format-versions' must be {_FORMAT_VERSIONS}: every warehouse accepts all of them")
-    if fields.integer_or_none("default-format-version") not in (None, _FORMAT_VERSION_DEFAULT):
-        raise UnsupportedOperation(f"Field 'default-format-version' must be {_FORMAT_VERSION_DEFAULT}: every warehouse has this default")
     if fields.text_or_none("managed-by") not in (None, "self-managed"):
         raise UnsupportedOperation("Field 'managed-by' must be self-managed: instance administrators are not supported")

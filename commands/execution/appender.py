@@ -55,6 +55,8 @@ class Appender:
 
     async def write_files(self, warehouse: Warehouse, decision: Decision) -> None:
         decision.submission.record = decision.record
+        if warehouse.event_id is not None and not decision.submission.writes(warehouse.id):
+            decision.submission.warehouse = (warehouse.id, warehouse.event_id)
         if decision.files:
             store = await self._backends.store(warehouse)
             for failure in await gather_errors([write_metadata(store, file.location, file.document) for file in decision.files]):

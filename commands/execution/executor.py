@@ -9,10 +9,11 @@ from typing import Any
 from ...access.authorization import Authorizer, Resource
 from ...access.backends import Backends
 from ...access.request_context import RequestContext
+from ...access.resolve_warehouse import warehouse_by_id
 from ...access.warehouse import Warehouse
 from ...approval.hooks import PendingApproval
 from ...database.connections import Connection
-from ...domain.errors import CatalogError, CommitFailed, InternalError, NoSuchWarehouse, UnsupportedOperation
+from ...domain.errors import CatalogError, CommitFailed, InternalError, UnsupportedOperation
 from ...log.head import log_head_and_standbys
 from ...security.secrets import SecretStore
 from ...storage.object_store import ObjectStore
@@ -122,9 +123,19 @@ class CommandExecutor:
                 return response
             if time.monotonic() > deadline:
                 raise CommitFailed("Other requests kept changing the same object; try again")
+            handler.warehouse = await self._current(handler.warehouse)
+
+    async def _current(self, warehouse: Warehouse) -> Warehouse:
+        """The warehouse in its newest state. Raises NoSuchWarehouse if it is deleted."""
+        if warehouse.event_id is None:
+            return warehouse
+        async with self.connection() as connection:
+            return await warehouse_by_id(connection, warehouse.project_id, warehouse.id)
 
     async def _attempt(self, handler: Handler, deadline: float) -> CommandResult:
         """Decides once and appends the decision. Raises what the handler and the queues raise."""
+        if not handler.of_inactive_warehouses:
+            handler.warehouse.check_active()
         if isinstance(handler, StreamCommandHandler):
             stream = await handler.resolve()
             await self.authorize(handler.context, [stream.resource])
@@ -161,10 +172,6 @@ class CommandExecutor:
         match result.outcome:
             case "location":
                 return await self._refused(context, warehouse, location_taken(result.detail or ""))
-            case "parent" if result.detail == str(warehouse.id):
-                # Warehouses are never dropped, so the database was restored to an earlier point.
-                self.backends.warehouses.clear()
-                raise NoSuchWarehouse(f"Warehouse does not exist: {warehouse.name}")
             case "error":
                 raise InternalError("Postgres rejected the command")
         return None

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 from uuid import UUID
 
 from ...access.authorization import Resource
@@ -98,8 +98,11 @@ def parent_of(found: ResolvedName | None, warehouse: Warehouse) -> Resource:
 class CommandHandler(ABC):
     """One command that is decided on the read models. The queues of its streams wait meanwhile.
 
-    command -- the command; a held change is stored as this.
+    warehouse -- its newest state is set if it has changed since. command -- the command; a held change is stored as this.
+    of_inactive_warehouses -- whether the warehouse may be inactive.
     """
+
+    of_inactive_warehouses: ClassVar[bool] = False
 
     context: RequestContext
     warehouse: Warehouse
@@ -121,8 +124,10 @@ class CommandHandler(ABC):
 class StreamCommandHandler(ABC, Generic[S]):
     """One command on one stream, decided on the stream's state alone, and appended in a batch with others on the stream.
 
-    command -- as for CommandHandler.
+    warehouse, command, of_inactive_warehouses -- as for CommandHandler.
     """
+
+    of_inactive_warehouses: ClassVar[bool] = False
 
     context: RequestContext
     warehouse: Warehouse

@@ -330,6 +330,11 @@ class StreamQueue(Generic[S]):
                 conflicting.append(job)
                 await self._appender.discard(job.handler.warehouse, decision)
                 continue
+            if result.outcome == "warehouse":
+                # The executor reads the warehouse again.
+                await self._appender.discard(job.handler.warehouse, decision)
+                fail(job, DecideAgain())
+                continue
             if not job.future.done():
                 job.future.set_result(CommandResult(decision, result))
             if index < applied_count:

@@ -27,6 +27,7 @@ AppendOutcome = Literal[
     "recorded",
     "replayed",
     "key_reused",
+    "warehouse",
     "version_conflict",
     "parent",
     "not_empty",
@@ -78,6 +79,7 @@ class Submission:
     changes -- the changes by stream, for approval hooks.
     old_files -- metadata files that its commits remove from metadata logs, deleted after the append.
     table_bytes_max -- limit on the document of one table, as JSON.
+    warehouse -- the warehouse that it was decided on, and its last event; append refuses it (`warehouse`) if there is a newer one.
     """
 
     context: RequestContext
@@ -92,6 +94,7 @@ class Submission:
     read_from: tuple[int, str] | None = None
     old_files: list[OldMetadataFile] = field(default_factory=list)
     table_bytes_max: int = BYTES_AT_ONCE_MAX
+    warehouse: tuple[UUID, UUID] | None = None
     _expected_heads: list[tuple[UUID, UUID | None]] = field(default_factory=list)
     _events: list[tuple[UUID, int, str, bytes, UUID, UUID]] = field(default_factory=list)
     _taken: list[Claim] = field(default_factory=list)
@@ -157,6 +160,10 @@ class Submission:
         self.preloaded.append((table_id, parts))
         self.rows.table_parts = []
 
+    def writes(self, stream_id: UUID) -> bool:
+        """Whether it has events of the stream."""
+        return any(event[0] == stream_id for event in self._events)
+
     @property
     def has_events(self) -> bool:
         return bool(self._events)
@@ -189,6 +196,8 @@ class Submission:
             ],
             "rows": self.rows.to_json(blobs),
         }
+        if self.warehouse is not None:
+            command["warehouse"] = self.warehouse
         if self.parents or self.empty or self._released or self._taken:
             command["claims"] = self._claims()
         if self.generation is not None:

@@ -15,7 +15,6 @@ from ...domain.names import ResolvedName
 from ...domain.table import TableCommit, TableState, decide_commit
 from ...projections import results
 from ...security.property_rules import refuse_credential_properties
-from ...storage.location_policy import check_document_locations
 from ...storage.locations import StorageLocation
 from ..execution.clock import now_ms
 from ..execution.command_response import CommandResponse
@@ -37,6 +36,7 @@ from ..tabulars.metadata_files import (
 )
 from .create_table import NewTable, add_table, creation_decision
 from .old_metadata_files import old_metadata_files
+from .warehouse_policy import check_table_metadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ def add_commit(
         return None
     before, metadata = state.document.value, change.metadata
     refuse_credential_properties(change.delta.properties_set, "properties")
-    check_document_locations(warehouse.profile, before, metadata)
+    check_table_metadata(warehouse, before, metadata)
     location = next_metadata_file(warehouse, metadata, next_file_number(state.metadata_location))
     key, paths = location_key(warehouse, metadata) if change.moves else None, path_keys(warehouse, metadata, before)
     after = submission.add(state.id, warehouse.id, state, [change.event(location.text, key, paths)], generation)
@@ -158,5 +158,5 @@ async def add_created(
 def _new_metadata(warehouse: Warehouse, commit: TableCommit, table_id: UUID) -> Json:
     metadata = apply_updates(None, commit.updates, now_ms=now_ms(), previous_metadata_location=None, table_uuid=str(table_id))
     refuse_credential_properties(metadata["properties"], "properties")
-    check_document_locations(warehouse.profile, None, metadata)
+    check_table_metadata(warehouse, None, metadata)
     return metadata

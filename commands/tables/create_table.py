@@ -11,6 +11,7 @@ from ...domain.commands import CreateTable
 from ...domain.documents import TABLE_KINDS, Json, split
 from ...domain.identifiers import TabularIdentifier
 from ...domain.metadata.create import new_table_metadata
+from ...domain.metadata.properties import FORMAT_VERSION
 from ...domain.names import FreeName
 from ...domain.table import TableState, decide_create
 from ...projections import results
@@ -48,15 +49,17 @@ class _Creation(TabularCreation):
         return NewName(self.warehouse, self.identifier, "table")
 
     def new_metadata(self, object_id: UUID, location: str) -> Json:
-        return new_table_metadata(
+        metadata = new_table_metadata(
             table_uuid=str(object_id),
             location=location,
             schema=self.command.schema,
             partition_spec=self.command.partition_spec,
             write_order=self.command.write_order,
-            properties=dict(self.command.properties),
+            properties={FORMAT_VERSION: str(self.warehouse.format_versions.of_new_tables), **self.command.properties},
             now_ms=now_ms(),
         )
+        self.warehouse.format_versions.check(metadata["format-version"])
+        return metadata
 
     async def decide_creation(self, name: FreeName, object_id: UUID, metadata: Json) -> Decision:
         large = is_large_request(self.context)

@@ -5,7 +5,7 @@ import math
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import orjson
@@ -21,7 +21,7 @@ from ...domain.documents import Json
 from ...domain.errors import BadRequest, ServiceUnavailable
 from ...domain.events import WarehouseCreated
 from ...domain.identifiers import name_key
-from ...domain.warehouse import WarehouseState, decide_create
+from ...domain.warehouse import FormatVersionPolicy, WarehouseState, decide_create, decide_policies
 from ...projections import warehouses
 from ...projections.results import warehouse_result
 from ...security.property_rules import refuse_credential_properties
@@ -58,6 +58,7 @@ class CreateWarehouse:
     storage_profile: Json
     storage_credential: Json | None = None
     exact_names: bool = False
+    format_versions: FormatVersionPolicy = field(default_factory=FormatVersionPolicy)
 
 
 async def create_warehouse(
@@ -141,7 +142,8 @@ class _Creation(CommandHandler):
                 secret_ref = await self.executor.secrets.put(connection, self.context.project_id, self.credential.to_bytes())
             created = replace(created, secret_ref=secret_ref)
         submission = Submission(self.context)
-        state = submission.add(self.warehouse.id, self.warehouse.id, None, [created])
+        policies = decide_policies(self.command.format_versions)
+        state = submission.add(self.warehouse.id, self.warehouse.id, None, [created, *policies])
         assert isinstance(state, WarehouseState)
         result = warehouse_result(state, None if self.credential is None else self.credential.kind)
         if found := unused_fields(self.warehouse.profile, self.credential):

@@ -1,6 +1,7 @@
 """UpdateWarehouseConfig: updates and removes what the operator adds to the configuration of a warehouse's clients (/v1/config)."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import orjson
 
@@ -24,6 +25,8 @@ async def update_warehouse_config(
 
 @dataclass(slots=True, eq=False)
 class _Update(StreamCommandHandler[WarehouseState]):
+    of_inactive_warehouses: ClassVar[bool] = True
+
     command: UpdateWarehouseConfig
     resolver: Resolver
 

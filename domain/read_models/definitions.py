@@ -26,7 +26,10 @@ class NameRow(NamedTuple):
 
 
 class WarehouseRow(NamedTuple):
-    """One version of a warehouse; `config` None: it has neither defaults nor overrides."""
+    """One version of a warehouse.
+
+    config -- None: neither defaults nor overrides. format_versions -- None: all.
+    """
 
     warehouse_id: UUID
     version: int
@@ -39,6 +42,9 @@ class WarehouseRow(NamedTuple):
     secret_ref: UUID | None
     exact_names: bool
     config: bytes | None
+    status: str
+    protected: bool
+    format_versions: bytes | None
 
 
 class NamespaceRow(NamedTuple):

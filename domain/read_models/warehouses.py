@@ -2,8 +2,8 @@
 
 import orjson
 
-from ..events import Event, WarehouseCreated
-from ..warehouse import WarehouseState
+from ..events import Event, WarehouseCreated, WarehouseDeleted, WarehouseRenamed
+from ..warehouse import FormatVersionPolicy, WarehouseState
 from .definitions import WarehouseRow
 from .rows import Rows
 
@@ -23,9 +23,14 @@ def project(rows: Rows, position: int, event: Event, after: WarehouseState) -> N
             secret_ref=after.secret_ref,
             exact_names=after.exact_names,
             config=_config(after),
+            status=after.status,
+            protected=after.protected,
+            format_versions=_format_versions(after.format_versions),
         )
     )
-    if isinstance(event, WarehouseCreated):
+    if isinstance(event, WarehouseRenamed | WarehouseDeleted):
+        rows.close_name(position, after.id)
+    if isinstance(event, WarehouseCreated | WarehouseRenamed):
         rows.open_name(position, after.id, after.project_id, "warehouse", after.name, after.name_key)
 
 
@@ -33,3 +38,8 @@ def _config(state: WarehouseState) -> bytes | None:
     """None without properties, as in rows that were written before the column existed."""
     config = state.config
     return orjson.dumps(config.to_json()) if config.defaults or config.overrides else None
+
+
+def _format_versions(policy: FormatVersionPolicy) -> bytes | None:
+    """None for the policy of a new warehouse."""
+    return None if policy == FormatVersionPolicy() else orjson.dumps({"allowed": [*policy.allowed], "default": policy.default})

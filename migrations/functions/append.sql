@@ -3,6 +3,7 @@
 --   recorded   a command without events was recorded; no earlier copy of it can be appended any more
 --   replayed   the Idempotency-Key was already used by the same request; the row contains the record
 --   key_reused the Idempotency-Key was already used by a different request
+--   warehouse  the warehouse has changed since the command was decided; decide again
 --   version_conflict | parent | not_empty | claim | location | generation | preloaded   the conflict; decide again
 --   error      any other error of Postgres, with its code
 -- waited_microseconds: how long the call waited for the lock; the same in every row.
@@ -27,6 +28,7 @@ declare
   s_position bigint; s_hash bytea; s_at timestamptz;
   v_started bigint; v_called timestamptz := clock_timestamp(); v_found record; v_command uuid; v_first bigint; v_recorded timestamptz;
   v_depends_on_earlier boolean := false;
+  v_warehouse uuid; v_warehouse_event uuid;
 begin
   if current_setting('transaction_isolation') <> 'read committed' then
     -- The statements below would not see what the previous holder of the lock wrote.
@@ -65,6 +67,17 @@ begin
           return next; continue;
         end if;
       end if;
+      if c ? 'warehouse' then
+        -- Looked up once for a batch, because most commands of a batch are on one warehouse.
+        if v_warehouse is distinct from (c->'warehouse'->>0)::uuid then
+          v_warehouse := (c->'warehouse'->>0)::uuid;
+          v_warehouse_event := (select x.event_id from icecore.events x where x.originator_id = v_warehouse
+                                order by x.originator_version desc limit 1);
+        end if;
+        if v_warehouse_event is distinct from (c->'warehouse'->>1)::uuid then
+          raise exception using errcode = 'IC409', constraint = 'warehouse', detail = v_warehouse::text;
+        end if;
+      end if;
       if c ? 'generation' and (c->>'generation')::integer <> v_generation then
         raise exception using errcode = 'IC409', constraint = 'generation', detail = v_generation::text;
       end if;
@@ -83,11 +96,14 @@ begin
       if c ? 'read_from' then
         -- A file was read, as (position, location). No table claimed its location then, but a purge that ended since may have deleted it.
         r := c->'read_from';
-        if exists (select 1 from icecore.events x
+        -- Materialized, because a join may be planned as a scan of all events in the order of their streams.
+        if exists (with purged as materialized (
+                     select x.originator_id, x.originator_version from icecore.events x
+                     where x.notification_id > (r->>0)::bigint and x.topic = 'table.purged.v1')
+                   select 1 from purged p
                    join icecore.tables t
-                     on t.generation = v_generation and t.table_id = x.originator_id and t.version = x.originator_version
-                   where x.notification_id > (r->>0)::bigint and x.topic = 'table.purged.v1'
-                     and t.locations && icecore.location_prefixes(r->>1)) then
+                     on t.generation = v_generation and t.table_id = p.originator_id and t.version = p.originator_version
+                   where t.locations && icecore.location_prefixes(r->>1)) then
           raise exception using errcode = 'IC409', constraint = 'claim', detail = r->>1;
         end if;
         -- The file must also not be waiting for its deletion because a commit removed it from its table's metadata log.
@@ -118,6 +134,9 @@ begin
         v_row.hash := icecore.event_hash(v_hash, v_row);
         insert into icecore.events values (v_row.*);
         v_hash := v_row.hash; v_at := v_recorded;
+        if v_row.originator_id = v_row.warehouse_id then
+          v_warehouse := null;
+        end if;
       end loop;
       if c ? 'rows' then
         perform icecore.write_rows(c->'rows', blobs, v_generation, coalesce(v_first, v_position + 1) - 1);

@@ -71,6 +71,7 @@ begin
     v_warehouse := jsonb_populate_record(null::icecore.warehouses, r);
     v_warehouse.generation := p_generation; v_warehouse.position := p_before + v_warehouse.position;
     v_warehouse.storage_profile := blobs[(r->>'storage_profile')::integer]; v_warehouse.config := blobs[(r->>'config')::integer];
+    v_warehouse.format_versions := blobs[(r->>'format_versions')::integer];
     insert into icecore.warehouses values (v_warehouse.*);
   end loop;
   for k in 0 .. coalesce(jsonb_array_length(rows->'proposals'), 0) - 1 loop

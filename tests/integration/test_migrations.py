@@ -27,8 +27,9 @@ CHECKSUMS = {
     "0001_baseline": "087b9f98076563e3d565058835bf53d72f92b11128493999eb67bb0cf0b0d93e",
     "0002_statistics": "0b8c71a848953e614f5fdf300e904de7cc76b2aceb5a2d95781df5ba9f47e9c9",
     "0003_warehouse_config": "ff0111fed6ab64f4bae064ca7b6f8ea194507e294f59cd94afc4c88d3aa460ec",
+    "0004_warehouse_changes": "3b767089636b0a1a335eadc4d0ac38ba033a987b2237e164191b0430ba557dfc",
 }
-FUNCTIONS = ("0003_warehouse_config", "986d4091c86cdb790753ee956d65b617502080ada9b73d9cc61dfe5da10484a3")
+FUNCTIONS = ("0004_warehouse_changes", "afaea4c1d8264a7112a16953d783319cd47b68da84122ce3006a54b81504a436")
 """The newest migration, and the checksum of its functions."""
 
 

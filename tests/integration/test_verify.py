@@ -516,7 +516,7 @@ async def test_the_recorded_schema_is_what_the_migrations_make(database: str) ->
 async def test_a_secret_that_a_warehouse_refers_to_is_there(dsn: str, meddler: psycopg.Connection[Any]) -> None:
     """Without it the warehouse's files are inaccessible, although the log is complete."""
     secret_ref = UUID(int=5)
-    meddler.execute("update icecore.warehouses set secret_ref = %s", (secret_ref,))
+    meddler.execute("update icecore.warehouses set secret_ref = %s where status <> 'deleted'", (secret_ref,))
     meddler.execute(
         "insert into icecore.secrets (id, project_id, key_id, nonce, ciphertext) "
         "select %s, project_id, 'k', decode(repeat('00', 12), 'hex'), 'c' from icecore.warehouses limit 1",

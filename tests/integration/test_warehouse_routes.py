@@ -133,9 +133,7 @@ def test_what_lakekeeper_s_clients_send_by_default_is_taken(management: Manageme
     [
         ({"delete-profile": {"type": "soft", "expiration-seconds": 60}}, (406, "UnsupportedOperationException"), "delete-profile"),
         ({"delete-profile": "hard"}, (400, "BadRequestException"), "delete-profile"),
-        ({"allowed-format-versions": [2]}, (406, "UnsupportedOperationException"), "allowed-format-versions"),
         ({"allowed-format-versions": ["2"]}, (400, "BadRequestException"), "allowed-format-versions"),
-        ({"default-format-version": 3}, (406, "UnsupportedOperationException"), "default-format-version"),
         ({"managed-by": "instance-admin"}, (406, "UnsupportedOperationException"), "managed-by"),
         ({"project-id": str(UUID(int=1))}, (404, "NoSuchProjectException"), PROJECT),
         ({"storage-credentials": KEY}, (400, "BadRequestException"), "storage-credentials"),

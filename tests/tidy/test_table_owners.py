@@ -14,16 +14,16 @@ CHECKOUT = Path(__file__).parents[2]
 
 # The file that owns each table, and those that join it. Rebuild and verification use all of them.
 READERS = {
-    "names": {"names", "namespaces", "tables", "warehouses"},
+    "names": {"names", "namespaces", "tables", "warehouse_content", "warehouses"},
     "warehouses": {"warehouses"},
     "namespaces": {"namespaces", "names"},
-    "tables": {"tables", "document_bytes", "snapshot_ancestry", "versions"},
+    "tables": {"tables", "document_bytes", "snapshot_ancestry", "versions", "warehouse_content"},
     "table_parts": {"tables", "document_bytes", "part_tombstones", "snapshot_ancestry", "preloaded_parts", "versions"},
     "part_tombstones": {"part_tombstones", "tables"},
     "preloaded_parts": {"preloaded_parts"},
     "views": {"views", "document_bytes", "versions"},
     "proposals": {"proposals"},
-    "claims": {"proposals"},
+    "claims": {"proposals", "warehouse_content"},
     "location_claims": {"location_claims", "old_metadata_files"},
     "old_metadata_files": {"old_metadata_files"},
     "warehouse_statistics": {"statistics"},

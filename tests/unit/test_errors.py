@@ -27,6 +27,8 @@ STATUSES = {
     "UnsupportedOperationException": 406,
     "AlreadyExistsException": 409,
     "NamespaceNotEmptyException": 409,
+    "WarehouseNotEmptyException": 409,
+    "WarehouseProtectedException": 409,
     "CommitFailedException": 409,
     "ChangeRefusedException": 409,
     "ChangeHeldException": 409,

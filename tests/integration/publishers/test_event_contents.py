@@ -9,10 +9,13 @@ import psycopg
 import pytest
 
 from icecore.commands.tables.commit_table import commit_table
+from icecore.commands.warehouses.change_warehouse import rename_warehouse
 from icecore.compose import Application
 from icecore.domain.commands import CommitTable
 from icecore.domain.events import topics
 from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.domain.recorded import RecordedEvent
+from icecore.domain.warehouse import RenameWarehouse
 from icecore.log.follow import read_events
 from icecore.projections import names
 from icecore.projections.rebuild import rebuild
@@ -110,7 +113,7 @@ async def test_names_that_are_kept_are_bounded_in_bytes(run: CommandRun, databas
         async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
             for event in await read_events(connection, 0, 500):
                 await reader.read(connection, [event])
-                assert sum(map(references._entry_bytes, reader.path_cache._cache.values())) <= bytes_max
+                assert sum(map(references._names_bytes, reader.path_cache._cache.values())) <= bytes_max
 
 
 async def test_a_rename_says_both_names(run: CommandRun, database: str) -> None:
@@ -193,18 +196,53 @@ async def test_what_a_thing_lies_in_is_read_once(run: CommandRun, database: str,
         events = await read_events(connection, 0, 500)
         assert ["table.committed.v1"] * 2 == [event.topic for event in events[-2:]]
         (described,) = (await enricher.enrich(connection, events[-2:-1])).events
-        monkeypatch.setattr(names, "_SQL", {**names._SQL, "names_above": b"select 1 / 0"})
+        monkeypatch.setattr(names, "_SQL", {**names._SQL, "names_at": b"select 1 / 0"})
         (again,) = (await enricher.enrich(connection, events[-1:])).events
     assert described.path == again.path
 
 
-def test_what_a_thing_lies_in_has_one_name_for_good() -> None:
-    """`publishers/references.py` caches the names of parents, which no event changes."""
-    nouns = ("warehouse", "namespace")
-    assert {
-        "warehouse.created.v1", "warehouse.config-changed.v1",
-        "namespace.created.v1", "namespace.properties-changed.v1", "namespace.dropped.v1",
-    } == {topic for topic in topics() if topic.partition(".")[0] in nouns}  # fmt: skip
+async def test_a_renamed_warehouse_has_the_name_that_it_had_at_each_event(catalog: Application, database: str) -> None:
+    """However the events are read: forwards and backwards, one by one and together, by readers that share their cache."""
+    run = await CommandRun.on(catalog)
+    await run.step(Step("create_namespace"))
+    await run.step(Step("create_table"))
+    expected = ["demo"] * 3
+    for name in ("lake", "sea", "lake"):
+        await rename_warehouse(catalog.commands, context("renameWarehouse"), run.warehouse, RenameWarehouse(name))
+        await run.step(Step("commit"))
+        expected += [name] * 2
+    cache = references.PathCache()
+    async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
+        events = await read_events(connection, 0, 500)
+
+        async def names_read(chosen: Sequence[RecordedEvent]) -> list[str]:
+            enriched = (await EventEnricher(path_cache=cache).enrich(connection, chosen)).events
+            return [each.path[0] for each in enriched]
+
+        assert expected == [name for event in events for name in await names_read([event])]
+        assert expected == await names_read(events)
+        assert expected[::-1] == [name for event in events[::-1] for name in await names_read([event])]
+        cache.clear()
+        assert expected[::-1] == [name for event in events[::-1] for name in await names_read([event])]
+        cache.clear()
+        assert expected == await names_read(events)
+    renamed = [event["data"] for event in await published(database) if event["type"] == "io.icecore.warehouse.renamed.v1"]
+    assert [("demo", "lake"), ("lake", "sea"), ("sea", "lake")] == [(data["previous-name"], data["warehouse"]["name"]) for data in renamed]
+
+
+async def test_a_name_that_is_cached_is_not_used_after_a_rename(catalog: Application, database: str) -> None:
+    """A reader that has read up to the end of the log, then events after a rename."""
+    run = await CommandRun.on(catalog)
+    await run.step(Step("create_namespace"))
+    enricher = EventEnricher()
+    async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
+        seen = 0
+        for expected, name in (("demo", "lake"), ("lake", "sea"), ("sea", "demo")):
+            events = await read_events(connection, seen, 500)
+            assert expected == (await enricher.enrich(connection, events)).events[-1].path[0]
+            seen += len(events)
+            await rename_warehouse(catalog.commands, context("renameWarehouse"), run.warehouse, RenameWarehouse(name))
+            await run.step(Step("properties"))
 
 
 async def test_ids_in_the_envelope_are_those_of_the_log(run: CommandRun, database: str) -> None:

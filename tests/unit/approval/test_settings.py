@@ -61,9 +61,9 @@ def test_hooks_are_read_from_the_file_and_the_environment(tmp_path: Path, monkey
         ({"TYPE": "plugin", "PLUGIN": "a", "URL": "https://x"}, "ICECORE_HOOKS__X__URL"),
         (
             {"TYPE": "plugin", "PLUGIN": "a", "OPERATIONS": "updateTable, droptable"},
-            "operations: 'droptable' matches none of commitTr",
+            "operations: 'droptable' matches none of activateW",
         ),
-        ({"TYPE": "plugin", "PLUGIN": "a", "OPERATIONS": "delete*"}, "operations: 'delete*' matches none"),
+        ({"TYPE": "plugin", "PLUGIN": "a", "OPERATIONS": "erase*"}, "operations: 'erase*' matches none"),
         ({"TYPE": "plugin", "PLUGIN": "a", "OPERATIONS": "loadTable"}, "operations: 'loadTable' matches none"),
         ({"TYPE": "plugin", "PLUGIN": "a", "OPERATIONS": '[""]'}, "operations: '' matches none"),
         ({"TYPE": "plugin", "PLUGIN": "a", "NAMESPACES": "sales.*"}, "namespaces: 'sales.*'"),

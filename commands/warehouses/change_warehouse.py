@@ -1,0 +1,123 @@
+"""Changes of a warehouse itself: its name, status, protection and policies, and its deletion."""
+
+from abc import abstractmethod
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import ClassVar
+
+import orjson
+
+from ...access.request_context import RequestContext
+from ...access.warehouse import Warehouse
+from ...access.warehouse_result import load_result
+from ...domain.errors import CatalogError
+from ...domain.events import Event
+from ...domain.warehouse import (
+    DeleteWarehouse,
+    RenameWarehouse,
+    WarehouseChange,
+    WarehouseState,
+    decide_change,
+    decide_delete,
+    decide_rename,
+)
+from ...projections import warehouse_content, warehouses
+from ..execution.command_response import CommandResponse
+from ..execution.executor import CommandExecutor
+from ..execution.handler import CommandHandler, Decision, Resolved
+from ..execution.resolver import ResolvedStream
+from ..execution.submission import IdempotencyRecord, Submission
+
+
+async def rename_warehouse(
+    executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: RenameWarehouse
+) -> CommandResponse:
+    """200 with the warehouse. Raises AlreadyExists if another warehouse of the project has the name. Clients keep their prefix."""
+    return await executor.execute(_Rename(context, warehouse, command, executor))
+
+
+async def change_warehouse(
+    executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: WarehouseChange
+) -> CommandResponse:
+    """200 with the warehouse as it is loaded."""
+    return await executor.execute(_Change(context, warehouse, command, executor))
+
+
+async def delete_warehouse(
+    executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: DeleteWarehouse
+) -> CommandResponse:
+    """204. Raises WarehouseNotEmpty and WarehouseProtected. Its files stay, its credential is destroyed."""
+    response = await executor.execute(_Deletion(context, warehouse, command, executor))
+    if warehouse.secret_ref is not None:
+        # If this fails, the next creation of a warehouse destroys it.
+        with suppress(CatalogError):
+            async with executor.connection() as connection:
+                await executor.secrets.destroy(connection, warehouse.project_id, warehouse.secret_ref)
+    return response
+
+
+@dataclass(slots=True, eq=False)
+class _WarehouseHandler(CommandHandler):
+    of_inactive_warehouses: ClassVar[bool] = True
+
+    executor: CommandExecutor
+    stream: ResolvedStream[WarehouseState] | None = None
+
+    async def resolve(self) -> Resolved:
+        self.stream = self.executor.resolver.warehouse(self.warehouse)
+        return Resolved([self.stream])
+
+    async def decide(self) -> Decision:
+        assert self.stream is not None
+        state, generation = await self.stream.read_named()
+        submission = Submission(self.context)
+        event = await self.event(state, submission)
+        if event is None:
+            submission.depend_on(state)
+            after = state
+        else:
+            changed = submission.add(state.id, state.id, state, [event], generation)
+            assert isinstance(changed, WarehouseState)
+            after = changed
+        status, body = await self.response(after)
+        return Decision(submission, IdempotencyRecord(status, body=body), CommandResponse(status, body))
+
+    @abstractmethod
+    async def event(self, state: WarehouseState, submission: Submission) -> Event | None:
+        """The event that the command leads to; None if nothing changes."""
+
+    async def response(self, after: WarehouseState) -> tuple[int, bytes | None]:
+        return 200, orjson.dumps(await load_result(self.executor.backends, after))
+
+
+@dataclass(slots=True, eq=False)
+class _Rename(_WarehouseHandler):
+    command: RenameWarehouse
+
+    async def event(self, state: WarehouseState, submission: Submission) -> Event | None:
+        async with self.executor.connection() as connection:
+            other = await warehouses.read_by_name(connection, state.project_id, self.command.name)
+        return decide_rename(state, self.command, taken=other is not None and other.id != state.id)
+
+
+@dataclass(slots=True, eq=False)
+class _Change(_WarehouseHandler):
+    command: WarehouseChange
+
+    async def event(self, state: WarehouseState, submission: Submission) -> Event | None:
+        return decide_change(state, self.command)
+
+
+@dataclass(slots=True, eq=False)
+class _Deletion(_WarehouseHandler):
+    command: DeleteWarehouse
+
+    async def event(self, state: WarehouseState, submission: Submission) -> Event | None:
+        async with self.executor.connection() as connection:
+            content = await warehouse_content.content_kind(connection, state.id)
+        # Append detects what is created meanwhile. A purge begins only with the drop of a table, whose namespace would be there.
+        submission.empty.append(state.id)
+        return decide_delete(state, self.command, content)
+
+    async def response(self, after: WarehouseState) -> tuple[int, bytes | None]:
+        return 204, None

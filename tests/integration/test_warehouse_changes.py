@@ -1,0 +1,338 @@
+"""Warehouses that are renamed, deactivated, protected, limited to format versions and deleted, while other processes use them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, closing
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from icecore.access.resolve_warehouse import resolve_warehouse
+from icecore.access.warehouse import Warehouse
+from icecore.approval.contract import Refuse
+from icecore.commands.execution.submission import Submission
+from icecore.commands.namespaces.create_namespace import create_namespace
+from icecore.commands.tables.commit_table import commit_table
+from icecore.commands.tables.create_table import create_table
+from icecore.commands.warehouses.change_warehouse import change_warehouse
+from icecore.compose import Application
+from icecore.domain.commands import CommitTable, CreateNamespace, CreateTable
+from icecore.domain.errors import NoSuchWarehouse
+from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.domain.warehouse import SetWarehouseStatus
+from icecore.projections.verify import verify
+from tests.fixtures.catalog import PROJECT_ID, CatalogServer, context, opened_catalog, served_catalog
+from tests.fixtures.rest_client import SCHEMA, RestClient, RestResponse, set_properties, staged_create_updates, table_path
+from tests.integration.approval.judging import Judge, asking
+
+NAMESPACE = NamespaceIdentifier(("n",))
+TABLE = TabularIdentifier(NAMESPACE, "t")
+NOT_FOUND = (404, "NoSuchWarehouseException")
+
+
+class Management(RestClient):
+    """Requests to `/management/v1/warehouse`. `call_warehouse` is about the warehouse demo."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.prefix = self.call_root("GET", "/config?warehouse=demo").json["overrides"]["prefix"]
+
+    def call_management(self, method: str, path: str, body: Any = None, *, key: object = None) -> RestResponse:
+        root, self._root = self._root, "/management/v1/warehouse"
+        try:
+            return self.call_root(method, path, body, key=key)
+        finally:
+            self._root = root
+
+    def call_warehouse(self, method: str, path: str = "", body: Any = None, *, key: object = None) -> RestResponse:
+        return self.call_management(method, f"/{self.prefix}{path}", body, key=key)
+
+    def names(self, query: str = "") -> list[str]:
+        return sorted(each["name"] for each in self.call_management("GET", query).json["warehouses"])
+
+    def loaded(self, *fields: str) -> list[Any]:
+        warehouse = self.call_warehouse("GET").json
+        return [warehouse.get(field) for field in fields]
+
+
+@pytest.fixture
+def servers(database: str, tmp_path: Path) -> Iterator[tuple[CatalogServer, CatalogServer]]:
+    """Two servers on one log."""
+    roots = (tmp_path,)
+    with (
+        served_catalog(database, tmp_path / "demo", local_warehouse_roots=roots) as first,
+        served_catalog(database, tmp_path / "demo", local_warehouse_roots=roots) as second,
+    ):
+        yield first, second
+
+
+@pytest.fixture
+def client(servers: tuple[CatalogServer, CatalogServer]) -> Iterator[Management]:
+    with closing(Management(servers[0].url)) as client:
+        yield client
+
+
+@pytest.fixture
+def other(servers: tuple[CatalogServer, CatalogServer]) -> Iterator[RestClient]:
+    """A client of the second server."""
+    with closing(RestClient(servers[1].url)) as client:
+        yield client
+
+
+def with_table(client: RestClient, *others: RestClient) -> None:
+    """Creates the table `n.t`, and lets other servers cache what they read of it."""
+    assert 200 == client.create_namespace("n").status
+    assert 200 == client.create_table(["n"], "t").status
+    for each in (client, *others):
+        for _ in range(2):
+            assert 200 == each.load_table(["n"], "t").status
+            assert 200 == each.commit(["n"], "t", set_properties(seen="1")).status
+
+
+def test_a_renamed_warehouse_has_its_new_name_everywhere_at_once(client: Management, other: RestClient) -> None:
+    """Clients that have its prefix go on. The old name is free."""
+    with_table(client, other)
+    renamed = client.call_warehouse("POST", "/rename", {"new-name": "Lake"})
+    assert (200, "Lake") == (renamed.status, renamed.json["name"])
+    assert NOT_FOUND == other.load_table(["n"], "t").error
+    for reached_as in ("lake", client.prefix):
+        other.warehouse = reached_as
+        assert 200 == other.load_table(["n"], "t").status
+        assert 200 == other.commit(["n"], "t", set_properties(after=reached_as)).status
+    assert ["Lake"] == client.names()
+    assert NOT_FOUND == client.call_root("GET", "/config?warehouse=demo").error
+    assert client.prefix == client.call_root("GET", "/config?warehouse=LAKE").json["overrides"]["prefix"]
+
+
+def test_a_rename_to_a_name_that_is_taken_or_refused_changes_nothing(client: Management, tmp_path: Path) -> None:
+    """In any case of letters. To its own name in another case it is renamed."""
+    profile = {"type": "local", "directory": str(tmp_path / "sea")}
+    assert 201 == client.call_management("POST", "", {"warehouse-name": "sea", "storage-profile": profile}).status
+    assert (409, "AlreadyExistsException") == client.call_warehouse("POST", "/rename", {"new-name": "SEA"}).error
+    for name in ("", "a@7", "a/b", "a\nb", 7, None):
+        assert (400, "BadRequestException") == client.call_warehouse("POST", "/rename", {"new-name": name}).error
+    assert (400, "BadRequestException") == client.call_warehouse("POST", "/rename", {"name": "x"}).error
+    assert ["demo", "sea"] == client.names()
+    before = client.call_warehouse("POST", "/rename", {"new-name": "demo"}).position
+    assert before == client.call_warehouse("POST", "/rename", {"new-name": "demo"}).position
+    assert before + 1 == client.call_warehouse("POST", "/rename", {"new-name": "DEMO"}).position
+    assert ["DEMO", "sea"] == client.names()
+
+
+def test_an_inactive_warehouse_does_not_exist_for_any_client(client: Management, other: RestClient) -> None:
+    """From the response on, on every server, for reads, changes and past states, until it is activated."""
+    with_table(client, other)
+    position = client.commit(["n"], "t", set_properties(before="1")).position
+    deactivated = client.call_warehouse("POST", "/deactivate")
+    assert (200, b"") == (deactivated.status, deactivated.body)
+    for each in (other, client):
+        for past in (each, each.at(position)):
+            assert NOT_FOUND == past.load_table(["n"], "t").error
+            assert NOT_FOUND == past.call_root("GET", f"/config?warehouse={past.warehouse}").error
+        assert "Warehouse is inactive: demo" == each.load_table(["n"], "t").message
+        assert NOT_FOUND == each.commit(["n"], "t", set_properties(never="1")).error
+        assert NOT_FOUND == each.create_namespace("m").error
+        assert NOT_FOUND == each.drop_table(["n"], "t").error
+    assert ([], ["demo"], ["demo"]) == tuple(
+        client.names(query) for query in ("", "?warehouseStatus=inactive", "?warehouseStatus=inactive&warehouseStatus=active")
+    )
+    assert ["inactive"] == client.loaded("status")
+    assert 200 == client.call_warehouse("POST", "/deactivate").status
+    assert 200 == client.call_warehouse("POST", "/config", {"defaults": {"updates": {"rest-page-size": "5"}}}).status
+    assert 200 == client.call_warehouse("POST", "/activate").status
+    for each in (other, client):
+        assert 200 == each.commit(["n"], "t", set_properties(after="1")).status
+        assert "never" not in each.load_table(["n"], "t").json["metadata"]["properties"]
+        assert "1" == each.at(position).load_table(["n"], "t").json["metadata"]["properties"]["before"]
+
+
+def test_only_an_empty_warehouse_is_deleted(client: Management, other: RestClient, database: str, tmp_path: Path) -> None:
+    """Its name can be used again, and its past cannot be read by it."""
+    with_table(client, other)
+    refused = client.call_warehouse("DELETE")
+    assert ((409, "WarehouseNotEmptyException"), "Warehouse is not empty: demo; it contains a namespace") == (
+        refused.error,
+        refused.message,
+    )
+    assert (409, "WarehouseNotEmptyException") == client.call_warehouse("DELETE", "?force=true").error
+    assert 204 == client.drop_table(["n"], "t").status
+    assert 204 == client.call("DELETE", "/namespaces/n").status
+    position = int(client.create_namespace("m").position)
+    assert 204 == client.call("DELETE", "/namespaces/m").status
+    key = uuid4()
+    deleted = client.call_warehouse("DELETE", key=key)
+    assert (204, b"") == (deleted.status, deleted.body)
+    assert deleted.replayable == client.call_warehouse("DELETE", key=key).replayable
+    assert NOT_FOUND == client.call_warehouse("DELETE").error
+    for each in (other, other.at(position), client):
+        assert NOT_FOUND == each.call("GET", "/namespaces").error
+    for path in ("/activate", "/rename", "/config"):
+        assert NOT_FOUND == client.call_warehouse("POST", path, {"new-name": "x"} if path == "/rename" else {}).error
+    assert [] == client.names("?warehouseStatus=active&warehouseStatus=inactive")
+    profile = {"type": "local", "directory": str(tmp_path / "demo")}
+    created = client.call_management("POST", "", {"warehouse-name": "demo", "storage-profile": profile})
+    assert client.prefix != created.json["id"]
+    assert 200 == other.create_namespace("n").status
+    assert asyncio.run(verify(database)).ok
+
+
+def test_a_protected_warehouse_is_deleted_by_force_only(client: Management) -> None:
+    """`protected` must be given."""
+    protection = client.call_warehouse("POST", "/protection", {"protected": True})
+    assert (200, {"protected": True, "updated_at": None}) == (protection.status, protection.json)
+    assert [True] == client.loaded("protected")
+    assert (409, "WarehouseProtectedException") == client.call_warehouse("DELETE").error
+    assert (409, "WarehouseProtectedException") == client.call_warehouse("DELETE", "?force=false").error
+    for body in ({}, {"protected": "yes"}, {"protect": True}):
+        assert (400, "BadRequestException") == client.call_warehouse("POST", "/protection", body).error
+    assert (400, "BadRequestException") == client.call_warehouse("DELETE", "?force=maybe").error
+    assert ["demo"] == client.names()
+    assert 204 == client.call_warehouse("DELETE", "?force=true").status
+    assert [] == client.names()
+
+
+def test_a_table_has_a_format_version_that_the_warehouse_allows(client: Management, other: RestClient) -> None:
+    """At its creation, registration and upgrade, on every server; a request without a version gets the default."""
+    with_table(client, other)
+    kept = client.load_table(["n"], "t").json["metadata-location"]
+    policy = {"allowed-format-versions": [3, 3], "default-format-version": 3}
+    changed = client.call_warehouse("POST", "/format-version-policy", policy)
+    assert (200, [3], 3) == (changed.status, changed.json["allowed-format-versions"], changed.json["default-format-version"])
+    for each, name in ((other, "u"), (client, "v")):
+        assert 3 == each.create_table(["n"], name).json["metadata"]["format-version"]
+    for version in ("1", "2"):
+        refused = other.create_table(["n"], "w", properties={"format-version": version})
+        message = f"The warehouse does not allow tables of format version {version}; it allows 3"
+        assert ((400, "BadRequestException"), message) == (refused.error, refused.message)
+    assert 200 == other.commit(["n"], "t", set_properties(kept="version 2")).status
+    assert 200 == client.call("POST", f"{table_path(['n'], 't')}/unregister").status
+    body = {"name": "t", "metadata-location": kept}
+    assert (400, "BadRequestException") == client.call("POST", "/namespaces/n/register", body).error
+    staged = client.create_table(["n"], "s", **{"stage-create": True}).json["metadata"]
+    assert 3 == staged["format-version"]
+    updates = staged_create_updates(staged["table-uuid"], staged["location"])
+    created = {"requirements": [{"type": "assert-create"}], "updates": updates}
+    assert (400, "BadRequestException") == client.call("POST", table_path(["n"], "s"), created).error
+    assert 200 == client.call_warehouse("POST", "/format-version-policy", {"allowed-format-versions": [1, 2]}).status
+    assert 1 == client.create_table(["n"], "x", properties={"format-version": "1"}).json["metadata"]["format-version"]
+    assert 2 == client.create_table(["n"], "y").json["metadata"]["format-version"]
+    upgrade = {"action": "upgrade-format-version", "format-version": 3}
+    assert (400, "BadRequestException") == client.commit(["n"], "x", upgrade).error
+    assert 200 == client.commit(["n"], "x", {**upgrade, "format-version": 2}).status
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        {},
+        {"allowed-format-versions": []},
+        {"allowed-format-versions": [4]},
+        {"allowed-format-versions": [0, 1]},
+        {"allowed-format-versions": ["2"]},
+        {"allowed-format-versions": [True]},
+        {"allowed-format-versions": [1], "default-format-version": 2},
+        {"allowed-format-versions": [1, 2], "default-format-version": "2"},
+        {"default-format-version": 2},
+        {"allowed-format-versions": [2], "default": 2},
+    ],
+)
+def test_a_wrong_policy_is_refused(client: Management, policy: dict[str, Any], tmp_path: Path) -> None:
+    """Also for a new warehouse, if it names one."""
+    assert (400, "BadRequestException") == client.call_warehouse("POST", "/format-version-policy", policy).error
+    assert [[1, 2, 3], None] == client.loaded("allowed-format-versions", "default-format-version")
+    if "allowed-format-versions" in policy:
+        body = {"warehouse-name": "sea", "storage-profile": {"type": "local", "directory": str(tmp_path / "sea")}, **policy}
+        assert (400, "BadRequestException") == client.call_management("POST", "", body).error
+    assert ["demo"] == client.names()
+
+
+def test_a_new_warehouse_may_have_a_policy(client: Management, tmp_path: Path) -> None:
+    """It has it from the first table on."""
+    profile = {"type": "local", "directory": str(tmp_path / "sea")}
+    body = {"warehouse-name": "sea", "storage-profile": profile, "allowed-format-versions": [3, 1]}
+    created = client.call_management("POST", "", body)
+    assert (201, [1, 3]) == (created.status, created.json["allowed-format-versions"])
+    client.warehouse = "sea"
+    assert 200 == client.create_namespace("n").status
+    assert 3 == client.create_table(["n"], "t").json["metadata"]["format-version"]
+
+
+def test_a_hook_sees_each_change_and_may_refuse_it(database: str, tmp_path: Path) -> None:
+    """With the warehouse before and after."""
+    judge = Judge()
+    changes: list[tuple[str, str, Any, str, Any]] = [
+        ("POST", "/protection", {"protected": True}, "protected", True),
+        ("POST", "/protection", {"protected": False}, "protected", None),
+        ("POST", "/format-version-policy", {"allowed-format-versions": [2]}, "allowed-format-versions", [2]),
+        ("POST", "/deactivate", None, "status", "inactive"),
+        ("POST", "/activate", None, "status", None),
+        ("POST", "/rename", {"new-name": "lake"}, "type", "local"),
+        ("DELETE", "", None, "type", None),
+    ]
+    with served_catalog(database, tmp_path / "demo", prepare=asking(judge)) as served, closing(Management(served.url)) as client:
+        for method, path, body, field, expected in changes:
+            judge.always(Refuse("no"))
+            before = client.loaded("name", "status", "protected", "allowed-format-versions")
+            assert (409, "ChangeRefusedException") == client.call_warehouse(method, path, body).error
+            assert before == client.loaded("name", "status", "protected", "allowed-format-versions")
+            (change,) = judge.shown[-1].objects
+            assert expected == (change.after or {}).get(field)
+            judge.say = None
+            assert client.call_warehouse(method, path, body).status in (200, 204)
+        assert [("demo",), ("lake",), None] == [
+            judge.shown[-3].objects[0].name_before,
+            judge.shown[-3].objects[0].name_after,
+            change.name_after,
+        ]
+
+
+@pytest.fixture
+async def processes(database: str, tmp_path: Path) -> AsyncIterator[tuple[Application, Application, Warehouse]]:
+    """Two processes on one log, and the warehouse as the first has cached it. It contains the table `n.t`."""
+    async with AsyncExitStack() as opened:
+        first, second = [await opened.enter_async_context(opened_catalog(database, tmp_path / "demo")) for _ in range(2)]
+        warehouse = await resolve_warehouse(first.backends, PROJECT_ID, "demo")
+        await create_namespace(first.commands, context("createNamespace"), warehouse, CreateNamespace(NAMESPACE, {}))
+        table = CreateTable(NAMESPACE, "t", None, SCHEMA, None, None, {}, stage_create=False)
+        await create_table(first.commands, context("createTable"), warehouse, table)
+        yield first, second, warehouse
+
+
+async def deactivated_meanwhile(processes: tuple[Application, Application, Warehouse]) -> None:
+    """Runs commands of each way to the log that were decided before the second process deactivated the warehouse."""
+    first, second, warehouse = processes
+    await change_warehouse(second.commands, context("deactivateWarehouse"), warehouse, SetWarehouseStatus(active=False))
+    commits = [
+        commit_table(first.commands, context("updateTable"), warehouse, CommitTable(TABLE, [], [set_properties({f"p{n}": "1"})]))
+        for n in range(5)
+    ]
+    creation = create_namespace(first.commands, context("createNamespace"), warehouse, CreateNamespace(NamespaceIdentifier(("m",)), {}))
+    outcomes = await asyncio.gather(*commits, creation, return_exceptions=True)
+    assert [NoSuchWarehouse] * 6 == [type(outcome) for outcome in outcomes]
+
+
+async def test_no_change_decided_before_a_deactivation_comes_after_it(processes: tuple[Application, Application, Warehouse]) -> None:
+    """The append compares the warehouse's last event."""
+    await deactivated_meanwhile(processes)
+
+
+async def test_a_change_that_names_no_event_of_the_warehouse_is_seen(
+    processes: tuple[Application, Application, Warehouse], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Negative control."""
+    monkeypatch.setattr(Submission, "writes", lambda submission, stream_id: True)
+    with pytest.raises(AssertionError, match="CommandResponse"):
+        await deactivated_meanwhile(processes)
+
+
+async def test_commits_go_on_after_a_change_of_the_warehouse(processes: tuple[Application, Application, Warehouse]) -> None:
+    """They are decided again on its newest state, each once."""
+    first, second, warehouse = processes
+    for active in (False, True):
+        await change_warehouse(second.commands, context("setStatus"), warehouse, SetWarehouseStatus(active=active))
+    commands = [CommitTable(TABLE, [], [set_properties({f"p{n}": "1"})]) for n in range(5)]
+    responses = await asyncio.gather(*(commit_table(first.commands, context("updateTable"), warehouse, command) for command in commands))
+    assert [200] * 5 == [response.status for response in responses]
+    assert 5 == len({response.position for response in responses})

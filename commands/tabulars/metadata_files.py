@@ -1,7 +1,7 @@
 """The next metadata file of a table or view: its bytes, its location, and the checks of that location."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 from uuid import UUID
@@ -137,10 +137,17 @@ class NewName:
         return decide_new_name(found, self.identifier, name_key, self.kind, staged=self.staged)
 
 
-async def refuse_taken_locations(connection: Connection, keys: Sequence[str], name: NewName | None, owner: UUID | None = None) -> int:
+async def refuse_taken_locations(
+    connection: Connection,
+    keys: Sequence[str],
+    name: NewName | None,
+    owner: UUID | None = None,
+    refusal: Callable[[str], BadRequest] | None = None,
+) -> int:
     """Raises BadRequest if a location overlaps one that an object other than `owner` claims, including tables that are being purged.
 
     name -- looked up again before that: the object that claimed the location may have taken the name too, which is the better error.
+    refusal -- makes the error from the claim; None: `location_taken`.
     Returns the position of the log up to which claims were checked.
     """
     position = await log_head(connection)
@@ -148,8 +155,13 @@ async def refuse_taken_locations(connection: Connection, keys: Sequence[str], na
     if taken is not None:
         if name is not None:
             await name.look_up(connection)
-        raise location_taken(taken)
+        raise (refusal or location_taken)(taken)
     return position
+
+
+def _file_taken(key: str) -> BadRequest:
+    """A mistyped name of a file is taken too, if the folder is a table's."""
+    return BadRequest(f"{location_taken(key).message} (unregister or drop that first, unless the name of the file is mistyped)")
 
 
 async def refuse_taken_file(
@@ -161,7 +173,7 @@ async def refuse_taken_file(
     position as refuse_taken_locations does.
     """
     key = file.claim_key(warehouse.profile.storage_identity)
-    position = await refuse_taken_locations(connection, [key], name, owner)
+    position = await refuse_taken_locations(connection, [key], name, owner, refusal=_file_taken)
     if await old_metadata_files.is_pending(connection, key):
         raise NotFound(f"Metadata file is being deleted, because a commit removed it from its metadata log: {file.text}")
     return position
@@ -173,4 +185,6 @@ def location_taken(key: str) -> BadRequest:
     It is not AlreadyExists, because engines would take that as success of `CREATE TABLE IF NOT EXISTS`.
     """
     location = key.partition("|")[2].removesuffix("/")
-    return BadRequest(f"Location is already taken, or overlaps the location of another table, view or namespace: {location}")
+    return BadRequest(
+        f"Location is already taken, or overlaps that of another table, view or namespace, or of a purge that has not ended: {location}"
+    )

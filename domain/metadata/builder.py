@@ -8,6 +8,7 @@ from .history import HistoryBuilder
 from .logs import append_metadata_log, check_metadata_log
 
 FORMAT_VERSION_MAX = 3
+FORMAT_VERSIONS = ", ".join(f"v{version}" for version in range(1, FORMAT_VERSION_MAX + 1))
 DEFAULT_FORMAT_VERSION = 2
 
 
@@ -45,7 +46,7 @@ class TableMetadataBuilder:
     def upgrade_format_version(self, version: int) -> None:
         current = self._draft.document["format-version"]
         if version > FORMAT_VERSION_MAX:
-            raise IllegalArgument(f"Cannot upgrade table to unsupported format version: v{version} (supported: v{FORMAT_VERSION_MAX})")
+            raise IllegalArgument(f"Cannot upgrade table to unsupported format version: v{version} (supported: {FORMAT_VERSIONS})")
         if version < current:
             raise IllegalArgument(f"Cannot downgrade v{current} table to v{version}")
         if version != current:
@@ -114,7 +115,7 @@ class TableMetadataBuilder:
         document = self._draft.document
         version = document["format-version"]
         if version < 1:
-            raise IllegalArgument(f"Unsupported format version: v{version} (supported: v{FORMAT_VERSION_MAX})")
+            raise IllegalArgument(f"Unsupported format version: v{version} (supported: {FORMAT_VERSIONS})")
         if version > 1 and document["table-uuid"] is None:
             raise IllegalArgument(f"UUID is required in format v{version}")
         if version == 1 and document["last-sequence-number"] != 0:

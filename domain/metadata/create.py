@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from itertools import count
 
 from ..errors import BadRequest, IllegalArgument
-from .builder import DEFAULT_FORMAT_VERSION, FORMAT_VERSION_MAX, TableMetadataBuilder
+from .builder import DEFAULT_FORMAT_VERSION, FORMAT_VERSION_MAX, FORMAT_VERSIONS, TableMetadataBuilder
 from .columns import LAST_ADDED
 from .fields import Json
 from .partitioning import UNPARTITIONED, bind_spec, parse_spec
@@ -57,7 +57,7 @@ def new_table_metadata(
 
     check_new_table_properties(kept, sent_index, sent_schema, format_version)
     if not 1 <= format_version <= FORMAT_VERSION_MAX:
-        raise IllegalArgument(f"Unsupported format version: v{format_version} (supported: v{FORMAT_VERSION_MAX})")
+        raise IllegalArgument(f"Unsupported format version: v{format_version} (supported: {FORMAT_VERSIONS})")
     builder = TableMetadataBuilder(None, now_ms=now_ms, format_version=format_version)
     builder.assign_uuid(table_uuid)
     builder.columns.add_schema(fresh_schema)

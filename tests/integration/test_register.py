@@ -78,6 +78,9 @@ def test_refusals_say_what_the_kit_reads(client: RestClient, warehouse: FreshWar
     refused = register(client, "t", location, namespace="b")
     assert ((404, "NoSuchNamespaceException"), "Namespace does not exist: b") == (refused.error, refused.message)
     assert register(client, "twin", location).location_taken
+    mistyped = register(client, "twin", location.replace("00000-", "00001-"))
+    assert mistyped.location_taken
+    assert "unless the name of the file is mistyped" in mistyped.message
     assert ["t"] == client.table_names("a")
 
 

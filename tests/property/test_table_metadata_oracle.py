@@ -120,7 +120,7 @@ def comparable_message(message: str) -> str:
     """The message without the current time, the versions that only Java supports, and the column that a hash map returns first."""
     message = re.sub(r"(Invalid update timestamp) \d+", r"\1", message)
     message = re.sub(r"(could not find column) .* from table prop \S+", r"\1", message)
-    return message.replace("(supported: v4)", "(supported: v3)")
+    return message.replace("(supported: v4)", "(supported: v1, v2, v3)")
 
 
 def assert_agreement(response: Json, ours: Json | CatalogError, java_document: Json | None) -> None:

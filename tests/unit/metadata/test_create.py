@@ -52,7 +52,7 @@ def test_reserved_properties_are_obeyed_and_not_kept() -> None:
     [
         (BadRequest, "Invalid schema: null", {"schema": None}),
         (IllegalArgument, 'For input string: "two"', {"properties": {"format-version": "two"}}),
-        (IllegalArgument, "Unsupported format version: v4 (supported: v3)", {"properties": {"format-version": "4"}}),
+        (IllegalArgument, "Unsupported format version: v4 (supported: v1, v2, v3)", {"properties": {"format-version": "4"}}),
         (
             ValidationFailed,
             "Table property commit.retry.num-retries must have integer value",

@@ -158,7 +158,7 @@ def test_an_upgrade_goes_up_only() -> None:
     assert (3, 0) == (upgraded["format-version"], upgraded["next-row-id"])
     assert "Cannot downgrade v3 table to v2" == refused(upgraded, {"action": "upgrade-format-version", "format-version": 2}).message
     refusal = refused(upgraded, {"action": "upgrade-format-version", "format-version": 4})
-    assert "Cannot upgrade table to unsupported format version: v4 (supported: v3)" == refusal.message
+    assert "Cannot upgrade table to unsupported format version: v4 (supported: v1, v2, v3)" == refusal.message
 
 
 def test_main_moves_the_current_snapshot_and_its_log() -> None:

@@ -33,9 +33,9 @@ _MUST = {
 _NAME_LENGTH_MAX = 200
 
 
-def nearest_name(name: str, known: Iterable[str]) -> str | None:
+def nearest_name(name: str, known: Iterable[str], similarity_min: float = 0.6) -> str | None:
     """The known name that an unknown one resembles most. Reads no more than 200 characters, because the time grows with their square."""
-    return next(iter(difflib.get_close_matches(name[:_NAME_LENGTH_MAX], known, n=1)), None)
+    return next(iter(difflib.get_close_matches(name[:_NAME_LENGTH_MAX], known, n=1, cutoff=similarity_min)), None)
 
 
 def value_must(error: Mapping[str, Any]) -> str:

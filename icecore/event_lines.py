@@ -124,11 +124,11 @@ def _detail(kind: str, verb: str, data: dict[str, Any]) -> str:
             return f"{data['storage-profile'].get('type', '')} storage"
         case "warehouse", "config-changed":
             changes = [(f"{word} {name}", [*data[f"{name}s-{field}"]]) for name in ("default", "override") for word, field in _CHANGES]
-            return " ".join(filter(None, (_keys(words, keys) for words, keys in changes)))
+            return ", ".join(filter(None, (_keys(words, keys) for words, keys in changes)))
         case "namespace", "created":
             return _keys("with", list(data["properties"]))
         case "namespace", "properties-changed":
-            return " ".join(filter(None, (_keys("set", list(data["updates"])), _keys("removed", data["removals"]))))
+            return ", ".join(filter(None, (_keys("set", list(data["updates"])), _keys("removed", data["removals"]))))
         case (("table" | "view"), "committed"):
             counted = Counter(data["actions"])
             return ", ".join(f"{action} ×{times}" if times > 1 else action for action, times in counted.items())

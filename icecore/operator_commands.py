@@ -164,7 +164,11 @@ def make_warehouse(settings: Settings, console: Console, command: CreateWarehous
 
 
 def configure_warehouse(settings: Settings, console: Console, reference: str, command: UpdateWarehouseConfig, *, as_json: bool) -> ExitCode:
-    """Changes the configuration of a warehouse as the management API does, and prints the result. Without changes, it is only shown."""
+    """Changes the configuration of a warehouse as the management API does, and prints the result. Without changes, it is only shown.
+
+    Keys to remove that are not there are named on standard error.
+    """
+    missing: list[str] = []
 
     async def run(opened: Settings) -> dict[str, dict[str, str]]:
         changes = any(each.updates or each.removals for each in (command.defaults, command.overrides))
@@ -177,19 +181,26 @@ def configure_warehouse(settings: Settings, console: Console, reference: str, co
                     ExitCode.USAGE, "a past state has the current configuration; name the warehouse without a position or time"
                 )
             context = operator_context("updateWarehouseConfig")
-            if not any(update.removals or update.updates for update in (command.defaults, command.overrides)):
+            before = await load_config(catalog.queries, operator_context("getConfig"), warehouse)
+            if not changes:
                 # A command would write a row if commits wait for a standby.
-                return (await load_config(catalog.queries, operator_context("getConfig"), warehouse)).to_json()
+                return before.to_json()
             response = await update_warehouse_config(catalog.commands, context, warehouse, command)
         assert isinstance(response.body, bytes), "the response is one bytes object"
+        for kind, update, had in (("default", command.defaults, before.defaults), ("override", command.overrides, before.overrides)):
+            missing.extend(f"no such {kind}: {key}" for key in update.removals if key not in had)
         found: dict[str, dict[str, str]] = orjson.loads(response.body)
         return found
 
     with opened_database(settings) as opened:
         found = uvloop.run(run(opened))
+    for line in missing:
+        Console(stderr=True).out(line, highlight=False)
     if as_json:
         _print_report(console, found)
         return ExitCode.OK
+    if not any(found.values()):
+        console.out("no defaults, no overrides", highlight=False)
     for kind, properties in found.items():
         for key, value in properties.items():
             console.out(f"{kind.removesuffix('s'):8}  {key}={value}", highlight=False)
@@ -238,7 +249,9 @@ def json_argument(text: str, what: str) -> Any:
         named = what if what == "--credential" or text == "-" else f"{what}: {text[1:]}"
         raise CommandFailed(ExitCode.USAGE, f"{named} cannot be read: {error.strerror}") from None
     except orjson.JSONDecodeError as error:
-        raise CommandFailed(ExitCode.USAGE, f"{what} is not JSON: {error.msg}") from None
+        # A path is not repeated either: it may be the credential.
+        hint = "" if text.startswith(("@", "-", "{")) else f"; {what} @FILE reads a file"
+        raise CommandFailed(ExitCode.USAGE, f"{what} is not JSON: {error.msg}{hint}") from None
 
 
 def properties_argument(texts: Sequence[str], option: str) -> dict[str, str]:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 
 from ..domain.errors import BadRequest
+from ..domain.invalid_values import nearest_name
 from .property_rules import is_credential_property
 
 _SWITCH = ("true", "false")
@@ -70,6 +71,7 @@ PERMITTED: Mapping[str, range | tuple[str, ...]] = {
     "table-override.format-version": range(1, 4),
 }
 """Each with its values: numbers, or one of some words. Others make clients fail when they start."""
+_SIMILARITY_MIN = 0.9
 _OF_NEW_TABLES = re.compile(r"table-(?:default|override)\.((?:commit|history|read|write)\..+)")
 _OF_NEW_VIEWS = re.compile(r"view-(?:default|override)\.((?:replace|version|write)\..+)")
 _CLASS_OR_FOLDER = (".impl", ".path")
@@ -82,9 +84,17 @@ def check_client_properties(properties: Mapping[str, str], field: str) -> None:
         permitted = PERMITTED.get(name)
         if permitted is None:
             if not _tunes_new_tables(name):
-                raise BadRequest(f"Invalid {field}: the property {name[:200]!r} is not permitted: see 'Warehouses' in the documentation")
+                raise BadRequest(
+                    f"Invalid {field}: the property {name[:200]!r} is not permitted: see 'Warehouses' in the documentation{_hint(name)}"
+                )
         elif not _is_among(value, permitted):
             raise BadRequest(f"Invalid {field}: the value of {name!r} must be {_described(permitted)}")
+
+
+def _hint(name: str) -> str:
+    """A permitted property that `name` is a slip of. Many of Iceberg's properties that are not permitted have similar names."""
+    nearest = nearest_name(name.lower().replace("_", "-"), PERMITTED, _SIMILARITY_MIN)
+    return "" if nearest is None else f"; did you mean {nearest!r}?"
 
 
 def _tunes_new_tables(name: str) -> bool:

@@ -338,8 +338,8 @@ def test_a_change_is_published_and_printed(operator: Operator, server: CatalogSe
     assert [f"urn:icecore:schema:{event['type']}" for event in listed] == [event["dataschema"] for event in listed]
     lines = icecore(server.dsn, "log").stdout.splitlines()[-2:]
     assert [
-        f"demo v2  set default {FIRST}, {SECOND} set override {THIRD}",
-        f"demo v3  removed default {FIRST} set override {FOURTH} removed override {THIRD}",
+        f"demo v2  set default {FIRST}, {SECOND}, set override {THIRD}",
+        f"demo v3  removed default {FIRST}, set override {FOURTH}, removed override {THIRD}",
     ] == [line[line.index("demo v") :] for line in lines]
     assert all("warehouse config-changed" in line for line in lines)
 
@@ -391,7 +391,7 @@ def test_a_hook_sees_a_change_and_may_refuse_it(database: str, tmp_path: Path) -
 def test_the_command_line_sets_removes_and_shows(operator: Operator, server: CatalogServer) -> None:
     """By name or id. Every option may be repeated; a value may contain `=` and be empty."""
     empty = icecore(server.dsn, "warehouse", "config", "demo")
-    assert (0, "") == (empty.returncode, empty.stdout)
+    assert (0, "no defaults, no overrides\n", "") == (empty.returncode, empty.stdout, empty.stderr)
     arguments = ["--default", f"{FIRST}=1=2", "--default", f"{SECOND}=", "--override", f"{THIRD}=3", f"--override={FOURTH}=4"]
     done = icecore(server.dsn, "warehouse", "config", *arguments, "demo")
     assert (0, f"default   {FIRST}=1=2\ndefault   {SECOND}=\noverride  {THIRD}=3\noverride  {FOURTH}=4\n") == (
@@ -402,6 +402,11 @@ def test_the_command_line_sets_removes_and_shows(operator: Operator, server: Cat
     arguments = ["--unset-default", FIRST, "--unset-override", THIRD, "--unset-override", FOURTH]
     done = icecore(server.dsn, "warehouse", "config", operator.id, *arguments)
     assert (0, f"default   {SECOND}=\n") == (done.returncode, done.stdout)
+    done = icecore(
+        server.dsn, "warehouse", "config", "demo", "--unset-default", SECOND, "--unset-default", FIRST, "--unset-override", THIRD
+    )
+    missing = f"no such default: {FIRST}\nno such override: {THIRD}\n"
+    assert (0, "no defaults, no overrides\n", missing) == (done.returncode, done.stdout, done.stderr)
     count = len(events(server.dsn))
     shown = icecore(server.dsn, "warehouse", "config", "demo", "--json")
     assert (0, operator.shown()) == (shown.returncode, json.loads(shown.stdout))

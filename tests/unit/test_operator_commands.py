@@ -44,6 +44,16 @@ def test_a_file_of_json_is_read_up_to_a_limit(tmp_path: Path, monkeypatch: pytes
     assert ExitCode.USAGE == failure.value.code
 
 
+def test_a_path_without_its_sign_gets_a_hint() -> None:
+    """The argument is not repeated: it may be a credential. JSON that is only malformed gets no hint."""
+    with pytest.raises(CommandFailed, match=r"^--profile is not JSON: .*; --profile @FILE reads a file$") as failure:
+        json_argument("profile.json", "--profile")
+    assert "profile.json" not in str(failure.value)
+    with pytest.raises(CommandFailed, match=r"^--profile is not JSON") as failure:
+        json_argument('{"type": ', "--profile")
+    assert "@FILE" not in str(failure.value)
+
+
 def test_the_metrics_port_of_a_worker_needs_consent_for_other_machines() -> None:
     """As a server's port does: there is no authentication."""
     with pytest.raises(SettingsError, match="there is no authentication"):

@@ -38,7 +38,28 @@ def test_a_property_that_is_not_permitted_is_refused(name: str) -> None:
     with pytest.raises(BadRequest) as refusal:
         check_client_properties({"rest-page-size": "10", name: "77"}, "overrides")
     reason = "is not permitted: see 'Warehouses' in the documentation"
-    assert f"Invalid overrides: the property {name!r} {reason}" == refusal.value.message
+    assert refusal.value.message.startswith(f"Invalid overrides: the property {name!r} {reason}")
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("rest-page-sise", "rest-page-size"),
+        ("REST_PAGE_SIZE", "rest-page-size"),
+        ("snapshot-loading-modes", "snapshot-loading-mode"),
+        ("s3.endpoint", None),
+        ("s3.secret-access-key", None),
+        ("token", None),
+    ],
+)
+def test_a_slip_names_the_property_that_is_meant(name: str, meant: str | None) -> None:
+    """And what is refused on purpose names none."""
+    with pytest.raises(BadRequest) as refusal:
+        check_client_properties({name: "1"}, "overrides")
+    hint = "" if meant is None else f"; did you mean {meant!r}?"
+    assert (
+        f"Invalid overrides: the property {name!r} is not permitted: see 'Warehouses' in the documentation{hint}" == refusal.value.message
+    )
 
 
 @pytest.mark.parametrize("name", OF_NEW_TABLES)

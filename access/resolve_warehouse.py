@@ -43,6 +43,8 @@ async def find_warehouse(connection: Connection, project_id: UUID, reference: st
     if reference is None:
         return as_warehouse(await _only(connection, project_id), None)
     name, at, point = reference.partition("@")
+    if not name:
+        raise BadRequest(f"Invalid warehouse '{reference}': must begin with a name or an id")
     state = await _find(connection, project_id, name)
     if state is None:
         raise NoSuchWarehouse(f"Warehouse does not exist: {name}")
@@ -50,7 +52,7 @@ async def find_warehouse(connection: Connection, project_id: UUID, reference: st
         return as_warehouse(state, None)
     as_of = await _position(connection, point)
     if not await warehouses.existed(connection, state.id, as_of):
-        raise NoSuchWarehouse(f"Warehouse does not exist: {name} as of position {as_of}")
+        raise NoSuchWarehouse(f"Warehouse did not exist at {point}: {name}")
     return as_warehouse(state, as_of)
 
 
@@ -73,7 +75,10 @@ def as_warehouse(state: WarehouseState, as_of: int | None) -> Warehouse:
 async def _only(connection: Connection, project_id: UUID) -> WarehouseState:
     states = await warehouses.read_all(connection, project_id, limit=2)
     if len(states) != 1:
-        raise BadRequest("Invalid query parameter 'warehouse': must name a warehouse")
+        raise BadRequest(
+            "The request names no warehouse, and there is not exactly one: name it in the path (`/v1/<warehouse>/…`), in the base path"
+            " (`/catalog/w/<warehouse>`), or in `warehouse` of /v1/config"
+        )
     return states[0]
 
 

@@ -151,7 +151,7 @@ def decide_rename(state: WarehouseState, command: RenameWarehouse, *, taken: boo
 def decide_delete(state: WarehouseState, command: DeleteWarehouse, content: str | None) -> WarehouseDeleted:
     """Raises WarehouseProtected, and WarehouseNotEmpty if it has content. content -- the kind of an object in it; None: it is empty."""
     if state.protected and not command.force:
-        raise WarehouseProtected(f"Warehouse is protected: {state.name}; delete it with force=true, or remove the protection first")
+        raise WarehouseProtected(f"Warehouse is protected: {state.name}; remove the protection, or delete it with force")
     if content is not None:
         raise WarehouseNotEmpty(f"Warehouse is not empty: {state.name}; it contains a {content}")
     return WarehouseDeleted()

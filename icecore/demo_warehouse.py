@@ -5,17 +5,17 @@ import uuid_utils
 from .access.request_context import ANONYMOUS, PROJECT_ID_DEFAULT, RequestContext
 from .commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
 from .compose import open_catalog
-from .projections import warehouses
+from .log.head import log_head
 from .settings import Settings
 
 DEMO_WAREHOUSE = "demo"
 
 
 async def ensure_demo_warehouse(settings: Settings) -> None:
-    """Creates the warehouse `demo` in a catalog that has none."""
+    """Creates the warehouse `demo` in a new catalog. A warehouse that was deleted is not created again."""
     async with open_catalog(settings) as catalog:
         async with catalog.backends.connection() as connection:
-            if await warehouses.read_all(connection, PROJECT_ID_DEFAULT):
+            if await log_head(connection) > 0:
                 return
         directory = settings.data_dir / "warehouse"
         directory.mkdir(exist_ok=True)

@@ -19,13 +19,26 @@ from rich.progress import Progress
 
 from .access.request_context import PROJECT_ID_DEFAULT
 from .access.resolve_warehouse import find_warehouse
+from .access.warehouse import Warehouse
+from .commands.execution.command_response import CommandResponse
+from .commands.execution.executor import CommandExecutor
+from .commands.warehouses.change_warehouse import change_warehouse as execute_change
+from .commands.warehouses.change_warehouse import delete_warehouse, rename_warehouse
 from .commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
 from .commands.warehouses.update_warehouse_config import update_warehouse_config
 from .compose import open_catalog
 from .data_folder import DataFolder
 from .demo_warehouse import operator_context
 from .domain.client_errors import client_error_text
-from .domain.warehouse import UpdateWarehouseConfig
+from .domain.warehouse import (
+    DeleteWarehouse,
+    RenameWarehouse,
+    SetWarehouseProtection,
+    SetWarehouseStatus,
+    UpdateWarehouseConfig,
+    UpdateWarehouseFormatVersionPolicy,
+    WarehouseChange,
+)
 from .exit_codes import CommandFailed, ExitCode
 from .listening import listen_for_metrics
 from .log_database import opened_database, owner_required, prepare_database, require_schema, require_sessions, require_writable
@@ -121,7 +134,16 @@ def list_warehouses(settings: Settings, console: Console, *, as_json: bool) -> E
         await require_schema(opened)
         async with open_catalog(opened) as catalog, catalog.backends.connection() as connection:
             found = await warehouses.read_all(connection, PROJECT_ID_DEFAULT)
-        return [{"id": str(each.id), "name": each.name, "storage-profile": each.storage_profile} for each in found]
+        return [
+            {
+                "id": str(each.id),
+                "name": each.name,
+                "status": each.status,
+                "protected": each.protected,
+                "storage-profile": each.storage_profile,
+            }
+            for each in found
+        ]
 
     with opened_database(settings) as opened:
         found = uvloop.run(run(opened))
@@ -131,12 +153,12 @@ def list_warehouses(settings: Settings, console: Console, *, as_json: bool) -> E
     if not found:
         console.print("no warehouses; create one with: icecore warehouse create NAME --profile JSON", markup=False, soft_wrap=True)
         return ExitCode.OK
-    rows = [("name", "id", "storage")]
-    rows += [(each["name"], each["id"], str(parse_storage_profile(each["storage-profile"]).base)) for each in found]
-    width = max(cell_len(name) for name, _, _ in rows)
-    for name, warehouse_id, storage in rows:
+    rows = [("name", "id", "status", "storage")]
+    rows += [(each["name"], each["id"], each["status"], str(parse_storage_profile(each["storage-profile"]).base)) for each in found]
+    width = max(cell_len(name) for name, *_ in rows)
+    for name, warehouse_id, status, storage in rows:
         # Lines are not wrapped, so that ids and locations can be copied.
-        console.out(f"{set_cell_size(name, width)}  {warehouse_id:36}  {storage}", highlight=False)
+        console.out(f"{set_cell_size(name, width)}  {warehouse_id:36}  {status:8}  {storage}", highlight=False)
     return ExitCode.OK
 
 
@@ -205,6 +227,55 @@ def configure_warehouse(settings: Settings, console: Console, reference: str, co
         for key, value in properties.items():
             console.out(f"{kind.removesuffix('s'):8}  {key}={value}", highlight=False)
     return ExitCode.OK
+
+
+WarehouseCommand = RenameWarehouse | WarehouseChange | DeleteWarehouse
+
+
+def change_warehouse(settings: Settings, console: Console, reference: str, command: WarehouseCommand, *, as_json: bool) -> ExitCode:
+    """Changes a warehouse as the management API does, and prints it; nothing after its deletion."""
+
+    async def run(opened: Settings) -> dict[str, Any] | None:
+        await require_writable(opened)
+        async with open_catalog(opened) as catalog:
+            async with catalog.backends.connection() as connection:
+                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference)
+            if warehouse.as_of is not None:
+                raise CommandFailed(ExitCode.USAGE, "a past state cannot be changed; name the warehouse without a position or time")
+            response = await _execute(catalog.commands, warehouse, command)
+        if response.body is None:
+            return None
+        assert isinstance(response.body, bytes), "the response is one bytes object"
+        found: dict[str, Any] = orjson.loads(response.body)
+        return found
+
+    with opened_database(settings) as opened:
+        found = uvloop.run(run(opened))
+    if found is None:
+        return ExitCode.OK
+    if as_json:
+        _print_report(console, found)
+        return ExitCode.OK
+    protected = ", protected" if found["protected"] else ""
+    versions = ", ".join(map(str, found["allowed-format-versions"]))
+    default = f" (default {found['default-format-version']})" if "default-format-version" in found else ""
+    console.out(f"{found['name']}  {found['id']}  {found['status']}{protected}, format versions {versions}{default}", highlight=False)
+    return ExitCode.OK
+
+
+async def _execute(executor: CommandExecutor, warehouse: Warehouse, command: WarehouseCommand) -> CommandResponse:
+    match command:
+        case RenameWarehouse():
+            return await rename_warehouse(executor, operator_context("renameWarehouse"), warehouse, command)
+        case DeleteWarehouse():
+            return await delete_warehouse(executor, operator_context("deleteWarehouse"), warehouse, command)
+        case SetWarehouseStatus(active):
+            operation = "activateWarehouse" if active else "deactivateWarehouse"
+        case SetWarehouseProtection():
+            operation = "setWarehouseProtection"
+        case UpdateWarehouseFormatVersionPolicy():
+            operation = "updateWarehouseFormatVersionPolicy"
+    return await execute_change(executor, operator_context(operation), warehouse, command)
 
 
 def health(settings: Settings, console: Console, url: str | None) -> ExitCode:

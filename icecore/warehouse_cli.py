@@ -10,7 +10,7 @@ from .output import Output
 
 Texts = Annotated[list[str] | None, Parameter(negative=(), allow_leading_hyphen=True)]
 
-warehouse = App(name="warehouse", help="Create, list and configure warehouses.")
+warehouse = App(name="warehouse", help="Create, list, change and delete warehouses.")
 
 
 @warehouse.command(name="create")
@@ -98,3 +98,127 @@ def warehouse_config(
         overrides=PropertyUpdate(unset_override or (), operator_commands.properties_argument(override or (), "--override")),
     )
     return operator_commands.configure_warehouse(command_settings(config, data), Output(), name, command, as_json=as_json)
+
+
+@warehouse.command(name="rename")
+def rename_warehouse(name: str, new_name: str, /, *, as_json: Json = False, data: Data = None, config: Config = None) -> ExitCode:
+    """Rename a warehouse. Clients that use it go on.
+
+    Parameters
+    ----------
+    name
+        Name or id of the warehouse.
+    new_name
+        New name of the warehouse.
+    """
+    from . import operator_commands
+    from .domain.warehouse import RenameWarehouse
+
+    settings = command_settings(config, data)
+    return operator_commands.change_warehouse(settings, Output(), name, RenameWarehouse(new_name), as_json=as_json)
+
+
+@warehouse.command(name="deactivate")
+def deactivate_warehouse(name: str, /, *, as_json: Json = False, data: Data = None, config: Config = None) -> ExitCode:
+    """Deactivate a warehouse: to clients it does not exist until it is activated.
+
+    Parameters
+    ----------
+    name
+        Name or id of the warehouse.
+    """
+    return _set_status(name, active=False, as_json=as_json, data=data, config=config)
+
+
+@warehouse.command(name="activate")
+def activate_warehouse(name: str, /, *, as_json: Json = False, data: Data = None, config: Config = None) -> ExitCode:
+    """Activate an inactive warehouse.
+
+    Parameters
+    ----------
+    name
+        Name or id of the warehouse.
+    """
+    return _set_status(name, active=True, as_json=as_json, data=data, config=config)
+
+
+@warehouse.command(name="protect")
+def protect_warehouse(
+    name: str,
+    /,
+    *,
+    off: Annotated[bool, Parameter(negative=())] = False,
+    as_json: Json = False,
+    data: Data = None,
+    config: Config = None,
+) -> ExitCode:
+    """Protect a warehouse from deletion without --force.
+
+    Parameters
+    ----------
+    name
+        Name or id of the warehouse.
+    off
+        Remove the protection.
+    """
+    from . import operator_commands
+    from .domain.warehouse import SetWarehouseProtection
+
+    settings = command_settings(config, data)
+    return operator_commands.change_warehouse(settings, Output(), name, SetWarehouseProtection(not off), as_json=as_json)
+
+
+@warehouse.command(name="format-versions")
+def limit_format_versions(
+    name: str,
+    /,
+    *,
+    allow: Annotated[list[int], Parameter(negative=())],
+    default: int | None = None,
+    as_json: Json = False,
+    data: Data = None,
+    config: Config = None,
+) -> ExitCode:
+    """Set the format versions that tables of a warehouse may be created with or upgraded to.
+
+    Parameters
+    ----------
+    name
+        Name or id of the warehouse.
+    allow
+        Format version that is allowed: 1, 2 or 3. May be repeated.
+    default
+        Format version of a table whose request names none; without it 2 if it is allowed, else the highest.
+    """
+    from . import operator_commands
+    from .domain.warehouse import FormatVersionPolicy, UpdateWarehouseFormatVersionPolicy
+
+    command = UpdateWarehouseFormatVersionPolicy(FormatVersionPolicy(tuple(allow), default))
+    return operator_commands.change_warehouse(command_settings(config, data), Output(), name, command, as_json=as_json)
+
+
+@warehouse.command(name="delete")
+def delete_warehouse(
+    name: str, /, *, force: Annotated[bool, Parameter(negative=())] = False, data: Data = None, config: Config = None
+) -> ExitCode:
+    """Delete an empty warehouse. Its files stay, its credential is destroyed.
+
+    Parameters
+    ----------
+    name
+        Name or id of the warehouse.
+    force
+        Also if it is protected.
+    """
+    from . import operator_commands
+    from .domain.warehouse import DeleteWarehouse
+
+    settings = command_settings(config, data)
+    return operator_commands.change_warehouse(settings, Output(), name, DeleteWarehouse(force), as_json=False)
+
+
+def _set_status(name: str, *, active: bool, as_json: bool, data: Data, config: Config) -> ExitCode:
+    from . import operator_commands
+    from .domain.warehouse import SetWarehouseStatus
+
+    return operator_commands.change_warehouse(command_settings(config, data), Output(), name, SetWarehouseStatus(active), as_json=as_json)

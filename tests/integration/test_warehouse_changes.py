@@ -1,6 +1,7 @@
 """Warehouses that are renamed, deactivated, protected, limited to format versions and deleted, while other processes use them."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, closing
 from pathlib import Path
@@ -26,6 +27,8 @@ from icecore.projections.verify import verify
 from tests.fixtures.catalog import PROJECT_ID, CatalogServer, context, opened_catalog, served_catalog
 from tests.fixtures.rest_client import SCHEMA, RestClient, RestResponse, set_properties, staged_create_updates, table_path
 from tests.integration.approval.judging import Judge, asking
+from tests.integration.test_warehouse_config import icecore
+from tests.servers.icecore import icecore as icecore_server
 
 NAMESPACE = NamespaceIdentifier(("n",))
 TABLE = TabularIdentifier(NAMESPACE, "t")
@@ -33,11 +36,13 @@ NOT_FOUND = (404, "NoSuchWarehouseException")
 
 
 class Management(RestClient):
-    """Requests to `/management/v1/warehouse`. `call_warehouse` is about the warehouse demo."""
+    """Requests to `/management/v1/warehouse`."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, name: str | None = "demo") -> None:
+        """name -- of the warehouse that `call_warehouse` is about."""
         super().__init__(url)
-        self.prefix = self.call_root("GET", "/config?warehouse=demo").json["overrides"]["prefix"]
+        if name is not None:
+            self.prefix = self.call_root("GET", f"/config?warehouse={name}").json["overrides"]["prefix"]
 
     def call_management(self, method: str, path: str, body: Any = None, *, key: object = None) -> RestResponse:
         root, self._root = self._root, "/management/v1/warehouse"
@@ -336,3 +341,43 @@ async def test_commits_go_on_after_a_change_of_the_warehouse(processes: tuple[Ap
     responses = await asyncio.gather(*(commit_table(first.commands, context("updateTable"), warehouse, command) for command in commands))
     assert [200] * 5 == [response.status for response in responses]
     assert 5 == len({response.position for response in responses})
+
+
+def test_an_operator_changes_a_warehouse_at_the_command_line(client: Management, database: str) -> None:
+    """By its name or id, active or not. The server's next response is that of the change."""
+
+    def run(*arguments: str) -> tuple[int, str]:
+        done = icecore(database, "warehouse", *arguments)
+        return done.returncode, done.stdout + done.stderr
+
+    assert (0, f"lake  {client.prefix}  active, format versions 1, 2, 3\n") == run("rename", "demo", "lake")
+    assert ["lake"] == client.names()
+    code, printed = run("protect", "LAKE", "--json")
+    assert (0, True) == (code, json.loads(printed)["protected"])
+    assert (0, f"lake  {client.prefix}  inactive, protected, format versions 1, 2, 3\n") == run("deactivate", client.prefix)
+    assert NOT_FOUND == client.call_root("GET", "/config?warehouse=lake").error
+    code, printed = run("list")
+    assert f"lake  {client.prefix}  inactive  file:///" in printed
+    assert (0, f"lake  {client.prefix}  active, protected, format versions 1, 2, 3\n") == run("activate", "lake")
+    versions = run("format-versions", "lake", "--allow", "3", "--allow", "2", "--default", "3")
+    assert (0, f"lake  {client.prefix}  active, protected, format versions 2, 3 (default 3)\n") == versions
+    code, printed = run("format-versions", "lake", "--allow", "4")
+    assert (2, "icecore: BadRequestException: Invalid allowed-format-versions: must be some of 1, 2, 3\n") == (code, printed)
+    code, printed = run("rename", "lake@1", "sea")
+    assert (2, "a past state cannot be changed" in printed) == (code, True)
+    code, printed = run("delete", "lake")
+    assert (1, "Warehouse is protected: lake" in printed) == (code, True)
+    assert 0 == run("protect", "lake", "--off")[0]
+    assert (0, "") == run("delete", "lake")
+    assert [] == client.names("?warehouseStatus=active&warehouseStatus=inactive")
+    code, printed = run("activate", "lake")
+    assert (1, "icecore: NoSuchWarehouseException: Warehouse does not exist: lake\n") == (code, printed)
+
+
+def test_the_demo_warehouse_is_not_created_again(tmp_path: Path) -> None:
+    """After it was deleted, a start finds a log with events."""
+    for expected in (["demo"], []):
+        with icecore_server(tmp_path / "data") as started, closing(Management(started.uri, None if expected == [] else "demo")) as client:
+            assert expected == client.names()
+            if expected:
+                assert 204 == client.call_warehouse("DELETE").status

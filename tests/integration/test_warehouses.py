@@ -15,7 +15,7 @@ from icecore.commands.warehouses.create_warehouse import CreateWarehouse, create
 from icecore.compose import Application
 from icecore.database.advisory_locks import AdvisoryLock, try_lock
 from icecore.database.connections import Connection
-from icecore.domain.errors import AlreadyExists, BadRequest
+from icecore.domain.errors import AlreadyExists, BadRequest, NoSuchWarehouse
 from icecore.domain.warehouse import WarehouseState
 from icecore.projections import warehouses
 from icecore.storage.json_fields import JSON_BYTES_MAX
@@ -55,7 +55,7 @@ async def test_a_request_without_a_warehouse_reads_two_warehouses(catalog: Appli
         return state(row)
 
     monkeypatch.setattr(warehouses, "_state", counting)
-    with pytest.raises(BadRequest, match="must name a warehouse"):
+    with pytest.raises(BadRequest, match="names no warehouse"):
         await resolve_warehouse(catalog.backends, PROJECT_ID, None)
     assert 2 == len(read)
 
@@ -121,7 +121,7 @@ async def test_the_only_one_need_not_be_named_while_it_is(catalog: Application, 
     assert demo == await resolve_warehouse(catalog.backends, PROJECT_ID, "demo")
     command = CreateWarehouse("lake", {"type": "local", "directory": str(tmp_path / "lake")})
     await create_warehouse(catalog.commands, context("createWarehouse"), command)
-    with pytest.raises(BadRequest, match="must name a warehouse"):
+    with pytest.raises(BadRequest, match="names no warehouse"):
         await resolve_warehouse(catalog.backends, PROJECT_ID, None)
 
 
@@ -131,3 +131,12 @@ async def test_one_that_is_called_like_another_s_id_takes_nothing_from_it(catalo
     command = CreateWarehouse(str(demo.id), {"type": "local", "directory": str(tmp_path / "lake")})
     await create_warehouse(catalog.commands, context("createWarehouse"), command)
     assert demo == await resolve_warehouse(catalog.backends, PROJECT_ID, str(demo.id))
+
+
+async def test_a_reference_that_cannot_be_meant_is_refused_in_its_own_words(catalog: Application) -> None:
+    """Without a name, and at a time before the warehouse existed."""
+    with pytest.raises(BadRequest, match="Invalid warehouse '@5': must begin with a name or an id"):
+        await resolve_warehouse(catalog.backends, PROJECT_ID, "@5")
+    for point in ("0", "2020-01-01T00:00:00Z"):
+        with pytest.raises(NoSuchWarehouse, match=f"Warehouse did not exist at {point}: demo"):
+            await resolve_warehouse(catalog.backends, PROJECT_ID, f"demo@{point}")

@@ -223,6 +223,11 @@ VERSION_3 = (
 )
 
 NAMES = (
+    Step(
+        "refuse a catalog in a new name",
+        "ALTER TABLE story.vectors RENAME TO ice.story.arrows",
+        refused="Namespace does not exist: ice.story",
+    ),
     Step("rename table", "ALTER TABLE story.vectors RENAME TO story.arrows"),
     Step("move table to another namespace", "ALTER TABLE story.arrows RENAME TO story.inner.arrows"),
     Step("select from moved table", "SELECT count(*) FROM story.inner.arrows", rows=[[7]]),

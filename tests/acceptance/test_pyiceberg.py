@@ -113,6 +113,14 @@ def test_rows_are_appended_to_partitions_by_transforms(catalog: RestCatalog, tow
     assert ["Ada", "Grace"] == names(catalog, f"{town}.people")
 
 
+def test_tables_of_format_version_3_are_not_written(catalog: RestCatalog, town: str) -> None:
+    """PyIceberg itself refuses, as the page says. It creates and reads them."""
+    table = catalog.create_table(f"{town}.people", PEOPLE.schema, properties={"format-version": "3"})
+    with pytest.raises(ValueError, match="Cannot write manifest for table version: 3"):
+        table.append(PEOPLE)
+    assert [] == names(catalog, f"{town}.people")
+
+
 def test_schema_and_partitions_evolve(catalog: RestCatalog, town: str) -> None:
     """Columns, partition fields and properties are changed, and every change is visible after a reload."""
     table = catalog.create_table(f"{town}.people", PEOPLE.schema)

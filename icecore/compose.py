@@ -12,7 +12,7 @@ import structlog
 from aiohttp import web
 
 from .access.authentication import AnonymousAuthenticator, Authenticator
-from .access.authorization import AllowAll
+from .access.authorization import AllowAll, Authorizer
 from .access.backends import Backends
 from .access.request_context import PROJECT_ID_DEFAULT
 from .api.limits import ApiLimits
@@ -38,6 +38,7 @@ from .publishers.event_schemas import event_schemas
 from .publishers.pull import LogEventSource
 from .queries.executor import QueryExecutor
 from .secret_keys import secret_store
+from .security.secrets import SecretStore
 from .settings import Settings
 from .storage.object_store import ObjectStores
 from .storage.permitted_profiles import PermittedProfiles
@@ -125,36 +126,13 @@ async def open_catalog(settings: Settings, *, jobs: bool = False) -> AsyncIterat
     jobs -- also run the background jobs that one process performs at a time: purges, closing removed parts, expiring proposals, and
     deleting old Idempotency-Keys. The worker runs them (icecore/worker.py).
     """
-    secrets = secret_store(settings)
     async with AsyncExitStack() as opened:
         pooler_dsn = None if jobs else settings.pooler_dsn
-        dsn, transaction_pooled = pooler_dsn or settings.dsn, pooler_dsn is not None
-        connections = ConnectionPool(
-            dsn, settings.database_read_connections_max, application_name="icecore-reads", transaction_pooled=transaction_pooled
-        )
-        opened.push_async_callback(connections.close)
-        sessions = None
-        if transaction_pooled:
-            sessions = ConnectionPool(settings.dsn, SESSIONS_MAX, application_name="icecore-locks")
-            opened.push_async_callback(sessions.close)
-        stores = ObjectStores(fsync=settings.local_files_fsync, system=settings.system_credentials())
-        backends = Backends(connections, stores, secrets, sessions=sessions, large_documents_bytes_max=settings.large_documents_bytes_max)
-        authorizer = AllowAll()
+        secrets, authorizer = secret_store(settings), AllowAll()
+        backends = _open_backends(settings, pooler_dsn, secrets, opened)
         queries = QueryExecutor(backends, authorizer, cache_bytes_max=settings.read_cache_bytes_max)
         opened.push_async_callback(queries.close)
-        committer = Committer(dsn, settings.database_write_connections_max, transaction_pooled=transaction_pooled)
-        committer.start()
-        opened.push_async_callback(committer.close)
-        reports = MetricsReports(backends, settings.metrics_reports_max)
-        reports.start()
-        opened.push_async_callback(reports.close)
-        commands = CommandExecutor(
-            backends, authorizer, committer, secrets, reports,
-            decide_seconds_max=settings.commit_deadline_seconds, skip_storage_validation=settings.skip_storage_validation,
-        )  # fmt: skip
-        hooks = await opened.enter_async_context(opened_hooks(settings))
-        if hooks:
-            commands.appender.approval = Approval(hooks, backends.connection)
+        commands = await _open_commands(settings, pooler_dsn, backends, secrets, authorizer, opened)
         events = LogEventSource(
             settings.dsn,
             subscribers_max=settings.event_subscribers_max,
@@ -172,6 +150,44 @@ async def open_catalog(settings: Settings, *, jobs: bool = False) -> AsyncIterat
         if jobs:
             _start_jobs(catalog, settings.idempotency_key_lifetime, opened)
         yield catalog
+
+
+def _open_backends(settings: Settings, pooler_dsn: str | None, secrets: SecretStore, opened: AsyncExitStack) -> Backends:
+    """The connections for reads and locks, and the stores, closed with `opened`."""
+    transaction_pooled = pooler_dsn is not None
+    connections = ConnectionPool(
+        pooler_dsn or settings.dsn,
+        settings.database_read_connections_max,
+        application_name="icecore-reads",
+        transaction_pooled=transaction_pooled,
+    )
+    opened.push_async_callback(connections.close)
+    sessions = None
+    if transaction_pooled:
+        sessions = ConnectionPool(settings.dsn, SESSIONS_MAX, application_name="icecore-locks")
+        opened.push_async_callback(sessions.close)
+    stores = ObjectStores(fsync=settings.local_files_fsync, system=settings.system_credentials())
+    return Backends(connections, stores, secrets, sessions=sessions, large_documents_bytes_max=settings.large_documents_bytes_max)
+
+
+async def _open_commands(
+    settings: Settings, pooler_dsn: str | None, backends: Backends, secrets: SecretStore, authorizer: Authorizer, opened: AsyncExitStack
+) -> CommandExecutor:
+    """The executor of commands with its committer, reports and approval hooks, closed with `opened`."""
+    committer = Committer(pooler_dsn or settings.dsn, settings.database_write_connections_max, transaction_pooled=pooler_dsn is not None)
+    committer.start()
+    opened.push_async_callback(committer.close)
+    reports = MetricsReports(backends, settings.metrics_reports_max)
+    reports.start()
+    opened.push_async_callback(reports.close)
+    commands = CommandExecutor(
+        backends, authorizer, committer, secrets, reports,
+        decide_seconds_max=settings.commit_deadline_seconds, skip_storage_validation=settings.skip_storage_validation,
+    )  # fmt: skip
+    hooks = await opened.enter_async_context(opened_hooks(settings))
+    if hooks:
+        commands.appender.approval = Approval(hooks, backends.connection)
+    return commands
 
 
 def _start_jobs(catalog: Application, key_lifetime: timedelta, opened: AsyncExitStack) -> None:

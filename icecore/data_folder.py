@@ -29,7 +29,7 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.data_folder")
 
 
 @dataclass(frozen=True, slots=True)
-class Serving:
+class RunningServer:
     """The `icecore serve` process that uses a data folder, and its address once it listens."""
 
     process_id: int
@@ -88,7 +88,7 @@ class DataFolder:
         """Locks the folder for one `icecore serve`, until the block ends or the process dies."""
         with opened_lock_file(self.path / _SERVING) as file:
             try:
-                # `serving` holds the lock for a moment to check it.
+                # `running_server` holds the lock for a moment to check it.
                 lock(file, self.path / _SERVING, seconds_max=CLAIM_SECONDS_MAX)
             except LockTimeoutError:
                 raise CommandFailed(ExitCode.BUSY, self._taken()) from None
@@ -122,10 +122,10 @@ class DataFolder:
 
     def refuse_served(self) -> None:
         """Raises CommandFailed if an `icecore serve` has this folder."""
-        if self.serving() is not None:
+        if self.running_server() is not None:
             raise CommandFailed(ExitCode.BUSY, self._taken())
 
-    def serving(self) -> Serving | None:
+    def running_server(self) -> RunningServer | None:
         """The process that serves this folder; None if there is none."""
         _refuse_closed(self.path)
         try:
@@ -134,13 +134,13 @@ class DataFolder:
                     fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
                 except BlockingIOError:
                     found = orjson.loads(file.read() or b"{}")
-                    return Serving(found.get("process_id", 0), found.get("url"))
+                    return RunningServer(found.get("process_id", 0), found.get("url"))
         except FileNotFoundError:
             pass
         return None
 
     def _taken(self) -> str:
-        found = self.serving()
+        found = self.running_server()
         where = f" at {found.url}" if found and found.url else ""
         known = [found.process_id] if found and found.process_id else holders(self.path / _SERVING)
         process = f" (process {known[0]})" if known else ""

@@ -90,8 +90,8 @@ def _check(load: Callable[[], Settings], report: Report) -> None:
     try:
         if settings.database_url is None:
             folder = DataFolder.existing(settings.data_dir)
-            serving = folder.serving()
-            report("data folder", "ok", f"{folder.path}, {'served' if serving else 'not served'} now")
+            server = folder.running_server()
+            report("data folder", "ok", f"{folder.path}, {'served' if server else 'not served'} now")
     except CommandFailed as failure:
         return report("data folder", "failed", str(failure))
     try:

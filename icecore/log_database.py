@@ -13,7 +13,7 @@ from .embedded_postgres import EmbeddedPostgresError, embedded_postgres, serving
 from .exit_codes import CommandFailed, ExitCode
 from .migrations.apply import MigrationError, apply_migrations, pending_migrations
 from .migrations.serving_role import grant_serving
-from .server_check import CheckedServer, UnfitServerError, check_primary, check_readable, check_server, check_sessions
+from .server_check import CheckedServer, UnfitServerError, check_primary, check_server, check_server_for_reads, check_sessions
 from .settings import Settings
 
 _ADVICE = {
@@ -115,7 +115,7 @@ def owner_required(settings: Settings, work: str) -> Iterator[None]:
 async def check_read_only_database(settings: Settings) -> CheckedServer:
     """As `check_database`, for a read-only server, which may read a standby."""
     try:
-        return await check_readable(settings.dsn, settings.pooler_dsn)
+        return await check_server_for_reads(settings.dsn, settings.pooler_dsn)
     except (UnfitServerError, psycopg.Error) as error:
         raise _unusable(error, settings) from None
 

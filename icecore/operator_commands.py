@@ -355,5 +355,5 @@ def _progress(what: str) -> Iterator[Watch]:
 def _serving_url(settings: Settings) -> str | None:
     if settings.database_url is not None:
         return None
-    serving = DataFolder(settings.data_dir.resolve()).serving()
-    return None if serving is None else serving.url
+    server = DataFolder(settings.data_dir.resolve()).running_server()
+    return None if server is None else server.url

@@ -107,7 +107,7 @@ async def check_server(dsn: str, pooler_dsn: str | None = None, *, unsafe_durabi
     return _check_writable(await _server_settings(dsn), unsafe_durability=unsafe_durability)
 
 
-async def check_readable(dsn: str, pooler_dsn: str | None = None) -> CheckedServer:
+async def check_server_for_reads(dsn: str, pooler_dsn: str | None = None) -> CheckedServer:
     """Raises UnfitServerError as `check_server`, but the server may be a standby: commits are acknowledged elsewhere."""
     await _check_connections(dsn, pooler_dsn)
     if pooler_dsn is not None:

@@ -65,7 +65,7 @@ async def follow_events(
     outage = OutageLog("icecore.follow", "subscriber_reconnecting", "subscriber_reconnected")
     while not _set(stop):
         try:
-            async with await unnotified(dsn) as connection:
+            async with await connect_subscriber(dsn) as connection:
                 polls = await is_standby(connection)
                 if not polls:
                     await listen(connection)
@@ -93,20 +93,20 @@ async def listen(connection: AsyncConnection[TupleRow]) -> None:
     await connection.execute(_SQL["listen"])
 
 
-async def listening(dsn: str) -> AsyncConnection[TupleRow]:
-    """Opens a connection that listens for appends. Events that were committed before are found by the first read."""
-    connection = await unnotified(dsn)
+async def connect_subscriber(dsn: str) -> AsyncConnection[TupleRow]:
+    """Opens a connection that reads the log, without notifications."""
+    return await connect(dsn, prepare_threshold=0, application_name="icecore-subscriber")
+
+
+async def connect_listener(dsn: str) -> AsyncConnection[TupleRow]:
+    """As `connect_subscriber`, with notifications of appends. Events that were committed before are found by the first read."""
+    connection = await connect_subscriber(dsn)
     try:
         await listen(connection)
     except BaseException:
         await connection.close()
         raise
     return connection
-
-
-async def unnotified(dsn: str) -> AsyncConnection[TupleRow]:
-    """As `listening`, without notifications: a standby has none."""
-    return await connect(dsn, prepare_threshold=0, application_name="icecore-subscriber")
 
 
 async def wait_for_events(connection: AsyncConnection[TupleRow], stop: asyncio.Event | None) -> None:

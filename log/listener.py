@@ -7,7 +7,7 @@ import psycopg
 
 from ..database.outage_log import OutageLog
 from ..domain.client_errors import client_error_text
-from .follow import STANDBY_POLL_SECONDS, listening, unnotified, wait_for_events
+from .follow import STANDBY_POLL_SECONDS, connect_listener, connect_subscriber, wait_for_events
 from .head import log_head
 
 _RECONNECT_SECONDS_MIN = 0.1
@@ -61,7 +61,7 @@ class LogListener:
         pause_seconds = _RECONNECT_SECONDS_MIN
         while True:
             try:
-                async with await (unnotified if self._polls else listening)(self._dsn) as connection:
+                async with await (connect_subscriber if self._polls else connect_listener)(self._dsn) as connection:
                     pause_seconds = _RECONNECT_SECONDS_MIN
                     while True:
                         async with asyncio.timeout(_SILENCE_SECONDS_MAX):

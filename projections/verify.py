@@ -264,8 +264,8 @@ async def _check_claims(claims: frozenset[Claim], stream_id: UUID, names: "_Grou
     held = {("claims", c.kind, c.scope, c.key, c.owner) for c in claims if isinstance(c, NameClaim)}
     _check_claim_rows(held, [_name_claim(row) for row in (*strays, *found)], "claims", report)
     strays, found = await locations.take(stream_id)
-    lying = {("location_claims", c.key, c.owner, c.kind) for c in claims if not isinstance(c, NameClaim)}
-    _check_claim_rows(lying, [_location_row(row) for row in (*strays, *found)], "location_claims", report)
+    located = {("location_claims", c.key, c.owner, c.kind) for c in claims if not isinstance(c, NameClaim)}
+    _check_claim_rows(located, [_location_row(row) for row in (*strays, *found)], "location_claims", report)
 
 
 def _name_claim(row: Row) -> Row:

@@ -77,20 +77,22 @@ class CommandResult:
 class Resolved:
     """The objects that the names of a command refer to.
 
-    streams -- what it changes. parents -- the parents of what it creates or moves; if one does not exist, `decide` refuses.
+    streams -- what it changes.
+    other_resources -- for which it needs permission too: the parents of what it creates or moves, a project, or a proposal. If a parent
+        does not exist, `decide` refuses.
     """
 
     streams: Sequence[ResolvedStream[State]] = ()
-    parents: Sequence[Resource] = ()
+    other_resources: Sequence[Resource] = ()
 
     @property
     def resources(self) -> list[Resource]:
         """The objects for which the principal needs permission."""
-        return [*(stream.resource for stream in self.streams), *self.parents]
+        return [*(stream.resource for stream in self.streams), *self.other_resources]
 
 
 def parent_of(found: ResolvedName | None, warehouse: Warehouse) -> Resource:
-    """The parent of a name, for `parents`: its namespace, or the warehouse if the namespace does not exist."""
+    """The parent of a name, for `other_resources`: its namespace, or the warehouse if the namespace does not exist."""
     return Resource("warehouse", warehouse.id) if found is None else Resource("namespace", found.namespace_id)
 
 

@@ -40,7 +40,7 @@ class _Creation(CommandHandler):
             self.taken = await names.find(connection, self.warehouse.scope, self.command.namespace, None) is not None
             self.parent_id = await self._parent_id(connection)
         parent_id = self.parent_id or self.warehouse.id
-        return Resolved(parents=[Resource("warehouse" if parent_id == self.warehouse.id else "namespace", parent_id)])
+        return Resolved(other_resources=[Resource("warehouse" if parent_id == self.warehouse.id else "namespace", parent_id)])
 
     async def decide(self) -> Decision:
         large = is_large_request(self.context)

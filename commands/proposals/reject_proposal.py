@@ -36,7 +36,7 @@ class _Rejection(CommandHandler):
     proposals: Proposals
 
     async def resolve(self) -> Resolved:
-        return Resolved(parents=[Resource("proposal", self.command.proposal_id)])
+        return Resolved(other_resources=[Resource("proposal", self.command.proposal_id)])
 
     async def decide(self) -> Decision:
         state = await self.proposals.load(self.command.proposal_id)

@@ -88,7 +88,7 @@ class _Creation(CommandHandler):
     async def resolve(self) -> Resolved:
         async with self.executor.connection() as connection:
             self.found = await staged_name(self.warehouse, self.command).find(connection)
-        return Resolved(parents=[parent_of(self.found, self.warehouse)])
+        return Resolved(other_resources=[parent_of(self.found, self.warehouse)])
 
     async def decide(self) -> Decision:
         submission = Submission(self.context, table_bytes_max=self.executor.large_documents.bytes_max)

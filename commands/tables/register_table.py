@@ -81,7 +81,7 @@ class _Registration(CommandHandler):
             return Resolved([self.table])
         async with self.executor.connection() as connection:
             self.found = await self._new_name.find(connection)
-        return Resolved(parents=[parent_of(self.found, self.warehouse)])
+        return Resolved(other_resources=[parent_of(self.found, self.warehouse)])
 
     async def prepare(self) -> None:
         self.file = await self._read_file(self.table)

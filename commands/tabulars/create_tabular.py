@@ -48,7 +48,7 @@ class TabularCreation(CommandHandler):
     async def resolve(self) -> Resolved:
         async with self.executor.connection() as connection:
             self.found = await self.new_name.find(connection)
-        return Resolved(parents=[parent_of(self.found, self.warehouse)])
+        return Resolved(other_resources=[parent_of(self.found, self.warehouse)])
 
     async def decide(self) -> Decision:
         command, warehouse, large = self.command, self.warehouse, is_large_request(self.context)

@@ -43,7 +43,7 @@ class _Registration(CommandHandler):
     async def resolve(self) -> Resolved:
         async with self.executor.connection() as connection:
             self.found = await self._new_name.find(connection)
-        return Resolved(parents=[parent_of(self.found, self.warehouse)])
+        return Resolved(other_resources=[parent_of(self.found, self.warehouse)])
 
     async def decide(self) -> Decision:
         warehouse, command = self.warehouse, self.command

@@ -108,7 +108,7 @@ class _Creation(CommandHandler):
     prepared: bool = False
 
     async def resolve(self) -> Resolved:
-        return Resolved(parents=[Resource("project", self.context.project_id)])
+        return Resolved(other_resources=[Resource("project", self.context.project_id)])
 
     async def prepare(self) -> None:
         """Checks the store before the lock is taken: a store that does not respond delays no creation in another store."""

@@ -66,11 +66,11 @@ def running(installed: Path, crowded: Path) -> Iterator[tuple[str, Path]]:
         )  # fmt: skip
         try:
             deadline = time.monotonic() + START_SECONDS_MAX
-            while (serving := DataFolder(data).serving()) is None or serving.url is None:
+            while (server := DataFolder(data).running_server()) is None or server.url is None:
                 assert process.poll() is None, (crowded.parent / "log").read_text()
                 assert time.monotonic() < deadline, (crowded.parent / "log").read_text()
                 time.sleep(0.05)
-            yield serving.url, data
+            yield server.url, data
         finally:
             process.terminate()
             process.wait(60)

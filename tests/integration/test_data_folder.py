@@ -216,7 +216,7 @@ def test_a_copy_of_a_folder_that_is_closed_to_this_account_is_refused(open_direc
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="takes another account's rights")
 @pytest.mark.parametrize(
-    "opened", [DataFolder.make, DataFolder.existing, lambda path: DataFolder(path).serving()], ids=["serve", "log", "health"]
+    "opened", [DataFolder.make, DataFolder.existing, lambda path: DataFolder(path).running_server()], ids=["serve", "log", "health"]
 )
 @pytest.mark.parametrize("closed", [".", ".."], ids=["the folder", "a folder above"])
 def test_a_folder_of_another_account_is_refused_as_what_it_is(open_directory: Path, opened: Callable[[Path], object], closed: str) -> None:

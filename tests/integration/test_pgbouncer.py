@@ -19,7 +19,7 @@ from icecore.exit_codes import ExitCode
 from icecore.log.changes import LogHead, read_changes
 from icecore.migrations.apply import apply_migrations
 from icecore.projections.verify import verify
-from icecore.server_check import UnfitServerError, check_readable, check_server
+from icecore.server_check import UnfitServerError, check_server, check_server_for_reads
 from tests.fixtures.catalog import SECRET_KEY, opened_catalog, served_catalog
 from tests.fixtures.rest_client import RestClient, set_properties
 from tests.integration.test_program import icecore
@@ -230,10 +230,10 @@ async def test_a_pooler_whose_sessions_have_unfit_settings_is_refused(direct: st
                 await check_server(direct, make_conninfo(pooler_dsn, port=port))
             if "synchronous_commit" in change:
                 # A read-only server acknowledges no commits.
-                await check_readable(direct, make_conninfo(pooler_dsn, port=port))
+                await check_server_for_reads(direct, make_conninfo(pooler_dsn, port=port))
             else:
                 with pytest.raises(UnfitServerError, match=message):
-                    await check_readable(direct, make_conninfo(pooler_dsn, port=port))
+                    await check_server_for_reads(direct, make_conninfo(pooler_dsn, port=port))
         admin.execute(f"drop role {role}".encode())
 
 
@@ -245,7 +245,7 @@ async def test_a_pooler_whose_sessions_have_unfit_settings_is_refused(direct: st
         ("set default_transaction_isolation = serializable", "default_transaction_isolation is serializable"),
     ],
 )
-@pytest.mark.parametrize("check", [check_server, check_readable])
+@pytest.mark.parametrize("check", [check_server, check_server_for_reads])
 async def test_a_pooler_in_session_mode_with_unfit_settings_is_refused(
     direct: str, change: str, message: str, check: Callable[[str], Awaitable[object]]
 ) -> None:
@@ -272,7 +272,7 @@ async def test_a_leader_ends_when_it_is_idle_behind_a_pooler_in_session_mode(dir
             assert ("30s",) == await (await connection.execute(shown)).fetchone()
 
 
-@pytest.mark.parametrize("check", [check_server, check_readable])
+@pytest.mark.parametrize("check", [check_server, check_server_for_reads])
 async def test_an_old_postgres_is_refused(direct: str, monkeypatch: pytest.MonkeyPatch, check: Callable[[str], Awaitable[object]]) -> None:
     """The message has its version and the oldest that is supported."""
     monkeypatch.setattr(server_check, "SERVER_VERSION_MIN", 990000)
@@ -280,7 +280,7 @@ async def test_an_old_postgres_is_refused(direct: str, monkeypatch: pytest.Monke
         await check(direct)
 
 
-@pytest.mark.parametrize("check", [check_server, check_readable])
+@pytest.mark.parametrize("check", [check_server, check_server_for_reads])
 async def test_a_pooler_that_does_not_run_is_named(direct: str, check: Callable[[str, str], Awaitable[object]]) -> None:
     """Its setting and its address."""
     port = free_port()
@@ -302,7 +302,7 @@ async def test_a_read_only_server_checks_its_pooler(direct: str) -> None:
     """It would serve the namespaces of one database with the position of another."""
     dsn, other = await new_database(direct), await new_database(direct)
     with pgbouncer(port_of(direct), "transaction") as port:
-        await check_readable(dsn, through(dsn, port))
+        await check_server_for_reads(dsn, through(dsn, port))
         environment = {"ICECORE_DATABASE_URL": dsn, "ICECORE_DATABASE_POOLER_URL": through(other, port), "ICECORE_SECRET_KEY": SECRET_KEY}
         ended = icecore("serve", "--port", "0", **environment, ICECORE_READ_ONLY="true")
         assert ExitCode.DATABASE == ended.returncode, ended.stderr

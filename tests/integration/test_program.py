@@ -113,8 +113,8 @@ def serve(open_directory: Path) -> Iterator[Serve]:
 
 
 def address(data: Path) -> str | None:
-    serving = DataFolder(data).serving()
-    return serving.url if serving else None
+    server = DataFolder(data).running_server()
+    return server.url if server else None
 
 
 def postmaster(data: Path) -> int:

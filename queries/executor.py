@@ -107,9 +107,9 @@ class QueryExecutor:
             return await find()
         if not self._freshness.has_head or (key in self.cache and not context.log_confirmed):
             await self._freshness.confirm()
-            cached = self.cache.get(key)
-            if cached is not None:
-                return cast(ReadResult[Value], cached)
+        cached = self.cache.get(key)
+        if cached is not None:
+            return cast(ReadResult[Value], cached)
         ticket = self.cache.begin_fill()
         try:
             result = await find()

@@ -49,13 +49,15 @@ async def create_namespace(call: ApiRequest) -> web.Response:
 
 async def load_namespace_metadata(call: ApiRequest) -> web.Response:
     namespace = parse_existing_namespace(call.segments["namespace"])
-    result = await load_namespace.load_namespace(call.catalog.queries, call.context, await call.warehouse(), namespace)
+    warehouse = await call.warehouse()
+    result = await load_namespace.load_namespace(call.catalog.queries, call.context, warehouse, namespace)
     return await call.json({"namespace": result.levels, "properties": dict(result.properties)})
 
 
 async def namespace_exists(call: ApiRequest) -> web.Response:
     namespace = parse_existing_namespace(call.segments["namespace"])
-    await load_namespace.namespace_exists(call.catalog.queries, call.context, await call.warehouse(), namespace)
+    warehouse = await call.warehouse()
+    await load_namespace.namespace_exists(call.catalog.queries, call.context, warehouse, namespace)
     return web.Response(status=204)
 
 

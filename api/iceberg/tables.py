@@ -71,7 +71,8 @@ async def load_table(call: ApiRequest) -> web.Response:
     if snapshots not in _SNAPSHOTS_LOADED:
         raise BadRequest("Invalid parameter 'snapshots': must be all or refs")
     if_none_match = call.request.headers.get("If-None-Match")
-    result = await load_table_query.load_table(call.catalog.queries, call.context, await call.warehouse(), table, snapshots, if_none_match)
+    warehouse = await call.warehouse()
+    result = await load_table_query.load_table(call.catalog.queries, call.context, warehouse, table, snapshots, if_none_match)
     headers = {"ETag": result.etag}
     if result.body is None:
         return web.Response(status=304, headers=headers)
@@ -79,7 +80,8 @@ async def load_table(call: ApiRequest) -> web.Response:
 
 
 async def table_exists(call: ApiRequest) -> web.Response:
-    await load_table_query.table_exists(call.catalog.queries, call.context, await call.warehouse(), existing_table(call))
+    warehouse = await call.warehouse()
+    await load_table_query.table_exists(call.catalog.queries, call.context, warehouse, existing_table(call))
     return web.Response(status=204)
 
 
@@ -122,7 +124,8 @@ async def rename_table(call: ApiRequest) -> web.Response:
 
 
 async def load_credentials(call: ApiRequest) -> web.Response:
-    body = await load_credentials_query.load_credentials(call.catalog.queries, call.context, await call.warehouse(), existing_table(call))
+    warehouse = await call.warehouse()
+    body = await load_credentials_query.load_credentials(call.catalog.queries, call.context, warehouse, existing_table(call))
     response = await call.json_bytes(body)
     response.headers["Cache-Control"] = "private, no-store"
     return response

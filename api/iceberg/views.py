@@ -48,13 +48,13 @@ async def register_view(call: ApiRequest) -> web.Response:
 
 
 async def load_view(call: ApiRequest) -> web.Response:
-    return await call.json_bytes(
-        await load_view_query.load_view(call.catalog.queries, call.context, await call.warehouse(), _existing_view(call))
-    )
+    warehouse = await call.warehouse()
+    return await call.json_bytes(await load_view_query.load_view(call.catalog.queries, call.context, warehouse, _existing_view(call)))
 
 
 async def view_exists(call: ApiRequest) -> web.Response:
-    await load_view_query.view_exists(call.catalog.queries, call.context, await call.warehouse(), _existing_view(call))
+    warehouse = await call.warehouse()
+    await load_view_query.view_exists(call.catalog.queries, call.context, warehouse, _existing_view(call))
     return web.Response(status=204)
 
 

@@ -2,9 +2,11 @@
 
 import asyncio
 import sys
+import time
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 from pathlib import Path
+from typing import Any
 
 import orjson
 import psycopg
@@ -31,7 +33,9 @@ from icecore.queries.load_namespace import load_namespace
 from icecore.queries.load_table import load_table, table_exists
 from icecore.queries.read_cache import ENTRY_OVERHEAD_BYTES, ReadCache
 from icecore.queries.results import PageRequest
-from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
+from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog, served_catalog
+from tests.fixtures.rest_client import RestClient
+from tests.fixtures.waiting import wait_for
 
 NAMESPACE = NamespaceIdentifier(("a",))
 TABLE = TabularIdentifier(NAMESPACE, "t")
@@ -301,3 +305,42 @@ def test_what_was_dropped_before_all_reads_in_flight_is_not_remembered() -> None
     cache.abort_fill(other)
     cache.finish_fill(ticket, "key", 1, 10, ["tag"])
     assert cache.get("key") is None
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/namespaces", "/namespaces/a", "/namespaces/a/tables", "/namespaces/a/tables/t", "/namespaces/a/views", "/config"],
+)
+def test_a_repeated_request_reads_the_log_once_and_nothing_else(
+    path: str, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The warehouse and the result are cached, and both are confirmed by one read."""
+    used: list[str] = []
+    read_changes = freshness.read_changes
+
+    async def counted_changes(*arguments: Any) -> Any:
+        used.append("log")
+        return await read_changes(*arguments)
+
+    def counting(catalog: Application) -> None:
+        connection = catalog.backends.connection
+
+        def counted() -> Any:
+            used.append("read models")
+            return connection()
+
+        monkeypatch.setattr(catalog.backends, "connection", counted)
+
+    monkeypatch.setattr(freshness, "read_changes", counted_changes)
+    with served_catalog(database, tmp_path / "demo", prepare=counting, jobs=False) as served, closing(RestClient(served.url)) as client:
+        assert 200 == client.create_namespace("a").status
+        assert 200 == client.create_table(["a"], "t").status
+
+        def get() -> int:
+            return (client.call_root("GET", "/config?warehouse=demo") if path == "/config" else client.call("GET", path)).status
+
+        # The first ones fill the cache, and the log is read once more behind each of them.
+        assert [200] * 3 == [get() for _ in range(3)]
+        wait_for(lambda: (used.clear(), time.sleep(0.2), not used)[-1])
+        assert [200] * 5 == [get() for _ in range(5)]
+        assert ["log"] * 5 == used

@@ -312,8 +312,18 @@ async def test_pages_of_the_past_are_pages_of_that_past(catalog: Application) ->
     assert ["t", "ta", "été"] == (await list_tables(catalog.queries, context("listTables"), run.warehouse, namespace, ALL)).items
 
 
-# Jobs, commands that require an unregistered table, and commands on a proposal.
-NO_COMMAND = {"run_purge", "close_removed_parts", "register", "register_over", "register_view", "expire", "approve", "reject"}
+# Jobs, commands that require an unregistered table, commands on a proposal, and one on another warehouse.
+NO_COMMAND = {
+    "delete_warehouse",
+    "run_purge",
+    "close_removed_parts",
+    "register",
+    "register_over",
+    "register_view",
+    "expire",
+    "approve",
+    "reject",
+}
 
 
 @pytest.mark.parametrize("kind", sorted({step.kind for step in EVERY_KIND} - NO_COMMAND))

@@ -131,7 +131,9 @@ def test_columns_are_aligned_by_the_width_of_names(monkeypatch: pytest.MonkeyPat
     """A Chinese character has the width of two others."""
     names = ["lake", "\N{CJK UNIFIED IDEOGRAPH-6E56}" * 6]
     profile = {"type": "s3", "bucket": "lake", "region": "eu-central-1"}
-    rows: Any = [{"id": str(number) * 36, "name": name, "storage-profile": profile} for number, name in enumerate(names)]
+    rows: Any = [
+        {"id": str(number) * 36, "name": name, "status": "active", "storage-profile": profile} for number, name in enumerate(names)
+    ]
 
     def run(coroutine: Any) -> Any:
         coroutine.close()

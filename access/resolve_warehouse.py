@@ -20,8 +20,8 @@ _POSITION_DIGITS_MAX = 18
 async def resolve_warehouse(backends: Backends, project_id: UUID, reference: str | None) -> Warehouse:
     """Raises NoSuchWarehouse, and BadRequest for an invalid point in time.
 
-    Without a reference, the only warehouse is returned. A position is rounded down to the end of a command; a time is converted to the
-    position that the log had reached by then. A warehouse does not exist at a point before its creation.
+    Without a reference, the only active warehouse is returned. A position is rounded down to the end of a command; a time is converted to
+    the position that the log had reached by then. A warehouse does not exist at a point before its creation.
     """
     async with backends.connection() as connection:
         return await find_warehouse(connection, project_id, reference)
@@ -35,7 +35,7 @@ async def warehouse_by_id(connection: Connection, project_id: UUID, warehouse_id
     state = await warehouses.read_of_any_project(connection, warehouse_id)
     if state is None or state.project_id != project_id or (state.status == "deleted" and not or_deleted):
         raise NoSuchWarehouse(f"Warehouse does not exist: {warehouse_id}")
-    return as_warehouse(state, None)
+    return as_warehouse(state, None, str(warehouse_id))
 
 
 async def find_warehouse(connection: Connection, project_id: UUID, reference: str | None) -> Warehouse:
@@ -49,14 +49,14 @@ async def find_warehouse(connection: Connection, project_id: UUID, reference: st
     if state is None:
         raise NoSuchWarehouse(f"Warehouse does not exist: {name}")
     if not at:
-        return as_warehouse(state, None)
+        return as_warehouse(state, None, reference)
     as_of = await _position(connection, point)
     if not await warehouses.existed(connection, state.id, as_of):
         raise NoSuchWarehouse(f"Warehouse did not exist at {point}: {name}")
-    return as_warehouse(state, as_of)
+    return as_warehouse(state, as_of, reference)
 
 
-def as_warehouse(state: WarehouseState, as_of: int | None) -> Warehouse:
+def as_warehouse(state: WarehouseState, as_of: int | None, reference: str | None = None) -> Warehouse:
     profile = parse_storage_profile(state.storage_profile)
     return Warehouse(
         state.id,
@@ -67,13 +67,14 @@ def as_warehouse(state: WarehouseState, as_of: int | None) -> Warehouse:
         state.exact_names,
         as_of,
         state.event_id,
+        reference,
         state.status == "active",
         state.format_versions,
     )
 
 
 async def _only(connection: Connection, project_id: UUID) -> WarehouseState:
-    states = await warehouses.read_all(connection, project_id, limit=2)
+    states = await warehouses.read_all(connection, project_id, limit=2, status="active")
     if len(states) != 1:
         raise BadRequest(
             "The request names no warehouse, and there is not exactly one: name it in the path (`/v1/<warehouse>/…`), in the base path"

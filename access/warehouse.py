@@ -15,6 +15,7 @@ class Warehouse:
 
     as_of -- the position at which it is read; None: its current state. A past state is read-only.
     event_id -- the warehouse's last event; None: it is about to be created. A command is appended only if this is still the last one.
+    reference -- the name or id by which it was found; None: it was the only one.
     """
 
     id: UUID
@@ -25,13 +26,13 @@ class Warehouse:
     exact_names: bool
     as_of: int | None = None
     event_id: UUID | None = None
+    reference: str | None = None
     active: bool = True
     format_versions: FormatVersionPolicy = field(default_factory=FormatVersionPolicy)
 
-    def check_active(self) -> None:
-        """Raises NoSuchWarehouse if it is inactive, as Lakekeeper does."""
-        if not self.active:
-            raise NoSuchWarehouse(f"Warehouse is inactive: {self.name}")
+    def inactive(self) -> NoSuchWarehouse:
+        """The refusal of a request to an inactive warehouse, as Lakekeeper's."""
+        return NoSuchWarehouse(f"Warehouse is inactive: {self.name}")
 
     @property
     def scope(self) -> Scope:

@@ -157,9 +157,11 @@ class ApiRequest:
 
     async def _resolve(self, name: str | None) -> Warehouse:
         reference = None if name is None else warehouse_reference(name)
-        self.context = await self.catalog.queries.confirm(self.context)
-        warehouse = await self.catalog.queries.warehouse(self.context, reference)
-        warehouse.check_active()
+        if self.operation.mutates and (cached := self.catalog.queries.cached_warehouse(self.context, reference)) is not None:
+            return cached
+        warehouse, self.context = await self.catalog.queries.resolve_warehouse(self.context, reference)
+        if not warehouse.active:
+            raise warehouse.inactive()
         return warehouse
 
     def _names(self) -> list[str]:

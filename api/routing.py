@@ -48,10 +48,10 @@ class Operation:
     form: bool = False
     probe: bool = False
     parameters: frozenset[str] | None = None
+    mutates: bool = field(init=False)
 
-    @property
-    def mutates(self) -> bool:
-        return not self.reads and self.method not in ("GET", "HEAD")
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mutates", not self.reads and self.method not in ("GET", "HEAD"))
 
 
 @dataclass(slots=True)

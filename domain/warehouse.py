@@ -136,9 +136,8 @@ def decide_create(name: str, storage_profile: Json, *, exact_names: bool, taken:
     return WarehouseCreated(name, name_key(name), storage_profile, None, exact_names)
 
 
-def decide_policies(format_versions: FormatVersionPolicy) -> list[Event]:
-    """The events after the creation of a warehouse with this policy. Raises BadRequest as checked_policy."""
-    policy = checked_policy(format_versions)
+def decide_format_versions(policy: FormatVersionPolicy) -> list[Event]:
+    """The events after the creation of a warehouse with this checked policy."""
     return [] if policy == FormatVersionPolicy() else [WarehouseFormatVersionPolicyChanged([*policy.allowed], policy.default)]
 
 

@@ -133,6 +133,7 @@ async def open_catalog(settings: Settings, *, jobs: bool = False) -> AsyncIterat
         queries = QueryExecutor(backends, authorizer, cache_bytes_max=settings.read_cache_bytes_max)
         opened.push_async_callback(queries.close)
         commands = await _open_commands(settings, pooler_dsn, backends, secrets, authorizer, opened)
+        commands.on_warehouse_changed = queries.follow_log
         events = LogEventSource(
             settings.dsn,
             subscribers_max=settings.event_subscribers_max,

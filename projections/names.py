@@ -178,9 +178,9 @@ async def names_at(connection: Connection, objects: Sequence[tuple[UUID, int]]) 
     return await (await connection.execute(_SQL["names_at"], parameters, binary=True)).fetchall()
 
 
-async def renamed(connection: Connection, after: int, up_to: int) -> list[UUID]:
-    """The parents of other objects that were renamed by the events after one position and up to another."""
-    cursor = await connection.execute(_SQL["renamed"], {"after": after, "upto": up_to}, binary=True)
+async def renamed_warehouses(connection: Connection, after: int, up_to: int) -> list[UUID]:
+    """The warehouses that were renamed by events after one position and up to another."""
+    cursor = await connection.execute(_SQL["renamed_warehouses"], {"after": after, "upto": up_to}, binary=True)
     return [row[0] for row in await cursor.fetchall()]
 
 

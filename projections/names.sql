@@ -93,7 +93,7 @@ select object_id, case when kind <> 'warehouse' then parent_id end, name, from_p
   order by n.from_position limit 1)
 from above
 
--- name: renamed --
+-- name: renamed_warehouses --
 -- Warehouses that were renamed after one position and up to another.
 select distinct originator_id from icecore.events
 where topic = 'warehouse.renamed.v1' and notification_id > %(after)s and notification_id <= %(upto)s

@@ -11,4 +11,5 @@ select case
         select 1 from icecore.tables later
         where later.generation = t.generation and later.table_id = t.table_id and later.version > t.version))
     then 'dropped table whose files are being deleted'
+  when exists (select 1 from icecore.old_metadata_files f where f.warehouse_id = %(warehouse_id)s) then 'metadata file that is being deleted'
 end

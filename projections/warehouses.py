@@ -32,7 +32,7 @@ async def find(connection: Connection, project_id: UUID, warehouse_id: UUID, nam
 
 
 async def read_of_any_project(connection: Connection, warehouse_id: UUID) -> WarehouseState | None:
-    """For jobs, which work for all projects, also if it is deleted. Requests use `read_by_id`."""
+    """Of any project, also deleted: the caller checks both."""
     cursor = await connection.execute(_SQL["of_any_project"], {"warehouse_id": warehouse_id}, binary=True)
     row = await cursor.fetchone()
     return None if row is None else _state(row)
@@ -56,9 +56,11 @@ async def document_bytes(_connection: Connection, _warehouse_ids: Sequence[UUID]
     return 0
 
 
-async def read_all(connection: Connection, project_id: UUID, *, limit: int | None = None) -> list[WarehouseState]:
-    """At most `limit` warehouses, oldest first."""
-    cursor = await connection.execute(_SQL["all"], {"project_id": project_id, "limit": limit}, binary=True)
+async def read_all(
+    connection: Connection, project_id: UUID, *, limit: int | None = None, status: str | None = None
+) -> list[WarehouseState]:
+    """At most `limit` warehouses, those with a status or all, oldest first."""
+    cursor = await connection.execute(_SQL["all"], {"project_id": project_id, "limit": limit, "status": status}, binary=True)
     return [_state(row) for row in await cursor.fetchall()]
 
 

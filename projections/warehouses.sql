@@ -36,6 +36,7 @@ cross join lateral (
 ) w
 where n.generation = (select generation from icecore.read_models) and n.parent_id = %(project_id)s and n.kind = 'warehouse'
   and n.to_position is null
+  and (%(status)s::text is null or w.status = %(status)s)
 order by n.object_id
 limit %(limit)s
 

@@ -98,9 +98,9 @@ class References:
 
 
 class _Named(NamedTuple):
-    """The name and parent of a warehouse or a namespace: its last ones from one position to before another.
+    """A name and parent of a warehouse or a namespace, and the positions in which it holds.
 
-    before_position -- None: there was no later name when it was read.
+    before_position -- of its next name; None: it had none when this was read.
     """
 
     parent_id: UUID | None
@@ -123,12 +123,14 @@ class PathCache:
     def __init__(self) -> None:
         self._cache: LRUCache[UUID, tuple[_Named, ...]] = LRUCache(NAMES_BYTES_MAX, getsizeof=_names_bytes)
         self._confirmed = 0
+        self._removals = 0
 
     async def paths(self, connection: Connection, wanted: Collection[tuple[UUID, int]]) -> dict[tuple[UUID, int], Path]:
         """The path of each object as of its position. Without those that had no name by then."""
         if not wanted:
             return {}
         await self._confirm(connection, max(position for _, position in wanted))
+        removals = self._removals
         # Beside the cache, which may be too small for all names of a batch.
         used: dict[UUID, tuple[_Named, ...]] = {}
         while missing := self._missing(wanted, used):
@@ -141,20 +143,28 @@ class PathCache:
             nameless = {each for each in missing.items() if _path(*each, used) is None}
             wanted = [each for each in wanted if each not in nameless]
         paths = {each: path for each in wanted if (path := _path(*each, used)) is not None}
-        self._cache.update({object_id: known[-_NAMES_OF_OBJECT_MAX:] for object_id, known in used.items()})
+        if removals == self._removals:
+            # Else another reader has found a later rename, so these names may be outdated.
+            self._cache.update({object_id: known[-_NAMES_OF_OBJECT_MAX:] for object_id, known in used.items()})
         return paths
 
     def clear(self) -> None:
         self._cache.clear()
         self._confirmed = 0
+        self._removals += 1
 
     async def _confirm(self, connection: Connection, position: int) -> None:
         if position <= self._confirmed:
             return
-        if self._cache:
-            for object_id in await names.renamed(connection, self._confirmed, position):
-                self._cache.pop(object_id, None)
-        self._confirmed = position
+        after, removals = self._confirmed, self._removals
+        renamed = await names.renamed_warehouses(connection, after, position)
+        if removals != self._removals and not self._confirmed:
+            # Cleared meanwhile.
+            return
+        for object_id in renamed:
+            self._cache.pop(object_id, None)
+        self._removals += bool(renamed)
+        self._confirmed = max(self._confirmed, position)
 
     def _missing(self, wanted: Collection[tuple[UUID, int]], used: dict[UUID, tuple[_Named, ...]]) -> dict[UUID, int]:
         """Objects whose path is not known, each with one position. Adds the known names to `used`."""

@@ -82,15 +82,24 @@ class QueryExecutor:
         await self.authorize(context, found.resource)
         return found.value
 
-    async def confirm(self, context: RequestContext) -> RequestContext:
-        """The context of a request whose queries need not read the log again: the cache is as new as the log was at the call."""
-        if context.log_confirmed or not self._caches:
-            return context
-        await self._freshness.confirm()
-        return replace(context, log_confirmed=True)
+    def follow_log(self) -> None:
+        """Reads the log in the background, because the cache is known to be outdated."""
+        self._freshness.follow()
 
-    async def warehouse(self, context: RequestContext, reference: str | None) -> Warehouse:
-        """As resolve_warehouse, from the cache if no event has changed the warehouse. The caller authorizes what it does with it."""
+    def cached_warehouse(self, context: RequestContext, reference: str | None) -> Warehouse | None:
+        """An active warehouse as it is cached, for a command: append refuses one that was decided on an outdated warehouse."""
+        cached = self.cache.get(_warehouse_key(context, reference))
+        warehouse: Warehouse | None = None if cached is None else cached.value
+        return warehouse if warehouse is not None and warehouse.active else None
+
+    async def resolve_warehouse(self, context: RequestContext, reference: str | None) -> tuple[Warehouse, RequestContext]:
+        """As the function of this name, from the cache if no event has changed the warehouse.
+
+        Returns also the context for the request's queries, which need not read the log again. The caller authorizes what it does.
+        """
+        if self._caches and not context.log_confirmed:
+            await self._freshness.confirm()
+            context = replace(context, log_confirmed=True)
 
         async def find() -> ReadResult[Warehouse]:
             found = await resolve_warehouse(self.backends, context.project_id, reference)
@@ -98,14 +107,14 @@ class QueryExecutor:
 
         # Which one is the only warehouse depends on all of them, and a past state is rarely read again.
         as_of = 0 if reference is None or "@" in reference else None
-        return (await self._found(context, ("warehouse", context.project_id, reference), as_of, find)).value
+        return (await self._found(context, _warehouse_key(context, reference), as_of, find)).value, context
 
     async def _found(
         self, context: RequestContext, key: Hashable, as_of: int | None, find: Callable[[], Awaitable[ReadResult[Value]]]
     ) -> ReadResult[Value]:
         if as_of is not None or not self._caches:
             return await find()
-        if not self._freshness.has_head or (key in self.cache and not context.log_confirmed):
+        if not self._freshness.has_head or (not context.log_confirmed and key in self.cache):
             await self._freshness.confirm()
         cached = self.cache.get(key)
         if cached is not None:
@@ -119,3 +128,7 @@ class QueryExecutor:
         cached = self.cache.finish_fill(ticket, key, result, result.size_bytes, result.tags)
         self._freshness.follow()
         return cast(ReadResult[Value], cached)
+
+
+def _warehouse_key(context: RequestContext, reference: str | None) -> Hashable:
+    return ("warehouse", context.project_id, reference)

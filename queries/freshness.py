@@ -19,6 +19,8 @@ CATCH_UP_SECONDS_MAX = 2.0
 _CONTENT_ONLY = frozenset(
     {
         "table.committed.v1", "table.overwritten.v1", "view.committed.v1", "namespace.properties-changed.v1", "warehouse.config-changed.v1",
+        "warehouse.activated.v1", "warehouse.deactivated.v1", "warehouse.protection-changed.v1",
+        "warehouse.format-version-policy-changed.v1",
     }
 )  # fmt: skip
 

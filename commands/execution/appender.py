@@ -54,9 +54,6 @@ class Appender:
         return await self.approval.review(submission.context, warehouse, submission.changes)
 
     async def write_files(self, warehouse: Warehouse, decision: Decision) -> None:
-        decision.submission.record = decision.record
-        if warehouse.event_id is not None and not decision.submission.writes(warehouse.id):
-            decision.submission.warehouse = (warehouse.id, warehouse.event_id)
         if decision.files:
             store = await self._backends.store(warehouse)
             for failure in await gather_errors([write_metadata(store, file.location, file.document) for file in decision.files]):
@@ -65,9 +62,12 @@ class Appender:
             if fault_points.SWITCHED_ON:
                 await fault_points.reach("commit.after_metadata_put")
 
-    async def submit(self, decisions: Sequence[Decision]) -> list[AppendResult]:
-        """Appends decisions whose files are written, in one call."""
-        return await self._committer.submit_batch([decision.submission for decision in decisions])
+    async def submit(self, decisions: Sequence[tuple[Warehouse, Decision]]) -> list[AppendResult]:
+        """Appends decisions on warehouses, whose files are written, in one call."""
+        for warehouse, decision in decisions:
+            decision.submission.record = decision.record
+            decision.submission.decided_on = warehouse
+        return await self._committer.submit_batch([decision.submission for _, decision in decisions])
 
     async def append(self, warehouse: Warehouse, decision: Decision) -> CommandResult:
         """Reviews one decision, writes its files and appends it."""
@@ -86,7 +86,7 @@ class Appender:
             await self.discard(warehouse, decision)
             raise
         try:
-            (result,) = await self.submit([decision])
+            (result,) = await self.submit([(warehouse, decision)])
         except NOT_APPENDED:
             # A different error is raised if the outcome is in doubt.
             await self.discard(warehouse, decision)

@@ -344,7 +344,7 @@ class Committer:
 
 
 async def _send(connection: Connection, submissions: list[Submission], metrics: CommitterMetrics) -> list[AppendResult]:
-    many = sum(submission.streams for submission in submissions) > STREAMS_INLINE_MAX
+    many = sum(submission.stream_count for submission in submissions) > STREAMS_INLINE_MAX
     commands, blobs = await in_thread_if(many, _encoded, submissions)
     # In binary, since text would be escaped byte by byte here and in Postgres. An empty list would have no type.
     began = time.perf_counter()

@@ -2,18 +2,19 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from ...access.authorization import Authorizer, Resource
 from ...access.backends import Backends
 from ...access.request_context import RequestContext
-from ...access.resolve_warehouse import warehouse_by_id
+from ...access.resolve_warehouse import find_warehouse
 from ...access.warehouse import Warehouse
 from ...approval.hooks import PendingApproval
 from ...database.connections import Connection
-from ...domain.errors import CatalogError, CommitFailed, InternalError, UnsupportedOperation
+from ...domain.errors import CatalogError, CommitFailed, InternalError, NoSuchWarehouse, UnsupportedOperation
+from ...log.changes import read_last_event_id
 from ...log.head import log_head_and_standbys
 from ...security.secrets import SecretStore
 from ...storage.object_store import ObjectStore
@@ -72,6 +73,8 @@ class CommandExecutor:
         self.warehouse_creation_lock = asyncio.Lock()
         self.store_check_limit = StoreCheckLimit()
         self._decide_seconds_max = decide_seconds_max
+        self.on_warehouse_changed: Callable[[], None] = lambda: None
+        """Called if a command was decided on an outdated warehouse."""
 
     def connection(self) -> AbstractAsyncContextManager[Connection]:
         return self.backends.connection()
@@ -93,10 +96,10 @@ class CommandExecutor:
             raise
 
     async def _execute(self, handler: Handler) -> CommandResponse:
-        context, warehouse = handler.context, handler.warehouse
-        if warehouse.as_of is not None:
+        context = handler.context
+        if handler.warehouse.as_of is not None:
             raise UnsupportedOperation(
-                f"Warehouse {warehouse.name} is read as of position {warehouse.as_of}: a past state cannot be changed"
+                f"Warehouse {handler.warehouse.name} is read as of position {handler.warehouse.as_of}: a past state cannot be changed"
             )
         if context.idempotency_key is not None:
             async with self.connection() as connection:
@@ -115,27 +118,46 @@ class CommandExecutor:
             except (DecideAgain, PreloadedPartsLost):
                 result = None
             except PendingApproval as pending:
-                return await self._raise_pending(handler, pending)
+                try:
+                    return await self._raise_pending(handler, pending)
+                except DecideAgain:
+                    result = None
             except CatalogError as refusal:
-                return await self._refused(context, warehouse, refusal)
-            response = None if result is None else await self._response(context, warehouse, result)
+                if not await self._rests_on_outdated(handler.warehouse, refusal):
+                    return await self._refused(context, handler.warehouse, refusal)
+                result = None
+            response = None if result is None else await self._response(context, handler.warehouse, result)
             if response is not None:
                 return response
             if time.monotonic() > deadline:
                 raise CommitFailed("Other requests kept changing the same object; try again")
-            handler.warehouse = await self._current(handler.warehouse)
+            try:
+                handler.warehouse = await self._current(handler.warehouse)
+            except NoSuchWarehouse as refusal:
+                return await self._refused(context, handler.warehouse, refusal)
 
     async def _current(self, warehouse: Warehouse) -> Warehouse:
-        """The warehouse in its newest state. Raises NoSuchWarehouse if it is deleted."""
+        """The warehouse that the request names now. Raises NoSuchWarehouse."""
         if warehouse.event_id is None:
             return warehouse
         async with self.connection() as connection:
-            return await warehouse_by_id(connection, warehouse.project_id, warehouse.id)
+            current = await find_warehouse(connection, warehouse.project_id, warehouse.reference)
+        if current.event_id != warehouse.event_id:
+            self.on_warehouse_changed()
+        return current
+
+    async def _rests_on_outdated(self, warehouse: Warehouse, refusal: CatalogError) -> bool:
+        """Whether the warehouse has changed since it was cached, so that the command may be permitted now."""
+        if warehouse.event_id is None or not refusal.deterministic or isinstance(refusal, CommitFailed):
+            # A failed requirement does not depend on the warehouse.
+            return False
+        async with self.connection() as connection:
+            return await read_last_event_id(connection, warehouse.id) != warehouse.event_id
 
     async def _attempt(self, handler: Handler, deadline: float) -> CommandResult:
         """Decides once and appends the decision. Raises what the handler and the queues raise."""
-        if not handler.of_inactive_warehouses:
-            handler.warehouse.check_active()
+        if not handler.warehouse.active and not handler.allows_inactive_warehouse:
+            raise handler.warehouse.inactive()
         if isinstance(handler, StreamCommandHandler):
             stream = await handler.resolve()
             await self.authorize(handler.context, [stream.resource])

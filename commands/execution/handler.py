@@ -101,10 +101,10 @@ class CommandHandler(ABC):
     """One command that is decided on the read models. The queues of its streams wait meanwhile.
 
     warehouse -- its newest state is set if it has changed since. command -- the command; a held change is stored as this.
-    of_inactive_warehouses -- whether the warehouse may be inactive.
+    allows_inactive_warehouse -- whether the warehouse may be inactive.
     """
 
-    of_inactive_warehouses: ClassVar[bool] = False
+    allows_inactive_warehouse: ClassVar[bool] = False
 
     context: RequestContext
     warehouse: Warehouse
@@ -126,10 +126,10 @@ class CommandHandler(ABC):
 class StreamCommandHandler(ABC, Generic[S]):
     """One command on one stream, decided on the stream's state alone, and appended in a batch with others on the stream.
 
-    warehouse, command, of_inactive_warehouses -- as for CommandHandler.
+    warehouse, command, allows_inactive_warehouse -- as for CommandHandler.
     """
 
-    of_inactive_warehouses: ClassVar[bool] = False
+    allows_inactive_warehouse: ClassVar[bool] = False
 
     context: RequestContext
     warehouse: Warehouse

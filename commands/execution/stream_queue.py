@@ -290,7 +290,7 @@ class StreamQueue(Generic[S]):
             return 0, again
         began = time.monotonic()
         try:
-            results = await self._appender.submit([decision for _, decision in whole])
+            results = await self._appender.submit([(job.handler.warehouse, decision) for job, decision in whole])
         except CatalogError as error:
             self.forget()
             if isinstance(error, NOT_APPENDED):
@@ -330,7 +330,7 @@ class StreamQueue(Generic[S]):
                 conflicting.append(job)
                 await self._appender.discard(job.handler.warehouse, decision)
                 continue
-            if result.outcome == "warehouse":
+            if result.outcome == "warehouse_changed":
                 # The executor reads the warehouse again.
                 await self._appender.discard(job.handler.warehouse, decision)
                 fail(job, DecideAgain())

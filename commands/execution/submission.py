@@ -8,6 +8,7 @@ from uuid import UUID
 from uuid_utils.compat import uuid7
 
 from ...access.request_context import RequestContext
+from ...access.warehouse import Warehouse
 from ...domain.claims import Claim, LocationClaim, NameClaim, check_location_count
 from ...domain.document_sizes import check_table_size, check_whole_document_size
 from ...domain.documents import Json
@@ -27,7 +28,7 @@ AppendOutcome = Literal[
     "recorded",
     "replayed",
     "key_reused",
-    "warehouse",
+    "warehouse_changed",
     "version_conflict",
     "parent",
     "not_empty",
@@ -79,7 +80,10 @@ class Submission:
     changes -- the changes by stream, for approval hooks.
     old_files -- metadata files that its commits remove from metadata logs, deleted after the append.
     table_bytes_max -- limit on the document of one table, as JSON.
-    warehouse -- the warehouse that it was decided on, and its last event; append refuses it (`warehouse`) if there is a newer one.
+    decided_on -- the warehouse; append refuses the command (`warehouse_changed`) if it has a newer event, unless the command is a change
+        of the warehouse itself.
+    quiet_since -- a warehouse and a position: append refuses it (`warehouse_changed`) if an event of the warehouse has come since.
+    parents, empty -- objects that must exist, and objects that must contain nothing.
     """
 
     context: RequestContext
@@ -94,7 +98,8 @@ class Submission:
     read_from: tuple[int, str] | None = None
     old_files: list[OldMetadataFile] = field(default_factory=list)
     table_bytes_max: int = BYTES_AT_ONCE_MAX
-    warehouse: tuple[UUID, UUID] | None = None
+    decided_on: Warehouse | None = None
+    quiet_since: tuple[UUID, int] | None = None
     _expected_heads: list[tuple[UUID, UUID | None]] = field(default_factory=list)
     _events: list[tuple[UUID, int, str, bytes, UUID, UUID]] = field(default_factory=list)
     _taken: list[Claim] = field(default_factory=list)
@@ -107,7 +112,7 @@ class Submission:
 
         Raises BadRequest if the object would claim too many locations or its document would be too large.
         """
-        assert events, "a stream is named for its events"
+        assert events, "at least one event"
         if generation is not None:
             assert self.generation in (None, generation)
             self.generation = generation
@@ -160,7 +165,7 @@ class Submission:
         self.preloaded.append((table_id, parts))
         self.rows.table_parts = []
 
-    def writes(self, stream_id: UUID) -> bool:
+    def _writes(self, stream_id: UUID) -> bool:
         """Whether it has events of the stream."""
         return any(event[0] == stream_id for event in self._events)
 
@@ -169,7 +174,7 @@ class Submission:
         return bool(self._events)
 
     @property
-    def streams(self) -> int:
+    def stream_count(self) -> int:
         """Number of streams that it writes or depends on."""
         return len(self._expected_heads)
 
@@ -196,8 +201,11 @@ class Submission:
             ],
             "rows": self.rows.to_json(blobs),
         }
-        if self.warehouse is not None:
-            command["warehouse"] = self.warehouse
+        warehouse = self.decided_on
+        if warehouse is not None and warehouse.event_id is not None and not self._writes(warehouse.id):
+            command["warehouse_head"] = (warehouse.id, warehouse.event_id)
+        if self.quiet_since is not None:
+            command["quiet_since"] = self.quiet_since
         if self.parents or self.empty or self._released or self._taken:
             command["claims"] = self._claims()
         if self.generation is not None:

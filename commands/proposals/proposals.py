@@ -31,6 +31,7 @@ from ...security.property_rules import refuse_credential_properties
 from ..execution.clock import now_ms
 from ..execution.committer import Committer
 from ..execution.offload import in_thread_if, is_large_request
+from ..execution.resolver import DecideAgain
 from ..execution.submission import AppendResult, IdempotencyRecord, Submission
 
 HELD_BYTES_MAX = 1024 * 1024
@@ -110,10 +111,13 @@ class Proposals:
                 assert found is not None
                 submission.add(found.id, warehouse.id, found, [closes])
             submission.add(proposal_id, warehouse.id, None, [opens])
+            submission.decided_on = warehouse
             result = await self._committer.submit(submission)
             match result.outcome:
                 case "appended" | "replayed" | "key_reused":
                     return refusal, result
+                case "warehouse_changed":
+                    raise DecideAgain
                 case "error":
                     raise InternalError("Postgres rejected the proposal")
             # Another request opened or closed a proposal for the change. Look again.

@@ -15,6 +15,7 @@ from ...domain.names import ResolvedName
 from ...domain.table import TableCommit, TableState, decide_commit
 from ...projections import results
 from ...security.property_rules import refuse_credential_properties
+from ...storage.location_policy import check_document_locations
 from ...storage.locations import StorageLocation
 from ..execution.clock import now_ms
 from ..execution.command_response import CommandResponse
@@ -36,7 +37,6 @@ from ..tabulars.metadata_files import (
 )
 from .create_table import NewTable, add_table, creation_decision
 from .old_metadata_files import old_metadata_files
-from .warehouse_policy import check_table_metadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,9 @@ def add_commit(
         return None
     before, metadata = state.document.value, change.metadata
     refuse_credential_properties(change.delta.properties_set, "properties")
-    check_table_metadata(warehouse, before, metadata)
+    check_document_locations(warehouse.profile, before, metadata)
+    if metadata["format-version"] != before["format-version"]:
+        warehouse.format_versions.check(metadata["format-version"])
     location = next_metadata_file(warehouse, metadata, next_file_number(state.metadata_location))
     key, paths = location_key(warehouse, metadata) if change.moves else None, path_keys(warehouse, metadata, before)
     after = submission.add(state.id, warehouse.id, state, [change.event(location.text, key, paths)], generation)
@@ -156,7 +158,15 @@ async def add_created(
 
 
 def _new_metadata(warehouse: Warehouse, commit: TableCommit, table_id: UUID) -> Json:
-    metadata = apply_updates(None, commit.updates, now_ms=now_ms(), previous_metadata_location=None, table_uuid=str(table_id))
+    metadata = apply_updates(
+        None,
+        commit.updates,
+        now_ms=now_ms(),
+        previous_metadata_location=None,
+        table_uuid=str(table_id),
+        format_version=warehouse.format_versions.of_new_tables,
+    )
     refuse_credential_properties(metadata["properties"], "properties")
-    check_table_metadata(warehouse, None, metadata)
+    check_document_locations(warehouse.profile, None, metadata)
+    warehouse.format_versions.check(metadata["format-version"])
     return metadata

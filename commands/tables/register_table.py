@@ -19,6 +19,7 @@ from ...domain.table import TableState, decide_register, may_have_lost_file
 from ...projections import results
 from ...security.property_rules import check_registered_properties
 from ...storage.large_documents import DocumentShare
+from ...storage.location_policy import check_document_locations
 from ...storage.locations import StorageLocation
 from ...storage.metadata_files import read_metadata
 from ..execution.command_response import CommandResponse
@@ -37,7 +38,6 @@ from ..tabulars.metadata_files import (
     registered_keys,
     serialize_table,
 )
-from .warehouse_policy import check_table_metadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,8 @@ class _Registration(CommandHandler):
 def _checked(warehouse: Warehouse, document: Json) -> Json:
     metadata = parse_table_metadata(document)
     check_registered_properties(metadata.get("properties", {}))
-    check_table_metadata(warehouse, None, metadata, imported=True)
+    check_document_locations(warehouse.profile, None, metadata, imported=True)
+    warehouse.format_versions.check(metadata["format-version"])
     return metadata
 
 

@@ -21,6 +21,7 @@ from ...domain.warehouse import (
     decide_delete,
     decide_rename,
 )
+from ...log.head import log_head
 from ...projections import warehouse_content, warehouses
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
@@ -58,7 +59,7 @@ async def delete_warehouse(
 
 @dataclass(slots=True, eq=False)
 class _WarehouseHandler(CommandHandler):
-    of_inactive_warehouses: ClassVar[bool] = True
+    allows_inactive_warehouse: ClassVar[bool] = True
 
     executor: CommandExecutor
     stream: ResolvedStream[WarehouseState] | None = None
@@ -114,9 +115,8 @@ class _Deletion(_WarehouseHandler):
 
     async def event(self, state: WarehouseState, submission: Submission) -> Event | None:
         async with self.executor.connection() as connection:
+            submission.quiet_since = (state.id, await log_head(connection))
             content = await warehouse_content.content_kind(connection, state.id)
-        # Append detects what is created meanwhile. A purge begins only with the drop of a table, whose namespace would be there.
-        submission.empty.append(state.id)
         return decide_delete(state, self.command, content)
 
     async def response(self, after: WarehouseState) -> tuple[int, bytes | None]:

@@ -21,7 +21,7 @@ from ...domain.documents import Json
 from ...domain.errors import BadRequest, ServiceUnavailable
 from ...domain.events import WarehouseCreated
 from ...domain.identifiers import name_key
-from ...domain.warehouse import FormatVersionPolicy, WarehouseState, decide_create, decide_policies
+from ...domain.warehouse import FormatVersionPolicy, WarehouseState, checked_policy, decide_create, decide_format_versions
 from ...projections import warehouses
 from ...projections.results import warehouse_result
 from ...security.property_rules import refuse_credential_properties
@@ -75,6 +75,7 @@ async def create_warehouse(
     permitted -- profiles that are permitted, else Forbidden; None for an operator. reviewed -- False: approval hooks are not asked.
     on_check -- called with each check of the store; StoreCheckFailed if one fails.
     """
+    command = replace(command, format_versions=checked_policy(command.format_versions))
     profile = parse_storage_profile(command.storage_profile)
     # The stored form, with defaults filled in. Listings and later creations read it again.
     refuse_long(profile.to_json(), "storage-profile")
@@ -142,8 +143,8 @@ class _Creation(CommandHandler):
                 secret_ref = await self.executor.secrets.put(connection, self.context.project_id, self.credential.to_bytes())
             created = replace(created, secret_ref=secret_ref)
         submission = Submission(self.context)
-        policies = decide_policies(self.command.format_versions)
-        state = submission.add(self.warehouse.id, self.warehouse.id, None, [created, *policies])
+        format_versions = decide_format_versions(self.command.format_versions)
+        state = submission.add(self.warehouse.id, self.warehouse.id, None, [created, *format_versions])
         assert isinstance(state, WarehouseState)
         result = warehouse_result(state, None if self.credential is None else self.credential.kind)
         if found := unused_fields(self.warehouse.profile, self.credential):

@@ -25,7 +25,7 @@ async def update_warehouse_config(
 
 @dataclass(slots=True, eq=False)
 class _Update(StreamCommandHandler[WarehouseState]):
-    of_inactive_warehouses: ClassVar[bool] = True
+    allows_inactive_warehouse: ClassVar[bool] = True
 
     command: UpdateWarehouseConfig
     resolver: Resolver

@@ -72,6 +72,7 @@ def apply_updates(
     now_ms: int,
     previous_metadata_location: str | None,
     table_uuid: str | None = None,
+    format_version: int = DEFAULT_FORMAT_VERSION,
 ) -> Json:
     """The document after `updates`, or `base` itself if they change nothing.
 
@@ -79,11 +80,11 @@ def apply_updates(
     updates -- as sent, or the result of `parse_updates`.
     now_ms -- the time of the commit; `last-updated-ms` becomes the later of it and the base's.
     previous_metadata_location -- the metadata file of `base`, which is added to the metadata log; None: no entry.
-    table_uuid -- the UUID of a new table whose updates assign none.
+    table_uuid -- the UUID of a new table whose updates assign none. format_version -- that of a new table whose updates request none.
     """
     parsed = parse_updates(updates)
     asked = [update.format_version for update in parsed if update.format_version is not None]
-    builder = TableMetadataBuilder(base, now_ms=now_ms, format_version=asked[0] if asked else DEFAULT_FORMAT_VERSION)
+    builder = TableMetadataBuilder(base, now_ms=now_ms, format_version=asked[0] if asked else format_version)
     if base is None and table_uuid is not None:
         builder.assign_uuid(table_uuid)
     for update in parsed:

@@ -3,7 +3,7 @@
 --   recorded   a command without events was recorded; no earlier copy of it can be appended any more
 --   replayed   the Idempotency-Key was already used by the same request; the row contains the record
 --   key_reused the Idempotency-Key was already used by a different request
---   warehouse  the warehouse has changed since the command was decided; decide again
+--   warehouse_changed  the warehouse has changed since the command was decided; decide again
 --   version_conflict | parent | not_empty | claim | location | generation | preloaded   the conflict; decide again
 --   error      any other error of Postgres, with its code
 -- waited_microseconds: how long the call waited for the lock; the same in every row.
@@ -67,15 +67,21 @@ begin
           return next; continue;
         end if;
       end if;
-      if c ? 'warehouse' then
+      if c ? 'warehouse_head' then
         -- Looked up once for a batch, because most commands of a batch are on one warehouse.
-        if v_warehouse is distinct from (c->'warehouse'->>0)::uuid then
-          v_warehouse := (c->'warehouse'->>0)::uuid;
+        if v_warehouse is distinct from (c->'warehouse_head'->>0)::uuid then
+          v_warehouse := (c->'warehouse_head'->>0)::uuid;
           v_warehouse_event := (select x.event_id from icecore.events x where x.originator_id = v_warehouse
                                 order by x.originator_version desc limit 1);
         end if;
-        if v_warehouse_event is distinct from (c->'warehouse'->>1)::uuid then
-          raise exception using errcode = 'IC409', constraint = 'warehouse', detail = v_warehouse::text;
+        if v_warehouse_event is distinct from (c->'warehouse_head'->>1)::uuid then
+          raise exception using errcode = 'IC409', constraint = 'warehouse_changed', detail = v_warehouse::text;
+        end if;
+      end if;
+      if c ? 'quiet_since' then
+        if exists (select 1 from icecore.events x
+                   where x.notification_id > (c->'quiet_since'->>1)::bigint and x.warehouse_id = (c->'quiet_since'->>0)::uuid) then
+          raise exception using errcode = 'IC409', constraint = 'warehouse_changed', detail = c->'quiet_since'->>0;
         end if;
       end if;
       if c ? 'generation' and (c->>'generation')::integer <> v_generation then

@@ -72,6 +72,8 @@ begin
     v_warehouse.generation := p_generation; v_warehouse.position := p_before + v_warehouse.position;
     v_warehouse.storage_profile := blobs[(r->>'storage_profile')::integer]; v_warehouse.config := blobs[(r->>'config')::integer];
     v_warehouse.format_versions := blobs[(r->>'format_versions')::integer];
+    -- A server from before migration 0004 does not send these.
+    v_warehouse.status := coalesce(v_warehouse.status, 'active'); v_warehouse.protected := coalesce(v_warehouse.protected, false);
     insert into icecore.warehouses values (v_warehouse.*);
   end loop;
   for k in 0 .. coalesce(jsonb_array_length(rows->'proposals'), 0) - 1 loop

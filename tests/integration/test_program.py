@@ -493,7 +493,9 @@ def test_warehouses_are_made_and_listed_without_their_credentials(own: dict[str,
     ids = [(json.loads(each.stdout)["warehouse-id"], name) for each, name in ((piped, "other"), (made, "lake"))]
     assert ids == [(each["id"], each["name"]) for each in json.loads(listed.stdout)]
     table = icecore("warehouse", "list", **own)
-    assert [["other", ids[0][0], "s3://lake"], ["lake", ids[1][0], "s3://lake"]] == [line.split() for line in table.stdout.splitlines()[1:]]
+    rows = [[name, warehouse_id, "active", "s3://lake"] for warehouse_id, name in ids]
+    assert ["other", "lake"] == [name for name, *_ in rows]
+    assert rows == [line.split() for line in table.stdout.splitlines()[1:]]
     again = icecore(*arguments, **own)
     assert ExitCode.NO == again.returncode
     assert "AlreadyExistsException" in again.stderr

@@ -49,7 +49,9 @@ from tests.integration.test_warehouse_routes import Management
 from tests.servers.paths import ROOT
 
 NOT_COUNTED = {
-    "warehouse.config-changed", "namespace.properties-changed", "table.overwritten", "table.renamed", "table.purged", "view.renamed",
+    "warehouse.config-changed", "warehouse.renamed", "warehouse.activated", "warehouse.deactivated", "warehouse.protection-changed",
+    "warehouse.format-version-policy-changed", "warehouse.deleted",
+    "namespace.properties-changed", "table.overwritten", "table.renamed", "table.purged", "view.renamed",
     "proposal.opened", "proposal.approved", "proposal.rejected", "proposal.expired", "proposal.stale",
 }  # fmt: skip
 

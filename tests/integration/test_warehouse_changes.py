@@ -6,25 +6,28 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, closing
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 
 from icecore.access.resolve_warehouse import resolve_warehouse
 from icecore.access.warehouse import Warehouse
-from icecore.approval.contract import Refuse
+from icecore.approval.contract import Hold, Refuse
 from icecore.commands.execution.submission import Submission
 from icecore.commands.namespaces.create_namespace import create_namespace
 from icecore.commands.tables.commit_table import commit_table
 from icecore.commands.tables.create_table import create_table
-from icecore.commands.warehouses.change_warehouse import change_warehouse
+from icecore.commands.warehouses.change_warehouse import change_warehouse, delete_warehouse
+from icecore.commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
 from icecore.compose import Application
 from icecore.domain.commands import CommitTable, CreateNamespace, CreateTable
-from icecore.domain.errors import NoSuchWarehouse
+from icecore.domain.errors import BadRequest, NoSuchWarehouse, WarehouseNotEmpty
 from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
-from icecore.domain.warehouse import SetWarehouseStatus
+from icecore.domain.warehouse import DeleteWarehouse, FormatVersionPolicy, SetWarehouseStatus
+from icecore.projections import warehouse_content
 from icecore.projections.verify import verify
 from tests.fixtures.catalog import PROJECT_ID, CatalogServer, context, opened_catalog, served_catalog
+from tests.fixtures.command_runs import CommandRun, Step
 from tests.fixtures.rest_client import SCHEMA, RestClient, RestResponse, set_properties, staged_create_updates, table_path
 from tests.integration.approval.judging import Judge, asking
 from tests.integration.test_warehouse_config import icecore
@@ -228,6 +231,27 @@ def test_a_table_has_a_format_version_that_the_warehouse_allows(client: Manageme
     assert 200 == client.commit(["n"], "x", {**upgrade, "format-version": 2}).status
 
 
+def test_a_table_created_by_a_commit_has_the_default_format_version(client: Management) -> None:
+    """A commit with `assert-create` need not name a version."""
+    assert 200 == client.create_namespace("n").status
+    assert 200 == client.call_warehouse("POST", "/format-version-policy", {"allowed-format-versions": [3]}).status
+    staged = client.create_table(["n"], "t", **{"stage-create": True}).json["metadata"]
+    updates = [
+        update for update in staged_create_updates(staged["table-uuid"], staged["location"]) if update["action"] != "upgrade-format-version"
+    ]
+    body = {"requirements": [{"type": "assert-create"}], "updates": updates}
+    assert 3 == client.call("POST", table_path(["n"], "t"), body).json["metadata"]["format-version"]
+
+
+def test_the_only_active_warehouse_needs_no_name(client: Management, tmp_path: Path) -> None:
+    """An inactive one beside it does not exist to clients."""
+    profile = {"type": "local", "directory": str(tmp_path / "sea")}
+    created = client.call_management("POST", "", {"warehouse-name": "sea", "storage-profile": profile})
+    assert (400, "BadRequestException") == client.call_root("GET", "/namespaces").error
+    assert 200 == client.call_management("POST", f"/{created.json['id']}/deactivate").status
+    assert 200 == client.call_root("GET", "/namespaces").status
+
+
 @pytest.mark.parametrize(
     "policy",
     [
@@ -327,9 +351,68 @@ async def test_a_change_that_names_no_event_of_the_warehouse_is_seen(
     processes: tuple[Application, Application, Warehouse], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Negative control."""
-    monkeypatch.setattr(Submission, "writes", lambda submission, stream_id: True)
+    monkeypatch.setattr(Submission, "_writes", lambda submission, stream_id: True)
     with pytest.raises(AssertionError, match="CommandResponse"):
         await deactivated_meanwhile(processes)
+
+
+async def test_no_proposal_is_opened_after_a_deactivation(processes: tuple[Application, Application, Warehouse]) -> None:
+    """Though the hook gave its verdict before."""
+    first, second, warehouse = processes
+    judge = Judge()
+    asking(judge)(first)
+    judge.always(Hold("somebody must look", 60.0))
+    await change_warehouse(second.commands, context("deactivateWarehouse"), warehouse, SetWarehouseStatus(active=False))
+    with pytest.raises(NoSuchWarehouse):
+        await commit_table(first.commands, context("updateTable"), warehouse, CommitTable(TABLE, [], [set_properties(held="1")]))
+    assert 1 == len(judge.shown)
+
+
+async def test_a_purge_that_begins_during_a_deletion_prevents_it(database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table and its namespace were created and dropped after the deletion had looked for content: its purge needs the credential."""
+    async with opened_catalog(database, tmp_path / "demo") as catalog:
+        run = await CommandRun.on(catalog)
+        content_kind = warehouse_content.content_kind
+
+        async def empty_a_moment_ago(connection: Any, warehouse_id: UUID) -> str | None:
+            found = await content_kind(connection, warehouse_id)
+            if found is None:
+                for step in (Step("create_namespace"), Step("create_table"), Step("purge_table"), Step("drop_namespace")):
+                    assert not isinstance(await run.step(step), Exception)
+            return found
+
+        monkeypatch.setattr(warehouse_content, "content_kind", empty_a_moment_ago)
+        with pytest.raises(WarehouseNotEmpty, match="it contains a dropped table whose files are being deleted"):
+            await delete_warehouse(catalog.commands, context("deleteWarehouse"), run.warehouse, DeleteWarehouse())
+        await run.step(Step("run_purge"))
+        monkeypatch.undo()
+        assert 204 == (await delete_warehouse(catalog.commands, context("deleteWarehouse"), run.warehouse, DeleteWarehouse())).status
+
+
+async def test_a_metadata_file_that_waits_for_its_deletion_keeps_its_warehouse(database: str, tmp_path: Path) -> None:
+    """A job deletes it with the warehouse's credential."""
+    async with opened_catalog(database, tmp_path / "demo") as catalog:
+        warehouse = await resolve_warehouse(catalog.backends, PROJECT_ID, "demo")
+        async with catalog.backends.connection() as connection:
+            row = "insert into icecore.old_metadata_files values ('k/', %s, %s, 'file:///k')"
+            await connection.execute(row, (uuid4(), warehouse.id))
+            with pytest.raises(WarehouseNotEmpty, match="metadata file that is being deleted"):
+                await delete_warehouse(catalog.commands, context("deleteWarehouse"), warehouse, DeleteWarehouse())
+            await connection.execute("delete from icecore.old_metadata_files where key = 'k/'")
+        assert 204 == (await delete_warehouse(catalog.commands, context("deleteWarehouse"), warehouse, DeleteWarehouse())).status
+
+
+async def test_a_policy_that_is_refused_leaves_no_credential(database: str, tmp_path: Path) -> None:
+    """It is checked before the store is."""
+    async with opened_catalog(database, tmp_path / "demo") as catalog:
+        catalog.commands.skip_storage_validation = True
+        profile = {"type": "s3", "bucket": "lake", "region": "mars-1"}
+        key = {"type": "s3", "credential-type": "access-key", "access-key-id": "id", "secret-access-key": "key"}
+        command = CreateWarehouse("lake", profile, key, format_versions=FormatVersionPolicy((4,)))
+        with pytest.raises(BadRequest, match="allowed-format-versions"):
+            await create_warehouse(catalog.commands, context("createWarehouse"), command)
+        async with catalog.backends.connection() as connection:
+            assert [] == await (await connection.execute("select id from icecore.secrets")).fetchall()
 
 
 async def test_commits_go_on_after_a_change_of_the_warehouse(processes: tuple[Application, Application, Warehouse]) -> None:
@@ -381,3 +464,33 @@ def test_the_demo_warehouse_is_not_created_again(tmp_path: Path) -> None:
             assert expected == client.names()
             if expected:
                 assert 204 == client.call_warehouse("DELETE").status
+
+
+def test_a_command_for_a_name_that_another_warehouse_has_by_now_reaches_that_one(
+    client: Management, other: RestClient, tmp_path: Path
+) -> None:
+    """The second server has cached which warehouse `demo` was."""
+    assert 200 == other.create_namespace("n").status
+    assert 200 == other.create_namespace("m").status
+    assert 200 == client.call_warehouse("POST", "/rename", {"new-name": "old"}).status
+    profile = {"type": "local", "directory": str(tmp_path / "sea")}
+    assert 201 == client.call_management("POST", "", {"warehouse-name": "demo", "storage-profile": profile}).status
+    assert 200 == other.create_namespace("n").status
+    client.warehouse = "demo"
+    assert [["n"]] == client.call("GET", "/namespaces").json["namespaces"]
+    client.warehouse = "old"
+    assert [["m"], ["n"]] == sorted(client.call("GET", "/namespaces").json["namespaces"])
+
+
+def test_no_refusal_rests_on_an_outdated_warehouse(client: Management, other: RestClient) -> None:
+    """The second server, which has no requests in between, refuses nothing that is permitted again."""
+    assert 200 == client.call_warehouse("POST", "/format-version-policy", {"allowed-format-versions": [2]}).status
+    assert 200 == other.create_namespace("n").status
+    properties = {"format-version": "3"}
+    assert (400, "BadRequestException") == other.create_table(["n"], "t", properties=properties).error
+    assert 200 == client.call_warehouse("POST", "/format-version-policy", {"allowed-format-versions": [3]}).status
+    assert 200 == other.create_table(["n"], "t", properties=properties).status
+    assert 200 == client.call_warehouse("POST", "/deactivate").status
+    assert NOT_FOUND == other.create_namespace("m").error
+    assert 200 == client.call_warehouse("POST", "/activate").status
+    assert 200 == other.create_namespace("m").status

@@ -25,7 +25,7 @@ READERS = {
     "proposals": {"proposals"},
     "claims": {"proposals", "warehouse_content"},
     "location_claims": {"location_claims", "old_metadata_files"},
-    "old_metadata_files": {"old_metadata_files"},
+    "old_metadata_files": {"old_metadata_files", "warehouse_content"},
     "warehouse_statistics": {"statistics"},
     "statistics_tracking": {"statistics"},
 }

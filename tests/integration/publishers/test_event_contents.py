@@ -245,6 +245,36 @@ async def test_a_name_that_is_cached_is_not_used_after_a_rename(catalog: Applica
             await run.step(Step("properties"))
 
 
+async def test_a_name_read_before_another_reader_saw_its_rename_is_not_cached(
+    catalog: Application, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two readers share a cache. While one reads the name, the other reads on, past the rename."""
+    run = await CommandRun.on(catalog)
+    await run.step(Step("create_namespace"))
+    cache, names_at = references.PathCache(), names.names_at
+
+    async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
+        events = await read_events(connection, 0, 500)
+
+        async def renamed_meanwhile(asked: Any, objects: Sequence[Any]) -> Any:
+            found = await names_at(asked, objects)
+            if not later:
+                await rename_warehouse(catalog.commands, context("renameWarehouse"), run.warehouse, RenameWarehouse("lake"))
+                await run.step(Step("properties"))
+                later.extend(await read_events(connection, len(events), 500))
+                assert ["lake", "lake"] == [
+                    each.path[0] for each in (await EventEnricher(path_cache=cache).enrich(connection, later)).events
+                ]
+            return found
+
+        later: list[RecordedEvent] = []
+        monkeypatch.setattr(names, "names_at", renamed_meanwhile)
+        assert "demo" == (await EventEnricher(path_cache=cache).enrich(connection, events[:1])).events[0].path[0]
+        await run.step(Step("properties", 0, 1))
+        (last,) = await read_events(connection, len(events) + len(later), 500)
+        assert "lake" == (await EventEnricher(path_cache=cache).enrich(connection, [last])).events[0].path[0]
+
+
 async def test_ids_in_the_envelope_are_those_of_the_log(run: CommandRun, database: str) -> None:
     """Project, warehouse, stream, version and command are attributes, for routing."""
     events = await published(database)

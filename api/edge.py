@@ -22,7 +22,7 @@ from .request_ids import REQUEST_ID, REQUEST_ID_HEADER, request_id_of, set_respo
 from .request_metrics import RequestMetrics
 from .routing import Operation
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+WebHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 OPERATION: web.RequestKey[Operation] = web.RequestKey("operation", Operation)
 PRINCIPAL: web.RequestKey[Principal] = web.RequestKey("principal", Principal)
@@ -46,15 +46,15 @@ def _unexpected(request: web.Request, error: BaseException) -> CatalogError:
     return InternalError()
 
 
-def _refusal(request: web.Request, error: Exception) -> CatalogError:
+def _catalog_error(request: web.Request, error: Exception) -> CatalogError:
     """`error` as a CatalogError. Unexpected exceptions are logged with their trace."""
     if isinstance(error, CatalogError):
         return error
     if isinstance(error, web.HTTPException):
         return from_http_exception(error)
-    refusal = _unexpected(request, error)
+    catalog_error = _unexpected(request, error)
     _log.error("request_failed", **_origin(request), operation=_operation_name(request), exc_info=error)
-    return refusal
+    return catalog_error
 
 
 def _origin(request: web.Request) -> dict[str, Any]:
@@ -79,9 +79,9 @@ def _is_read(request: web.Request) -> bool:
     return request.method in _READS if operation is None else not operation.mutates
 
 
-def _log_request(request: web.Request, status: int, refusal: CatalogError | None, seconds: float) -> None:
+def _log_request(request: web.Request, status: int, catalog_error: CatalogError | None, seconds: float) -> None:
     """Logs one line per request, at debug level for successful reads. Body and query are not logged: both can contain credentials."""
-    level = logging.DEBUG if refusal is None and _is_read(request) else logging.INFO
+    level = logging.DEBUG if catalog_error is None and _is_read(request) else logging.INFO
     if not _levels.isEnabledFor(level):
         return
     fields: dict[str, Any] = {
@@ -92,15 +92,15 @@ def _log_request(request: web.Request, status: int, refusal: CatalogError | None
         "status": status,
         "milliseconds": round(seconds * 1000, 3),
     }
-    if refusal is not None:
-        fields["error"] = refusal.type
+    if catalog_error is not None:
+        fields["error"] = catalog_error.type
     _log.log(level, "request", **fields)
 
 
 class Edge:
     """Wraps the handler of one server."""
 
-    def __init__(self, handler: Handler, metrics: RequestMetrics, draining: Draining, origins: OriginRules) -> None:
+    def __init__(self, handler: WebHandler, metrics: RequestMetrics, draining: Draining, origins: OriginRules) -> None:
         self._handler, self._metrics, self._draining, self._origins = handler, metrics, draining, origins
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
@@ -120,7 +120,7 @@ class Edge:
     async def _respond(self, request: web.Request) -> web.StreamResponse:
         started = time.perf_counter()
         request_id = request[REQUEST_ID] = request_id_of(request.headers.get(REQUEST_ID_HEADER))
-        refusal: CatalogError | None = None
+        catalog_error: CatalogError | None = None
         response: web.StreamResponse
         try:
             self._origins.check(request)
@@ -133,11 +133,11 @@ class Edge:
         except Exception as error:
             if isinstance(error, web.HTTPException) and error.status < 400:
                 raise
-            refusal = _refusal(request, error)
+            catalog_error = _catalog_error(request, error)
             # The traceback's frames refer to the error: a reference cycle that would keep the body and the response in memory.
-            refusal.__traceback__ = error.__traceback__ = None
-            response = error_response(refusal, head=request.method == "HEAD")
-            self._metrics.refusals[refusal.type] += 1
+            catalog_error.__traceback__ = error.__traceback__ = None
+            response = error_response(catalog_error, head=request.method == "HEAD")
+            self._metrics.refusals[catalog_error.type] += 1
         if not response.prepared:
             set_response_headers(response, request_id)
             self._origins.permit_reading(request, response)
@@ -145,5 +145,5 @@ class Edge:
         operation = request.get(OPERATION)
         if operation is None or not operation.probe:
             self._metrics.add(None if operation is None else operation.name, response.status, seconds)
-        _log_request(request, response.status, refusal, seconds)
+        _log_request(request, response.status, catalog_error, seconds)
         return response

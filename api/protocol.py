@@ -17,7 +17,7 @@ from ..domain.errors import BadRequest, CatalogError, InternalError
 from .accepting import stop_accepting
 from .connections import Awaited, Connections
 from .draining import Draining
-from .edge import Edge, Handler
+from .edge import Edge, WebHandler
 from .errors import ChunksTooSmall, error_response
 from .origins import ORIGIN_RULES
 from .pipelining import PipelinedRequests
@@ -234,7 +234,7 @@ class EdgeRunner(web.AppRunner):
 
     __slots__ = ("_handler", "_settings", "connections", "draining")
 
-    def __init__(self, app: web.Application, handler: Handler, connections: Connections, **settings: Any) -> None:
+    def __init__(self, app: web.Application, handler: WebHandler, connections: Connections, **settings: Any) -> None:
         super().__init__(app, **settings)
         self._handler, self._settings, self.connections = handler, settings, connections
         self.draining = Draining()

@@ -9,7 +9,7 @@ from aiohttp import web
 from ..domain.errors import MethodNotAllowed, NotFound
 
 # It takes an ApiRequest (api/api_request.py), which refers to its Operation.
-Handler = Callable[[Any], Awaitable[web.StreamResponse]]
+OperationHandler = Callable[[Any], Awaitable[web.StreamResponse]]
 
 CATALOG_BASE = "/catalog/v1"
 """The base path of the operations of the Iceberg REST specification, whose own paths begin with `/v1`."""
@@ -38,7 +38,7 @@ class Operation:
     name: str
     method: str
     path: str
-    handler: Handler
+    handler: OperationHandler
     commits: bool = False
     advertised: bool = True
     reads: bool = False

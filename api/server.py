@@ -13,7 +13,7 @@ from .byte_budget import ByteBudget, LargeResponses
 from .catalog import CATALOG, Catalog
 from .compression import GzipCache
 from .connections import Connections
-from .edge import OPERATION, PRINCIPAL, Handler
+from .edge import OPERATION, PRINCIPAL, WebHandler
 from .errors import error_response
 from .history.event_stream import LARGE_EVENTS
 from .history.large_events import LargeEvents
@@ -47,7 +47,7 @@ async def _accept_expectation(request: web.Request) -> web.StreamResponse | None
     return None
 
 
-def _serving(app: web.Application) -> Handler:
+def _serving(app: web.Application) -> WebHandler:
     """The handler that serves the application's operations.
 
     It does not use aiohttp's router, which decodes the path before matching and costs a tenth of the time of a cached response.
@@ -126,7 +126,7 @@ def build_runner(app: web.Application) -> EdgeRunner:
     return build_edge_runner(app, app[CATALOG].limits, _serving(app))
 
 
-def build_edge_runner(app: web.Application, limits: ApiLimits, handler: Handler) -> EdgeRunner:
+def build_edge_runner(app: web.Application, limits: ApiLimits, handler: WebHandler) -> EdgeRunner:
     """The runner of `handler` behind the edge: limited line lengths, no access log of aiohttp, bodies not decompressed.
 
     app -- has ORIGIN_RULES and REQUEST_METRICS; its router is not used.

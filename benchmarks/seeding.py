@@ -21,7 +21,8 @@ from icecore.access.resolve_warehouse import resolve_warehouse
 from icecore.access.warehouse import Warehouse
 from icecore.commands.execution.submission import Submission
 from icecore.commands.namespaces.create_namespace import create_namespace
-from icecore.commands.tabulars.metadata_files import location_key, serialize_table
+from icecore.commands.tabulars.metadata_files import serialize_table
+from icecore.commands.tabulars.new_names_and_locations import location_key
 from icecore.commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
 from icecore.compose import Application, open_catalog
 from icecore.domain.byte_pieces import joined

@@ -1,4 +1,4 @@
-"""Warehouses: decides their commands and folds their events."""
+"""Warehouses: decides their commands, which cannot wait for approval, and folds their events."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,6 +19,7 @@ from .events import (
     WarehouseProtectionChanged,
     WarehouseRenamed,
 )
+from .format_versions import FORMAT_VERSION_DEFAULT, FORMAT_VERSIONS
 from .identifiers import name_key, parse_name, refused_character
 from .properties import PropertyUpdate, effective_update, updated
 
@@ -29,9 +30,6 @@ CONFIG_VALUE_BYTES_MAX = 4096
 CONFIG_BYTES_MAX = 16 * 1024
 """Limit on the keys and values of defaults and overrides together. Every version of the warehouse has a copy."""
 
-FORMAT_VERSIONS = (1, 2, 3)
-FORMAT_VERSION_DEFAULT = 2
-
 Status = Literal["active", "inactive", "deleted"]
 
 _NAME_CHARACTERS_REFUSED = "@/"  # `@` precedes a point in time, `/` separates levels of a path.
@@ -39,7 +37,7 @@ _NAME_CHARACTERS_REFUSED = "@/"  # `@` precedes a point in time, `/` separates l
 
 @dataclass(frozen=True, slots=True)
 class UpdateWarehouseConfig:
-    """A command. It cannot wait for approval."""
+    """Changes what the operator adds to the configuration of clients."""
 
     defaults: PropertyUpdate
     overrides: PropertyUpdate

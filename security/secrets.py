@@ -133,7 +133,7 @@ class SecretStore:
     async def destroy_unnamed(
         self, connection: AsyncConnection[Any], project_id: UUID, named: Collection[UUID], age_seconds_min: float
     ) -> int:
-        """Deletes the content of the project's secrets that are older than `seconds` and not among `named`. Returns their number."""
+        """Deletes the content of the project's secrets that are older and not among `named`. Returns their number."""
         row = {"project_id": project_id, "named": list(named), "age_seconds_min": age_seconds_min}
         return (await connection.execute(_SQL["destroy_unnamed"], row)).rowcount
 

@@ -52,7 +52,7 @@ def metadata_file_location(
     profile: StorageProfile,
     table_location: str,
     properties: Mapping[str, str],
-    version_number: int,
+    file_number: int,
     file_id: UUID,
     *,
     default_codec: str = "none",
@@ -65,7 +65,7 @@ def metadata_file_location(
     codec = properties.get(COMPRESSION_CODEC, default_codec).lower()
     if codec not in _SUFFIXES:
         raise IllegalArgument(f"Invalid codec name: {codec}")
-    name = f"{version_number:05d}-{file_id}{_SUFFIXES[codec]}"
+    name = f"{file_number:05d}-{file_id}{_SUFFIXES[codec]}"
     path = properties.get(WRITE_METADATA_PATH)
     if path is None:
         return profile.permit(table_location, imported=True).child("metadata", name)

@@ -16,10 +16,10 @@ from ...commands.warehouses.create_warehouse import CreateWarehouse
 from ...commands.warehouses.create_warehouse import create_warehouse as execute_create_warehouse
 from ...commands.warehouses.update_warehouse_config import update_warehouse_config as execute_update_warehouse_config
 from ...domain.errors import BadRequest, NoSuchProject, NoSuchWarehouse, UnsupportedOperation
+from ...domain.format_versions import FORMAT_VERSIONS
 from ...domain.identifiers import parse_name, uuid_or_none
 from ...domain.properties import PropertyUpdate
 from ...domain.warehouse import (
-    FORMAT_VERSIONS,
     DeleteWarehouse,
     FormatVersionPolicy,
     RenameWarehouse,

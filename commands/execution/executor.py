@@ -22,7 +22,7 @@ from ...storage.store_checks import StoreCheckLimit
 from ..proposals import proposals
 from ..proposals.proposals import Proposals
 from ..tables.metrics_reports import MetricsReports
-from ..tabulars.metadata_files import location_taken
+from ..tabulars.new_names_and_locations import location_taken
 from . import idempotency
 from .appender import Appender
 from .command_response import CommandResponse
@@ -35,7 +35,7 @@ from .resolver import DecideAgain, Resolver
 from .stream_queues import StreamQueues
 from .submission import AppendResult, Submission
 
-Handler = CommandHandler | StreamCommandHandler[Any]
+AnyHandler = CommandHandler | StreamCommandHandler[Any]
 
 
 class CommandExecutor:
@@ -86,7 +86,7 @@ class CommandExecutor:
         """Raises Forbidden unless the principal may do this to all resources."""
         await self._authorizer.authorize(context, resources)
 
-    async def execute(self, handler: Handler) -> CommandResponse:
+    async def execute(self, handler: AnyHandler) -> CommandResponse:
         """Returns the response once the command is in the log. Raises its refusal, which is stored under its Idempotency-Key."""
         try:
             return await self._execute(handler)
@@ -95,7 +95,7 @@ class CommandExecutor:
             refusal.__traceback__ = None
             raise
 
-    async def _execute(self, handler: Handler) -> CommandResponse:
+    async def _execute(self, handler: AnyHandler) -> CommandResponse:
         context = handler.context
         if handler.warehouse.as_of is not None:
             raise UnsupportedOperation(
@@ -154,7 +154,7 @@ class CommandExecutor:
         async with self.connection() as connection:
             return await read_last_event_id(connection, warehouse.id) != warehouse.event_id
 
-    async def _attempt(self, handler: Handler, deadline: float) -> CommandResult:
+    async def _attempt(self, handler: AnyHandler, deadline: float) -> CommandResult:
         """Decides once and appends the decision. Raises what the handler and the queues raise."""
         if not handler.warehouse.active and not handler.allows_inactive_warehouse:
             raise handler.warehouse.inactive()
@@ -209,7 +209,7 @@ class CommandExecutor:
             return await self._replayed(context, result)
         raise refusal
 
-    async def _raise_pending(self, handler: Handler, pending: PendingApproval) -> CommandResponse:
+    async def _raise_pending(self, handler: AnyHandler, pending: PendingApproval) -> CommandResponse:
         """Raises the refusal that names the proposal, after the proposal is in the log and the refusal is stored under the key."""
         context, warehouse = handler.context, handler.warehouse
         refusal, result = await self.proposals.hold(context, warehouse, handler.command, pending)

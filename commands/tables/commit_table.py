@@ -25,26 +25,18 @@ from ..execution.offload import in_thread_if, is_large_request
 from ..execution.resolver import ResolvedStream
 from ..execution.submission import IdempotencyRecord, Submission
 from ..tabulars.create_tabular import refuse_locations_taken_by_others
-from ..tabulars.metadata_files import (
-    NewName,
-    build_loaded_table,
-    location_key,
-    next_file_number,
-    next_metadata_file,
-    path_keys,
-    serialize_table,
-    serialize_table_pieces,
-)
+from ..tabulars.metadata_files import build_loaded_table, next_file_number, next_metadata_file, serialize_table, serialize_table_pieces
+from ..tabulars.new_names_and_locations import NewName, location_key, path_keys
 from .create_table import NewTable, add_table, creation_decision
 from .old_metadata_files import old_metadata_files
 
 
 @dataclass(frozen=True, slots=True)
-class CommittedTable:
-    """The state of a table after a commit, and the location of its new metadata file."""
+class DecidedCommit:
+    """The state of a table after a commit that is not appended yet, and the location of its new metadata file."""
 
     after: TableState
-    location: StorageLocation
+    metadata_file: StorageLocation
 
 
 async def commit_table(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: CommitTable) -> CommandResponse:
@@ -74,7 +66,7 @@ class _Commit(StreamCommandHandler[TableState]):
         body, document = results.build_commit_response(after.metadata_location, serialize_table_pieces(after.document))
         response = CommandResponse(200, body, etag=results.table_etag(after.event_id))
         record = IdempotencyRecord(200, after.id, after.version)
-        return Decision(submission, record, response, [MetadataFile(change.location, document)], after)
+        return Decision(submission, record, response, [MetadataFile(change.metadata_file, document)], after)
 
 
 @dataclass(slots=True, eq=False)
@@ -108,7 +100,7 @@ def creates(command: CommitTable) -> bool:
 
 def add_commit(
     warehouse: Warehouse, submission: Submission, state: TableState, generation: int | None, commit: TableCommit, decided_at_ms: int
-) -> CommittedTable | None:
+) -> DecidedCommit | None:
     """Decides, checks properties and locations, and adds the event. Returns None if nothing changes.
 
     The metadata file contains the document that the encoded event folds to, so that file and rows are equal.
@@ -121,12 +113,12 @@ def add_commit(
     check_document_locations(warehouse.profile, before, metadata)
     if metadata["format-version"] != before["format-version"]:
         warehouse.format_versions.check(metadata["format-version"])
-    location = next_metadata_file(warehouse, metadata, next_file_number(state.metadata_location))
+    metadata_file = next_metadata_file(warehouse, metadata, next_file_number(state.metadata_location))
     key, paths = location_key(warehouse, metadata) if change.moves else None, path_keys(warehouse, metadata, before)
-    after = submission.add(state.id, warehouse.id, state, [change.event(location.text, key, paths)], generation)
+    after = submission.add(state.id, warehouse.id, state, [change.event(metadata_file.text, key, paths)], generation)
     assert isinstance(after, TableState)
     submission.old_files += old_metadata_files(state, after, warehouse.profile.storage_identity)
-    return CommittedTable(after, location)
+    return DecidedCommit(after, metadata_file)
 
 
 def _unchanged(submission: Submission, state: TableState) -> Decision:

@@ -24,14 +24,8 @@ from ..execution.handler import Decision, MetadataFile, TableToCache
 from ..execution.offload import in_thread_if, is_large_request
 from ..execution.submission import IdempotencyRecord, Submission
 from ..tabulars.create_tabular import TabularCreation
-from ..tabulars.metadata_files import (
-    NewName,
-    build_loaded_table,
-    location_key,
-    metadata_file,
-    path_keys,
-    serialize_table,
-)
+from ..tabulars.metadata_files import build_loaded_table, metadata_file, serialize_table
+from ..tabulars.new_names_and_locations import NewName, location_key, path_keys
 
 
 async def create_table(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: CreateTable) -> CommandResponse:

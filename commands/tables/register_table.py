@@ -28,16 +28,8 @@ from ..execution.handler import CommandHandler, Decision, Resolved, parent_of
 from ..execution.preloaded_parts import preload_parts
 from ..execution.resolver import DecideAgain, ResolvedStream
 from ..execution.submission import IdempotencyRecord, Submission
-from ..tabulars.metadata_files import (
-    NewName,
-    build_loaded_table,
-    location_key,
-    path_keys,
-    refuse_taken_file,
-    refuse_taken_locations,
-    registered_keys,
-    serialize_table,
-)
+from ..tabulars.metadata_files import build_loaded_table, serialize_table
+from ..tabulars.new_names_and_locations import NewName, location_key, path_keys, refuse_taken_file, refuse_taken_locations, registered_keys
 
 
 @dataclass(frozen=True, slots=True)

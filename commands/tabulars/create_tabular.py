@@ -17,7 +17,7 @@ from ...storage.location_policy import check_document_locations
 from ..execution.executor import CommandExecutor
 from ..execution.handler import CommandHandler, Decision, Resolved, parent_of
 from ..execution.offload import in_thread_if, is_large_request
-from .metadata_files import NewName, location_key, location_of, path_keys, refuse_taken_locations
+from .new_names_and_locations import NewName, location_key, location_of, path_keys, refuse_taken_locations
 
 
 @dataclass(slots=True, eq=False)

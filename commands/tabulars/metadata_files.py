@@ -1,26 +1,14 @@
-"""The next metadata file of a table or view: its bytes, its location, and the checks of that location."""
+"""The next metadata file of a table or view: its bytes and its location."""
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal
-from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
 from ...access.warehouse import Warehouse
-from ...database.connections import Connection
 from ...domain.byte_pieces import Content, content_of
-from ...domain.claims import check_location_count
 from ...domain.documents import TABLE_KINDS, Document, Json, joined_bodies, pieces, table_head
-from ...domain.errors import BadRequest, NotFound
-from ...domain.identifiers import TabularIdentifier
-from ...domain.names import FreeName, ResolvedName, decide_new_name
 from ...domain.table import TableState
-from ...log.head import log_head
-from ...projections import location_claims, names, old_metadata_files
 from ...projections.tables import LoadedTable
-from ...storage.location_policy import PATH_PROPERTIES, referenced_files
 from ...storage.locations import StorageLocation
 from ...storage.metadata_files import metadata_file_location
 from ..execution.handler import MetadataFile
@@ -57,134 +45,3 @@ def next_file_number(metadata_location: str) -> int:
     """One more than the number at the start of the current file's name; 0 if there is none (a registered file named differently)."""
     match = _FILE_NUMBER.match(metadata_location.rpartition("/")[2])
     return int(match[1]) + 1 if match else 0
-
-
-def location_of(warehouse: Warehouse, requested: str | None, namespace_location: str, object_id: UUID) -> str:
-    """The location of a new table or view: the client's, if it is permitted; without one, a folder in the namespace's location, named by
-    the object's id. A path without a scheme is in the bucket or file system of the warehouse.
-    """
-    if requested is None:
-        return StorageLocation.parse_structure(namespace_location, what="location").child(str(object_id)).text
-    if requested.startswith("/"):
-        # ClickHouse sends the path in the bucket.
-        base = warehouse.profile.base
-        requested = f"{base.scheme}://{base.authority}{requested}"
-    return warehouse.profile.permit(requested).text
-
-
-def location_key(warehouse: Warehouse, metadata: Json) -> str:
-    """The key by which the document's location is claimed."""
-    location = StorageLocation.parse_structure(metadata["location"], what="location")
-    return location.claim_key(warehouse.profile.storage_identity)
-
-
-def path_keys(warehouse: Warehouse, metadata: Json, before: Json | None = None) -> list[str] | None:
-    """The keys by which locations in the document's path properties are claimed, if they are outside its own location; None: none.
-
-    Those that `before` has already are omitted: a table older than this rule may share one with another table, and must stay usable.
-    """
-    key, known = location_key(warehouse, metadata), before["properties"] if before is not None else {}
-    keys: list[str] = []
-    for name in PATH_PROPERTIES:
-        text = metadata["properties"].get(name)
-        if text is not None and text != known.get(name):
-            path = StorageLocation.parse_structure(text, what=name).claim_key(warehouse.profile.storage_identity)
-            if not path.startswith(key) and path not in keys:
-                keys.append(path)
-    return keys or None
-
-
-def registered_keys(warehouse: Warehouse, metadata: Json, file_key: str, held: Sequence[str]) -> list[str]:
-    """The keys that a registration claims besides `held`, the table's locations: the registered file, and files outside `held`.
-
-    For such a file its folder is claimed, or the file itself if the folder contains the table's location or a root of the warehouse.
-    Files in the metadata log are omitted, because old versions are not read. Raises BadRequest beyond LOCATIONS_MAX.
-    """
-    identity, keys = warehouse.profile.storage_identity, [*held]
-    around = [location_key(warehouse, metadata), *(root.claim_key(identity) for root in warehouse.profile.roots)]
-    if not file_key.startswith(tuple(keys)):
-        keys.append(file_key)
-    for field, text in referenced_files(metadata):
-        key = StorageLocation.parse_structure(text, what=field).claim_key(identity)
-        if key.startswith(tuple(keys)):
-            continue
-        folder = key[:-1].rpartition("/")[0] + "/"
-        keys.append(key if any(each.startswith(folder) for each in around) else folder)
-        check_location_count(len(set(keys)))
-    return keys[len(held) :]
-
-
-@dataclass(frozen=True, slots=True)
-class NewName:
-    """The name that a command gives to a new table or view; `staged` as in `decide_new_name`."""
-
-    warehouse: Warehouse
-    identifier: TabularIdentifier
-    kind: Literal["table", "view"]
-    staged: bool = False
-
-    async def look_up(self, connection: Connection) -> FreeName:
-        """`find`, then `check`."""
-        return self.check(await self.find(connection))
-
-    async def find(self, connection: Connection) -> ResolvedName | None:
-        """What the name refers to now; None if the namespace does not exist."""
-        return await names.find(connection, self.warehouse.scope, self.identifier.namespace, self.identifier.name)
-
-    def check(self, found: ResolvedName | None) -> FreeName:
-        """The name, if it is free. Raises as `decide_new_name`."""
-        name_key = self.warehouse.scope.key(self.identifier.name)
-        return decide_new_name(found, self.identifier, name_key, self.kind, staged=self.staged)
-
-
-async def refuse_taken_locations(
-    connection: Connection,
-    keys: Sequence[str],
-    name: NewName | None,
-    owner: UUID | None = None,
-    refusal: Callable[[str], BadRequest] | None = None,
-) -> int:
-    """Raises BadRequest if a location overlaps one that an object other than `owner` claims, including tables that are being purged.
-
-    name -- looked up again before that: the object that claimed the location may have taken the name too, which is the better error.
-    refusal -- makes the error from the claim; None: `location_taken`.
-    Returns the position of the log up to which claims were checked.
-    """
-    position = await log_head(connection)
-    taken = await location_claims.first_taken(connection, keys, owner)
-    if taken is not None:
-        if name is not None:
-            await name.look_up(connection)
-        raise (refusal or location_taken)(taken)
-    return position
-
-
-def _file_taken(key: str) -> BadRequest:
-    """A mistyped name of a file is taken too, if the folder is a table's."""
-    return BadRequest(f"{location_taken(key).message} (unregister or drop that first, unless the name of the file is mistyped)")
-
-
-async def refuse_taken_file(
-    connection: Connection, warehouse: Warehouse, file: StorageLocation, name: NewName | None, owner: UUID | None = None
-) -> int:
-    """Raises if a file to register is in a location of an object other than `owner`, or is about to be deleted.
-
-    Call it before reading the file: in another object's location it may be deleted before the registration is in the log. Returns a
-    position as refuse_taken_locations does.
-    """
-    key = file.claim_key(warehouse.profile.storage_identity)
-    position = await refuse_taken_locations(connection, [key], name, owner, refusal=_file_taken)
-    if await old_metadata_files.is_pending(connection, key):
-        raise NotFound(f"Metadata file is being deleted, because a commit removed it from its metadata log: {file.text}")
-    return position
-
-
-def location_taken(key: str) -> BadRequest:
-    """The error for a location that is claimed already. `key` is the claim: the store's identity, `|`, and the location.
-
-    It is not AlreadyExists, because engines would take that as success of `CREATE TABLE IF NOT EXISTS`.
-    """
-    location = key.partition("|")[2].removesuffix("/")
-    return BadRequest(
-        f"Location is already taken, or overlaps that of another table, view or namespace, or of a purge that has not ended: {location}"
-    )

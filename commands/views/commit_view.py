@@ -17,7 +17,8 @@ from ..execution.executor import CommandExecutor
 from ..execution.handler import Decision, StreamCommandHandler
 from ..execution.resolver import ResolvedStream, Resolver
 from ..execution.submission import IdempotencyRecord, Submission
-from ..tabulars.metadata_files import location_key, metadata_file, next_file_number, path_keys
+from ..tabulars.metadata_files import metadata_file, next_file_number
+from ..tabulars.new_names_and_locations import location_key, path_keys
 from .create_view import view_body
 
 

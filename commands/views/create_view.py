@@ -21,7 +21,8 @@ from ..execution.handler import Decision
 from ..execution.offload import in_thread_if, is_large_request
 from ..execution.submission import IdempotencyRecord, Submission
 from ..tabulars.create_tabular import TabularCreation
-from ..tabulars.metadata_files import NewName, location_key, metadata_file, path_keys
+from ..tabulars.metadata_files import metadata_file
+from ..tabulars.new_names_and_locations import NewName, location_key, path_keys
 
 
 async def create_view(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: CreateView) -> CommandResponse:

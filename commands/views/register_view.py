@@ -23,7 +23,7 @@ from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..execution.handler import CommandHandler, Decision, Resolved, parent_of
 from ..execution.submission import IdempotencyRecord, Submission
-from ..tabulars.metadata_files import NewName, location_key, path_keys, refuse_taken_file, registered_keys
+from ..tabulars.new_names_and_locations import NewName, location_key, path_keys, refuse_taken_file, registered_keys
 from .create_view import view_body
 
 

@@ -50,7 +50,7 @@ async def delete_warehouse(
     """204. Raises WarehouseNotEmpty and WarehouseProtected. Its files stay, its credential is destroyed."""
     response = await executor.execute(_Deletion(context, warehouse, command, executor))
     if warehouse.secret_ref is not None:
-        # If this fails, the next creation of a warehouse destroys it.
+        # If this fails, a creation of a warehouse destroys it after an hour.
         with suppress(CatalogError):
             async with executor.connection() as connection:
                 await executor.secrets.destroy(connection, warehouse.project_id, warehouse.secret_ref)

@@ -45,7 +45,7 @@ _log = structlog.get_logger("icecore.commands")
 _LOCK_WAIT_SECONDS_MAX = 10.0
 _LOCK_RETRY_SECONDS = 0.05
 _UNNAMED_SECONDS_MAX = 3600.0
-"""An older credential without a warehouse is left over from an interrupted creation. No creation takes this long."""
+"""An older credential without a warehouse is left over from an interrupted creation or from a deletion. No creation takes this long."""
 
 _Profile = TypeVar("_Profile", bound=StorageProfile)
 

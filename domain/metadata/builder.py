@@ -1,15 +1,14 @@
 """The table metadata builder: applies updates one by one, then checks the whole (Java `TableMetadata.Builder`)."""
 
 from ..errors import IllegalArgument
+from ..format_versions import FORMAT_VERSION_DEFAULT, FORMAT_VERSION_MAX, FORMAT_VERSIONS
 from .columns import ColumnsBuilder
 from .draft import Draft
 from .fields import Json, check_uuid
 from .history import HistoryBuilder
 from .logs import append_metadata_log, check_metadata_log
 
-FORMAT_VERSION_MAX = 3
-FORMAT_VERSIONS = ", ".join(f"v{version}" for version in range(1, FORMAT_VERSION_MAX + 1))
-DEFAULT_FORMAT_VERSION = 2
+SUPPORTED_VERSIONS = ", ".join(f"v{version}" for version in FORMAT_VERSIONS)
 
 
 def strip_trailing_slash(location: str) -> str:
@@ -28,7 +27,7 @@ class TableMetadataBuilder:
     history -- the updates of snapshots, refs and statistics.
     """
 
-    def __init__(self, base: Json | None, *, now_ms: int, format_version: int = DEFAULT_FORMAT_VERSION) -> None:
+    def __init__(self, base: Json | None, *, now_ms: int, format_version: int = FORMAT_VERSION_DEFAULT) -> None:
         self._draft = Draft(base, format_version, now_ms)
         self.columns = ColumnsBuilder(self._draft)
         self.history = HistoryBuilder(self._draft, self.columns)
@@ -46,7 +45,7 @@ class TableMetadataBuilder:
     def upgrade_format_version(self, version: int) -> None:
         current = self._draft.document["format-version"]
         if version > FORMAT_VERSION_MAX:
-            raise IllegalArgument(f"Cannot upgrade table to unsupported format version: v{version} (supported: {FORMAT_VERSIONS})")
+            raise IllegalArgument(f"Cannot upgrade table to unsupported format version: v{version} (supported: {SUPPORTED_VERSIONS})")
         if version < current:
             raise IllegalArgument(f"Cannot downgrade v{current} table to v{version}")
         if version != current:
@@ -115,7 +114,7 @@ class TableMetadataBuilder:
         document = self._draft.document
         version = document["format-version"]
         if version < 1:
-            raise IllegalArgument(f"Unsupported format version: v{version} (supported: {FORMAT_VERSIONS})")
+            raise IllegalArgument(f"Unsupported format version: v{version} (supported: {SUPPORTED_VERSIONS})")
         if version > 1 and document["table-uuid"] is None:
             raise IllegalArgument(f"UUID is required in format v{version}")
         if version == 1 and document["last-sequence-number"] != 0:

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from itertools import count
 
 from ..errors import BadRequest, IllegalArgument
-from .builder import DEFAULT_FORMAT_VERSION, FORMAT_VERSION_MAX, FORMAT_VERSIONS, TableMetadataBuilder
+from ..format_versions import FORMAT_VERSION_DEFAULT, FORMAT_VERSION_MAX
+from .builder import SUPPORTED_VERSIONS, TableMetadataBuilder
 from .columns import LAST_ADDED
 from .fields import Json
 from .partitioning import UNPARTITIONED, bind_spec, parse_spec
@@ -44,7 +45,7 @@ def new_table_metadata(
     sent_index = SchemaIndex(sent_schema)
     spec = bind_spec(sent_spec, sent_index)
     bind_sort_order(order, sent_index)
-    format_version = property_as_int(properties, FORMAT_VERSION, DEFAULT_FORMAT_VERSION)
+    format_version = property_as_int(properties, FORMAT_VERSION, FORMAT_VERSION_DEFAULT)
     kept = {PARQUET_COMPRESSION: PARQUET_COMPRESSION_OF_NEW_TABLES}
     kept.update((key, value) for key, value in properties.items() if key not in RESERVED)
 
@@ -57,7 +58,7 @@ def new_table_metadata(
 
     check_new_table_properties(kept, sent_index, sent_schema, format_version)
     if not 1 <= format_version <= FORMAT_VERSION_MAX:
-        raise IllegalArgument(f"Unsupported format version: v{format_version} (supported: {FORMAT_VERSIONS})")
+        raise IllegalArgument(f"Unsupported format version: v{format_version} (supported: {SUPPORTED_VERSIONS})")
     builder = TableMetadataBuilder(None, now_ms=now_ms, format_version=format_version)
     builder.assign_uuid(table_uuid)
     builder.columns.add_schema(fresh_schema)

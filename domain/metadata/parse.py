@@ -4,9 +4,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..errors import BadRequest, IllegalArgument
+from ..format_versions import FORMAT_VERSION_MAX
 from ..json_rules import holds_large_number
 from .attachments import parse_encryption_key, parse_partition_statistics_file, parse_statistics_file
-from .builder import FORMAT_VERSION_MAX, strip_trailing_slash
+from .builder import strip_trailing_slash
 from .draft import empty_metadata
 from .fields import (
     Json,

@@ -5,8 +5,9 @@ from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 
 from ..errors import BadRequest
+from ..format_versions import FORMAT_VERSION_DEFAULT
 from .attachments import parse_encryption_key, parse_partition_statistics_file, parse_statistics_file
-from .builder import DEFAULT_FORMAT_VERSION, TableMetadataBuilder
+from .builder import TableMetadataBuilder
 from .fields import (
     Json,
     get,
@@ -72,7 +73,7 @@ def apply_updates(
     now_ms: int,
     previous_metadata_location: str | None,
     table_uuid: str | None = None,
-    format_version: int = DEFAULT_FORMAT_VERSION,
+    format_version: int = FORMAT_VERSION_DEFAULT,
 ) -> Json:
     """The document after `updates`, or `base` itself if they change nothing.
 

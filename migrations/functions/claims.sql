@@ -6,7 +6,7 @@ create or replace function icecore.location_prefixes(key text) returns text[] la
 create or replace function icecore.write_claims(c jsonb) returns void language plpgsql as $$
 declare r jsonb; v_key text; v_owner uuid; v_kind text;
 begin
-  -- Conditions of the command: parents that exist, and namespaces that are empty.
+  -- Conditions of the command: parents that exist, and objects that contain nothing.
   for n in 0 .. jsonb_array_length(c->'parents') - 1 loop
     r := c->'parents'->n;
     if not exists (select 1 from icecore.claims where owner = (r#>>'{}')::uuid) then

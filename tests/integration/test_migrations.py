@@ -29,7 +29,7 @@ CHECKSUMS = {
     "0003_warehouse_config": "ff0111fed6ab64f4bae064ca7b6f8ea194507e294f59cd94afc4c88d3aa460ec",
     "0004_warehouse_changes": "3b767089636b0a1a335eadc4d0ac38ba033a987b2237e164191b0430ba557dfc",
 }
-FUNCTIONS = ("0004_warehouse_changes", "6c5298981cdcac36610507133ea73fd2a9d6a06fbaeef90bb579a593c452a939")
+FUNCTIONS = ("0004_warehouse_changes", "f7ae279593254f5f57863312a5452d7c4d7aa569eb47672f223e0b41ab5ed81e")
 """The newest migration, and the checksum of its functions."""
 
 

@@ -22,7 +22,7 @@ GZIP = {"write.metadata.compression-codec": "gzip"}
 
 
 @pytest.mark.parametrize(
-    ("properties", "version_number", "expected"),
+    ("properties", "file_number", "expected"),
     [
         ({}, 0, f"{TABLE}/metadata/00000-{FILE_ID}.metadata.json"),
         ({}, 42, f"{TABLE}/metadata/00042-{FILE_ID}.metadata.json"),
@@ -33,9 +33,9 @@ GZIP = {"write.metadata.compression-codec": "gzip"}
         ({"write.metadata.path": "file:/data/wh/m/"}, 1, f"file:/data/wh/m/00001-{FILE_ID}.metadata.json"),
     ],
 )
-def test_the_name_of_a_metadata_file(properties: dict[str, str], version_number: int, expected: str) -> None:
+def test_the_name_of_a_metadata_file(properties: dict[str, str], file_number: int, expected: str) -> None:
     """As in Java, with the spelling of the table's location."""
-    assert expected == metadata_file_location(PROFILE, TABLE, properties, version_number, FILE_ID).text
+    assert expected == metadata_file_location(PROFILE, TABLE, properties, file_number, FILE_ID).text
 
 
 def test_views_are_packed_unless_they_say_otherwise() -> None:

@@ -7,7 +7,10 @@ from .request_context import ANONYMOUS, Principal
 
 
 class Authenticator(Protocol):
-    """Called once for every request, before anything else, except for operations without authentication (`Operation.open`)."""
+    """Called once for every request that names an operation, after the checks of host and origin and before the body is read.
+
+    Not for operations without authentication (`Operation.open`).
+    """
 
     async def authenticate(self, headers: Mapping[str, str]) -> Principal:
         """The principal. Raises NotAuthorized if the headers do not prove one. Messages and logs must not contain a header's value."""

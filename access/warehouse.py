@@ -30,7 +30,7 @@ class Warehouse:
     active: bool = True
     format_versions: FormatVersionPolicy = field(default_factory=FormatVersionPolicy)
 
-    def inactive(self) -> NoSuchWarehouse:
+    def inactive_error(self) -> NoSuchWarehouse:
         """The refusal of a request to an inactive warehouse, as Lakekeeper's."""
         return NoSuchWarehouse(f"Warehouse is inactive: {self.name}")
 

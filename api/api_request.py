@@ -161,7 +161,7 @@ class ApiRequest:
             return cached
         warehouse, self.context = await self.catalog.queries.resolve_warehouse(self.context, reference)
         if not warehouse.active:
-            raise warehouse.inactive()
+            raise warehouse.inactive_error()
         return warehouse
 
     def _names(self) -> list[str]:

@@ -53,11 +53,11 @@ def _catalog_error(request: web.Request, error: Exception) -> CatalogError:
     if isinstance(error, web.HTTPException):
         return from_http_exception(error)
     catalog_error = _unexpected(request, error)
-    _log.error("request_failed", **_origin(request), operation=_operation_name(request), exc_info=error)
+    _log.error("request_failed", **_request_fields(request), operation=_operation_name(request), exc_info=error)
     return catalog_error
 
 
-def _origin(request: web.Request) -> dict[str, Any]:
+def _request_fields(request: web.Request) -> dict[str, Any]:
     """The fields that identify a request in the log. Behind a proxy, `client` is the proxy: a forwarding header could be forged."""
     fields: dict[str, Any] = {"request_id": request[REQUEST_ID], "client": request.remote}
     principal = request.get(PRINCIPAL)
@@ -85,7 +85,7 @@ def _log_request(request: web.Request, status: int, catalog_error: CatalogError 
     if not _levels.isEnabledFor(level):
         return
     fields: dict[str, Any] = {
-        **_origin(request),
+        **_request_fields(request),
         "operation": _operation_name(request),
         "method": request.method,
         "path": request.rel_url.raw_path[:_PATH_LOGGED_LENGTH_MAX],
@@ -128,7 +128,7 @@ class Edge:
             response = await self._handler(request) if preflight is None else preflight
         except asyncio.CancelledError:
             # The process is stopping. The connection is closed with the request, so no response can be sent.
-            _log.warning("request_cancelled", **_origin(request), operation=_operation_name(request))
+            _log.warning("request_cancelled", **_request_fields(request), operation=_operation_name(request))
             raise
         except Exception as error:
             if isinstance(error, web.HTTPException) and error.status < 400:
@@ -137,7 +137,7 @@ class Edge:
             # The traceback's frames refer to the error: a reference cycle that would keep the body and the response in memory.
             catalog_error.__traceback__ = error.__traceback__ = None
             response = error_response(catalog_error, head=request.method == "HEAD")
-            self._metrics.refusals[catalog_error.type] += 1
+            self._metrics.errors[catalog_error.type] += 1
         if not response.prepared:
             set_response_headers(response, request_id)
             self._origins.permit_reading(request, response)

@@ -29,7 +29,7 @@ class RequestMetrics:
 
     responses: Counter[tuple[str, int]] = field(default_factory=Counter)
     durations: dict[str, Durations] = field(default_factory=dict)
-    refusals: Counter[str] = field(default_factory=Counter)
+    errors: Counter[str] = field(default_factory=Counter)
 
     def add(self, operation: str | None, status: int, seconds: float) -> None:
         """`operation` is None if no operation has the path."""

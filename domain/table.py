@@ -49,21 +49,21 @@ class TableState:
 
 
 @dataclass(frozen=True, slots=True)
-class TableCommit:
+class ParsedCommit:
     """The parsed requirements and updates of a request. They may be decided on several states in turn."""
 
     requirements: tuple[TableRequirement, ...]
     updates: tuple[TableUpdate, ...]
 
     @classmethod
-    def parse(cls, requirements: Sequence[Json], updates: Sequence[Json]) -> "TableCommit":
+    def parse(cls, requirements: Sequence[Json], updates: Sequence[Json]) -> "ParsedCommit":
         """Parses both before checking either, as Java does. Raises BadRequest or IllegalArgument."""
         return cls(parse_requirements(requirements), parse_updates(updates))
 
 
 @dataclass(frozen=True, slots=True)
 class TableChange:
-    """The result of a commit.
+    """What a commit changes, once it is appended.
 
     metadata -- the whole document after it. delta -- its difference to the document before, which the event records.
     actions -- those of the updates, in order. moves -- whether the table's location changes.
@@ -103,7 +103,7 @@ def may_have_lost_file(table: TableState, file_key: str, event_id: UUID | None) 
     return table.event_id != event_id and file_key.startswith(table.location_keys)
 
 
-def decide_commit(table: TableState, commit: TableCommit, now_ms: int) -> TableChange | None:
+def decide_commit(table: TableState, commit: ParsedCommit, now_ms: int) -> TableChange | None:
     """The result of the updates; None if they change nothing.
 
     Raises CommitFailed if a requirement fails, and the errors of invalid updates that the Java reference raises.

@@ -212,10 +212,10 @@ def _requests(metrics: RequestMetrics) -> Iterator[Metric]:
     for operation, taken in metrics.durations.items():
         durations.add_metric([operation], _cumulative(SECONDS_BOUNDS, taken.counts), taken.seconds)
     yield durations
-    refusals = CounterMetricFamily("icecore_request_errors", "Error responses by Iceberg error type", labels=["type"])
-    for kind, count in metrics.refusals.items():
-        refusals.add_metric([kind], count)
-    yield refusals
+    errors = CounterMetricFamily("icecore_request_errors", "Error responses by Iceberg error type", labels=["type"])
+    for kind, count in metrics.errors.items():
+        errors.add_metric([kind], count)
+    yield errors
 
 
 def _cumulative(bounds: tuple[float, ...], counts: list[int]) -> list[tuple[str, float]]:

@@ -152,7 +152,7 @@ def protect_warehouse(
     data: Data = None,
     config: Config = None,
 ) -> ExitCode:
-    """Protect a warehouse from deletion without --force.
+    """Protect a warehouse: `delete` then needs --force.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ def limit_format_versions(
     data: Data = None,
     config: Config = None,
 ) -> ExitCode:
-    """Set the format versions that tables of a warehouse may be created with or upgraded to.
+    """Set the format versions that are allowed for new, registered and upgraded tables. Existing tables keep theirs.
 
     Parameters
     ----------
@@ -208,7 +208,7 @@ def delete_warehouse(
     name
         Name or id of the warehouse.
     force
-        Also if it is protected.
+        Delete it even if it is protected.
     """
     from . import operator_commands
     from .domain.warehouse import DeleteWarehouse

@@ -66,7 +66,7 @@ class Appender:
         """Appends decisions on warehouses, whose files are written, in one call."""
         for warehouse, decision in decisions:
             decision.submission.record = decision.record
-            decision.submission.decided_on = warehouse
+            decision.submission.decided_on_warehouse = warehouse
         return await self._committer.submit_batch([decision.submission for _, decision in decisions])
 
     async def append(self, warehouse: Warehouse, decision: Decision) -> CommandResult:

@@ -22,7 +22,7 @@ from ...storage.store_checks import StoreCheckLimit
 from ..proposals import proposals
 from ..proposals.proposals import Proposals
 from ..tables.metrics_reports import MetricsReports
-from ..tabulars.new_names_and_locations import location_taken
+from ..tabulars.new_names_and_locations import location_taken_error
 from . import idempotency
 from .appender import Appender
 from .command_response import CommandResponse
@@ -157,7 +157,7 @@ class CommandExecutor:
     async def _attempt(self, handler: AnyHandler, deadline: float) -> CommandResult:
         """Decides once and appends the decision. Raises what the handler and the queues raise."""
         if not handler.warehouse.active and not handler.allows_inactive_warehouse:
-            raise handler.warehouse.inactive()
+            raise handler.warehouse.inactive_error()
         if isinstance(handler, StreamCommandHandler):
             stream = await handler.resolve()
             await self.authorize(handler.context, [stream.resource])
@@ -193,7 +193,7 @@ class CommandExecutor:
         await self.appender.discard(warehouse, decision)
         match result.outcome:
             case "location":
-                return await self._refused(context, warehouse, location_taken(result.detail or ""))
+                return await self._refused(context, warehouse, location_taken_error(result.detail or ""))
             case "error":
                 raise InternalError("Postgres rejected the command")
         return None
@@ -221,7 +221,7 @@ class CommandExecutor:
 
     async def _replayed(self, context: RequestContext, result: AppendResult) -> CommandResponse:
         if result.outcome == "key_reused":
-            raise idempotency.key_reused()
+            raise idempotency.key_reused_error()
         assert result.record is not None
         assert result.detail is not None
         return await self._repeat(context, StoredResponse(result.record, result.position, result.detail, replicated=False))

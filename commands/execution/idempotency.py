@@ -37,11 +37,11 @@ async def find(connection: Connection, context: RequestContext) -> StoredRespons
         return None
     status, object_id, version, body, position, operation, request_hash, replicated = row
     if request_hash != context.request_hash:
-        raise key_reused()
+        raise key_reused_error()
     return StoredResponse(IdempotencyRecord(status, object_id, version, body), position, operation, replicated)
 
 
-def key_reused() -> UnprocessableEntity:
+def key_reused_error() -> UnprocessableEntity:
     return UnprocessableEntity("Idempotency-Key was already used for a different request")
 
 

@@ -24,7 +24,7 @@ class SharedBytes:
 
 
 @dataclass(slots=True, eq=False)
-class Job(Generic[S]):
+class QueuedCommand(Generic[S]):
     """One command in a queue, until its result is set."""
 
     stream: ResolvedStream[S]
@@ -70,12 +70,12 @@ class Barrier:
             self.reached.set()
 
 
-def postgres_unreachable() -> ServiceUnavailable:
+def postgres_unreachable_error() -> ServiceUnavailable:
     """The error for a command that was not begun because Postgres is unreachable."""
     return ServiceUnavailable("Postgres cannot be reached", retry_after_seconds=1)
 
 
-def fail(job: "Job[S]", error: BaseException) -> None:
+def fail(job: "QueuedCommand[S]", error: BaseException) -> None:
     """Completes a command with an error, unless it is complete.
 
     Removes a refusal's traceback: its frames refer to the job, and the job to the error, a cycle that would keep a document in memory.

@@ -9,7 +9,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Generic
+from typing import Generic, TypeAlias
 from uuid import UUID
 
 import structlog
@@ -22,7 +22,7 @@ from .contention_backoff import ContentionBackoff
 from .gather import gather_errors
 from .handler import CommandResult, Decision, S
 from .offload import document_bytes
-from .queue_entries import Barrier, Job, SharedBytes, fail
+from .queue_entries import Barrier, QueuedCommand, SharedBytes, fail
 from .resolver import DecideAgain, ResolvedStream
 from .submission import NOT_APPENDED, AppendResult
 
@@ -37,6 +37,9 @@ _LARGE_STATE_BYTES_MIN = _STATE_BYTES_PER_DOCUMENT_BYTE * LARGE_BYTES_MIN
 # Outcomes of commands that were not appended because the stream is not in the state they were decided on.
 _CONFLICTS = frozenset({"version_conflict", "generation"})
 _APPLIED = frozenset({"appended", "recorded"})
+
+
+_Batch: TypeAlias = list[tuple[QueuedCommand[S], Decision]]
 
 
 @dataclass(slots=True)
@@ -63,7 +66,7 @@ class StreamQueue(Generic[S]):
         self._appender = appender
         self._metrics = metrics
         self._large_documents, self._became_idle = large_documents, became_idle
-        self.entries: deque[Job[S] | Barrier] = deque()
+        self.entries: deque[QueuedCommand[S] | Barrier] = deque()
         self.state_bytes = 0
         self.counted_bytes = 0
         self._state: S | None = None
@@ -80,7 +83,7 @@ class StreamQueue(Generic[S]):
     def idle(self) -> bool:
         return self._task is None
 
-    def put(self, entry: "Job[S] | Barrier") -> None:
+    def put(self, entry: "QueuedCommand[S] | Barrier") -> None:
         self.entries.append(entry)
         if isinstance(entry, Barrier) and self._share is not None:
             self._share.end_wait()
@@ -138,27 +141,27 @@ class StreamQueue(Generic[S]):
         except Exception as error:
             self._fail_queue(error)
             return
-        batch, refused = await self._decide_batch()
+        batch, not_appended = await self._decide_batch()
         try:
-            await self._finish(batch, refused, share)
+            await self._finish(batch, not_appended, share)
         except BaseException as error:
             self.forget()
             failure = error if isinstance(error, Exception) else CommitStateUnknown("The server stopped during the change")
-            for job in (*(job for job, _ in batch), *(entry.job for entry in refused)):
+            for job in (*(job for job, _ in batch), *(entry.job for entry in not_appended)):
                 fail(job, failure)
             if not isinstance(error, Exception):
                 raise
             _log.exception("stream_queue_failed", stream=str(self._stream.id))
 
-    async def _finish(self, batch: "list[tuple[Job[S], Decision]]", refused: "list[_NotAppended[S]]", share: DocumentShare) -> None:
-        unreviewed: list[Job[S]] = []
+    async def _finish(self, batch: "_Batch[S]", not_appended: "list[_NotAppended[S]]", share: DocumentShare) -> None:
+        unreviewed: list[QueuedCommand[S]] = []
         if any(self._reviewed(job) for job, _ in batch):
-            batch, refused, unreviewed = await self._review(batch, refused)
+            batch, not_appended, unreviewed = await self._review(batch, not_appended)
         if not batch:
             try:
-                again = await self._finish_refused(refused, share)
+                again = await self._finish_not_appended(not_appended, share)
             except ShareWaitEnded:
-                self._requeue([*(entry.job for entry in refused), *unreviewed])
+                self._requeue([*(entry.job for entry in not_appended), *unreviewed])
                 self._barrier_first()
             else:
                 self._requeue([*again, *unreviewed])
@@ -167,10 +170,10 @@ class StreamQueue(Generic[S]):
         again += unreviewed
         # A refusal is valid if every command before it was appended. If there was none, it depends on the batch's first state, which is
         # confirmed if the first command was appended, or if it was read after the request arrived.
-        for entry in refused:
+        for entry in not_appended:
             confirmed = applied_count > 0 or entry.is_fault or entry.job.arrived <= self._confirmed_at
             if confirmed and entry.decided_after <= applied_count:
-                self._return_refused(entry)
+                self._return_not_appended(entry)
             else:
                 again.append(entry.job)
         self._requeue(again)
@@ -187,10 +190,10 @@ class StreamQueue(Generic[S]):
         self.state_bytes = _STATE_BYTES_PER_DOCUMENT_BYTE * size
         self._confirmed_at = began
 
-    async def _decide_batch(self) -> "tuple[list[tuple[Job[S], Decision]], list[_NotAppended[S]]]":
+    async def _decide_batch(self) -> "tuple[_Batch[S], list[_NotAppended[S]]]":
         """Takes jobs from the queue and decides each on the state that the job before will leave."""
-        batch: list[tuple[Job[S], Decision]] = []
-        refused: list[_NotAppended[S]] = []
+        batch: _Batch[S] = []
+        not_appended: list[_NotAppended[S]] = []
         state, size = self._state, 0
         assert state is not None
         while self.entries and len(batch) < self._batch_max and size < STREAM_BATCH_BYTES_MAX:
@@ -205,19 +208,19 @@ class StreamQueue(Generic[S]):
                 large = self.state_bytes >= _LARGE_STATE_BYTES_MIN
                 decision = await job.decide(state, self._generation, self._document, large=large)
             except Exception as refusal:
-                refused.append(_NotAppended(job, refusal, len(batch)))
+                not_appended.append(_NotAppended(job, refusal, len(batch)))
                 continue
             if not decision.submission.must_be_appended:
-                refused.append(_NotAppended(job, CommandResult(decision, None), len(batch)))
+                not_appended.append(_NotAppended(job, CommandResult(decision, None), len(batch)))
                 continue
             batch.append((job, decision))
             state = decision.after or state  # type: ignore[assignment]
             size += sum(len(file.document) for file in decision.files)
-        return batch, refused
+        return batch, not_appended
 
     async def _review(
-        self, batch: "list[tuple[Job[S], Decision]]", refused: "list[_NotAppended[S]]"
-    ) -> "tuple[list[tuple[Job[S], Decision]], list[_NotAppended[S]], list[Job[S]]]":
+        self, batch: "_Batch[S]", not_appended: "list[_NotAppended[S]]"
+    ) -> "tuple[_Batch[S], list[_NotAppended[S]], list[QueuedCommand[S]]]":
         """Returns the part of the batch before the first command without approval, the refusals, and the jobs to decide again.
 
         A hook's refusal depends on the queue's cached state like any other refusal. Commands after it were decided on a state that will not
@@ -235,8 +238,8 @@ class StreamQueue(Generic[S]):
                 continue
             if not isinstance(outcome, Exception):
                 raise outcome
-            kept = [entry for entry in refused if entry.decided_after <= index]
-            again = [entry.job for entry in refused if entry.decided_after > index]
+            kept = [entry for entry in not_appended if entry.decided_after <= index]
+            again = [entry.job for entry in not_appended if entry.decided_after > index]
             for later, _ in batch[index + 1 :]:
                 failure = next(outcomes) if self._reviewed(later) else None
                 if isinstance(failure, ApprovalUnavailable):
@@ -244,35 +247,35 @@ class StreamQueue(Generic[S]):
                 else:
                     again.append(later)
             return batch[:index], [*kept, _NotAppended(job, outcome, index)], again
-        return batch, refused, []
+        return batch, not_appended, []
 
-    async def _finish_refused(self, refused: "list[_NotAppended[S]]", share: DocumentShare) -> "list[Job[S]]":
+    async def _finish_not_appended(self, not_appended: "list[_NotAppended[S]]", share: DocumentShare) -> "list[QueuedCommand[S]]":
         """Returns refusals to their clients, without a batch, if the state was confirmed after their requests arrived.
 
         Otherwise reads the state and returns the jobs to decide again. Raises ShareWaitEnded if the wait for memory was ended.
         """
-        if any(entry.job.arrived > self._confirmed_at and not entry.is_fault for entry in refused):
+        if any(entry.job.arrived > self._confirmed_at and not entry.is_fault for entry in not_appended):
             began, state = time.monotonic(), self._state
             try:
                 if state is None or await self._stream.last_event_id() != state.event_id:
                     await self._read(share)
-                    return [entry.job for entry in refused]
+                    return [entry.job for entry in not_appended]
             except ShareWaitEnded:
                 raise
             except Exception as error:
                 self.forget()
-                for entry in refused:
+                for entry in not_appended:
                     fail(entry.job, error)
                 return []
             self._confirmed_at = began
-        for entry in refused:
-            self._return_refused(entry)
+        for entry in not_appended:
+            self._return_not_appended(entry)
         return []
 
-    def _reviewed(self, job: "Job[S]") -> bool:
+    def _reviewed(self, job: "QueuedCommand[S]") -> bool:
         return self._appender.reviews(job.handler.context)
 
-    def _return_refused(self, entry: "_NotAppended[S]") -> None:
+    def _return_not_appended(self, entry: "_NotAppended[S]") -> None:
         """Delays the refusal of a commit that conflicted with another, if many clients compete."""
         self._metrics.refused += isinstance(entry.error_or_result, Exception)
         if isinstance(entry.error_or_result, CommitFailed):
@@ -280,7 +283,7 @@ class StreamQueue(Generic[S]):
         else:
             entry.finish()
 
-    async def _append_batch(self, batch: "list[tuple[Job[S], Decision]]") -> "tuple[int, list[Job[S]]]":
+    async def _append_batch(self, batch: "_Batch[S]") -> "tuple[int, list[QueuedCommand[S]]]":
         """Writes the files of all commands concurrently, and appends.
 
         Returns the number of commands in effect before the first that is not, and the jobs to decide again.
@@ -302,7 +305,7 @@ class StreamQueue(Generic[S]):
         applied_count, conflicting = await self._finish_batch(whole, results, began)
         return applied_count, conflicting + again
 
-    async def _write_files(self, batch: "list[tuple[Job[S], Decision]]") -> "tuple[list[tuple[Job[S], Decision]], list[Job[S]]]":
+    async def _write_files(self, batch: "_Batch[S]") -> "tuple[_Batch[S], list[QueuedCommand[S]]]":
         """Returns the part of the batch before the first file that could not be written, and the jobs after it, to decide again."""
         written = await gather_errors([self._appender.write_files(job.handler.warehouse, decision) for job, decision in batch])
         bad = next((index for index, outcome in enumerate(written) if outcome is not None), None)
@@ -315,9 +318,7 @@ class StreamQueue(Generic[S]):
             await self._appender.discard(job.handler.warehouse, decision)
         return batch[:bad], [job for job, _ in batch[bad + 1 :]]
 
-    async def _finish_batch(
-        self, batch: "list[tuple[Job[S], Decision]]", results: list[AppendResult], began: float
-    ) -> "tuple[int, list[Job[S]]]":
+    async def _finish_batch(self, batch: "_Batch[S]", results: list[AppendResult], began: float) -> "tuple[int, list[QueuedCommand[S]]]":
         self._metrics.batch_lengths[len(batch)] += 1
         applied_count, conflicting = len(batch), []
         if results[0].outcome in _APPLIED:
@@ -353,7 +354,7 @@ class StreamQueue(Generic[S]):
                 self._backoff.commit_conflicted()
         return applied_count, conflicting
 
-    def _requeue(self, jobs: Sequence["Job[S]"]) -> None:
+    def _requeue(self, jobs: Sequence["QueuedCommand[S]"]) -> None:
         """Puts jobs back to the front of the queue in their order, unless their time is up."""
         now = time.monotonic()
         for job in sorted(jobs, key=lambda job: job.arrived, reverse=True):
@@ -366,9 +367,9 @@ class StreamQueue(Generic[S]):
     def _fail_queue(self, error: Exception) -> None:
         """Fails all waiting commands, because the state cannot be read."""
         self.forget()
-        while self.entries and isinstance(self.entries[0], Job):
+        while self.entries and isinstance(self.entries[0], QueuedCommand):
             job = self.entries.popleft()
-            assert isinstance(job, Job)
+            assert isinstance(job, QueuedCommand)
             fail(job, error)
 
 
@@ -376,7 +377,7 @@ class StreamQueue(Generic[S]):
 class _NotAppended(Generic[S]):
     """A command that appends nothing (refused or unchanged), decided after the first `decided_after` commands of a batch."""
 
-    job: Job[S]
+    job: QueuedCommand[S]
     error_or_result: Exception | CommandResult
     decided_after: int
 

@@ -12,7 +12,7 @@ from ...domain.streams import State
 from ...storage.large_documents import LargeDocuments
 from .appender import Appender
 from .handler import CommandResult, S, StreamCommandHandler
-from .queue_entries import Barrier, Job, fail, postgres_unreachable
+from .queue_entries import Barrier, QueuedCommand, fail, postgres_unreachable_error
 from .resolver import ResolvedStream
 from .stream_queue import QueueMetrics, StreamQueue
 
@@ -46,7 +46,7 @@ class StreamQueues:
         if len(queue.entries) >= QUEUE_COMMANDS_MAX:
             raise TooManyRequests(f"{QUEUE_COMMANDS_MAX} commands on the same object are already waiting")
         loop = asyncio.get_running_loop()
-        job = Job(stream, handler, deadline, loop.create_future())
+        job = QueuedCommand(stream, handler, deadline, loop.create_future())
         queue.put(job)
         too_long = loop.call_later(QUEUE_WAIT_SECONDS_MAX, _refuse_unless_begun, job)
         try:
@@ -77,7 +77,7 @@ class StreamQueues:
             except TimeoutError:
                 raise _waited_too_long() from None
             if barrier.refused:
-                raise postgres_unreachable()
+                raise postgres_unreachable_error()
             try:
                 yield
             finally:
@@ -104,7 +104,7 @@ class StreamQueues:
                 if isinstance(entry, Barrier):
                     entry.refuse()
                 else:
-                    fail(entry, postgres_unreachable())
+                    fail(entry, postgres_unreachable_error())
 
     @property
     def queued(self) -> int:
@@ -140,7 +140,7 @@ class StreamQueues:
                 return
 
 
-def _refuse_unless_begun(job: "Job[S]") -> None:
+def _refuse_unless_begun(job: "QueuedCommand[S]") -> None:
     if not job.begun:
         fail(job, _waited_too_long())
 

@@ -74,15 +74,16 @@ class AppendResult:
 class Submission:
     """One command for `icecore.append`. It has its own id, so that a command that is sent twice is appended once.
 
-    read_from -- for a command that read a file: the position at which no other object claimed the file's location, and the key of
+    file_read -- for a command that read a file: the position at which no other object claimed the file's location, and the key of
         that location. Append refuses the command (`claim`: it is decided again) if a purge of the location ended since, or if the file
         is about to be deleted.
     changes -- the changes by stream, for approval hooks.
     old_files -- metadata files that its commits remove from metadata logs, deleted after the append.
     table_bytes_max -- limit on the document of one table, as JSON.
-    decided_on -- the warehouse; append refuses the command (`warehouse_changed`) if it has a newer event, unless the command is a change
-        of the warehouse itself.
-    quiet_since -- a warehouse and a position: append refuses it (`warehouse_changed`) if an event of the warehouse has come since.
+    decided_on_warehouse -- append refuses the command (`warehouse_changed`) if the warehouse has a newer event, unless the command is a
+        change of the warehouse itself.
+    no_warehouse_events_since -- a warehouse and a position: append refuses the command (`warehouse_changed`) if an event of the warehouse
+        came after it.
     parents, empty -- objects that must exist, and objects that must contain nothing.
     """
 
@@ -95,11 +96,11 @@ class Submission:
     rows: Rows = field(default_factory=Rows)
     preloaded: list[tuple[UUID, int]] = field(default_factory=list)
     changes: list[StreamChange] = field(default_factory=list)
-    read_from: tuple[int, str] | None = None
+    file_read: tuple[int, str] | None = None
     old_files: list[OldMetadataFile] = field(default_factory=list)
     table_bytes_max: int = BYTES_AT_ONCE_MAX
-    decided_on: Warehouse | None = None
-    quiet_since: tuple[UUID, int] | None = None
+    decided_on_warehouse: Warehouse | None = None
+    no_warehouse_events_since: tuple[UUID, int] | None = None
     _expected_heads: list[tuple[UUID, UUID | None]] = field(default_factory=list)
     _events: list[tuple[UUID, int, str, bytes, UUID, UUID]] = field(default_factory=list)
     _taken: list[Claim] = field(default_factory=list)
@@ -201,17 +202,17 @@ class Submission:
             ],
             "rows": self.rows.to_json(blobs),
         }
-        warehouse = self.decided_on
+        warehouse = self.decided_on_warehouse
         if warehouse is not None and warehouse.event_id is not None and not self._writes(warehouse.id):
             command["warehouse_head"] = (warehouse.id, warehouse.event_id)
-        if self.quiet_since is not None:
-            command["quiet_since"] = self.quiet_since
+        if self.no_warehouse_events_since is not None:
+            command["no_warehouse_events_since"] = self.no_warehouse_events_since
         if self.parents or self.empty or self._released or self._taken:
             command["claims"] = self._claims()
         if self.generation is not None:
             command["generation"] = self.generation
-        if self.read_from is not None:
-            command["read_from"] = self.read_from
+        if self.file_read is not None:
+            command["file_read"] = self.file_read
         if self.old_files:
             command["old_metadata_files"] = [tuple(file) for file in self.old_files]
         if self.preloaded:

@@ -111,7 +111,7 @@ class Proposals:
                 assert found is not None
                 submission.add(found.id, warehouse.id, found, [closes])
             submission.add(proposal_id, warehouse.id, None, [opens])
-            submission.decided_on = warehouse
+            submission.decided_on_warehouse = warehouse
             result = await self._committer.submit(submission)
             match result.outcome:
                 case "appended" | "replayed" | "key_reused":

@@ -12,7 +12,7 @@ from ...domain.documents import Json
 from ...domain.metadata.requirements import check_requirements, is_creation
 from ...domain.metadata.updates import apply_updates
 from ...domain.names import ResolvedName
-from ...domain.table import TableCommit, TableState, decide_commit
+from ...domain.table import ParsedCommit, TableState, decide_commit
 from ...projections import results
 from ...security.property_rules import refuse_credential_properties
 from ...storage.location_policy import check_document_locations
@@ -50,7 +50,7 @@ async def commit_table(executor: CommandExecutor, context: RequestContext, wareh
 class _Commit(StreamCommandHandler[TableState]):
     command: CommitTable
     executor: CommandExecutor
-    commit: TableCommit | None = None
+    commit: ParsedCommit | None = None
 
     async def resolve(self) -> ResolvedStream[TableState]:
         self.commit = await parse_commit(self.context, self.command)
@@ -88,9 +88,9 @@ class _Creation(CommandHandler):
         return creation_decision(submission, created, self.command.table, results.commit_table_response(created.loaded))
 
 
-async def parse_commit(context: RequestContext, command: CommitTable) -> TableCommit:
+async def parse_commit(context: RequestContext, command: CommitTable) -> ParsedCommit:
     """Parses requirements and updates."""
-    return await in_thread_if(is_large_request(context), TableCommit.parse, command.requirements, command.updates)
+    return await in_thread_if(is_large_request(context), ParsedCommit.parse, command.requirements, command.updates)
 
 
 def creates(command: CommitTable) -> bool:
@@ -99,7 +99,7 @@ def creates(command: CommitTable) -> bool:
 
 
 def add_commit(
-    warehouse: Warehouse, submission: Submission, state: TableState, generation: int | None, commit: TableCommit, decided_at_ms: int
+    warehouse: Warehouse, submission: Submission, state: TableState, generation: int | None, commit: ParsedCommit, decided_at_ms: int
 ) -> DecidedCommit | None:
     """Decides, checks properties and locations, and adds the event. Returns None if nothing changes.
 
@@ -149,7 +149,7 @@ async def add_created(
     return await in_thread_if(large, add_table, warehouse, submission, name, table_id, metadata, staged=True)
 
 
-def _new_metadata(warehouse: Warehouse, commit: TableCommit, table_id: UUID) -> Json:
+def _new_metadata(warehouse: Warehouse, commit: ParsedCommit, table_id: UUID) -> Json:
     metadata = apply_updates(
         None,
         commit.updates,

@@ -9,7 +9,7 @@ from ...access.warehouse import Warehouse
 from ...domain.commands import CommitTable, CommitTransaction
 from ...domain.errors import BadRequest
 from ...domain.names import ResolvedName
-from ...domain.table import TableCommit, TableState
+from ...domain.table import ParsedCommit, TableState
 from ...storage.large_documents import DocumentShare
 from ..execution.clock import now_ms
 from ..execution.command_response import CommandResponse
@@ -36,7 +36,7 @@ class _Transaction(CommandHandler):
     executor: CommandExecutor
     share: DocumentShare
     tables: list[ResolvedStream[TableState]] = field(default_factory=list)
-    commits: list[TableCommit] = field(default_factory=list)
+    commits: list[ParsedCommit] = field(default_factory=list)
     creations: list[tuple[CommitTable, ResolvedName | None]] = field(default_factory=list)
 
     async def resolve(self) -> Resolved:
@@ -74,5 +74,5 @@ class _Transaction(CommandHandler):
         return Decision(submission, IdempotencyRecord(204), CommandResponse(204, None), files)
 
 
-def _parsed(commits: Sequence[CommitTable]) -> list[TableCommit]:
-    return [TableCommit.parse(commit.requirements, commit.updates) for commit in commits]
+def _parsed(commits: Sequence[CommitTable]) -> list[ParsedCommit]:
+    return [ParsedCommit.parse(commit.requirements, commit.updates) for commit in commits]

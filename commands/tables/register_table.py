@@ -118,7 +118,7 @@ class _Registration(CommandHandler):
         async with self.executor.connection() as connection:
             new_name, owner = (self._new_name, None) if before is None else (None, before.id)
             await refuse_taken_locations(connection, [key, *claimed_keys], new_name, owner)
-        submission = Submission(self.context, read_from=(file.position, file.key), table_bytes_max=self.share.bytes_max)
+        submission = Submission(self.context, file_read=(file.position, file.key), table_bytes_max=self.share.bytes_max)
         event = decide_register(file.name, metadata, file.location.text, key, claimed_keys)
         if file.name is not None:
             submission.parents.append(file.name.namespace_id)

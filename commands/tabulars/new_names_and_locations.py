@@ -106,7 +106,7 @@ async def refuse_taken_locations(
     """Raises BadRequest if a location overlaps one that an object other than `owner` claims, including tables that are being purged.
 
     name -- looked up again before that: the object that claimed the location may have taken the name too, which is the better error.
-    refusal -- makes the error from the claim; None: `location_taken`.
+    refusal -- makes the error from the claim; None: `location_taken_error`.
     Returns the position of the log up to which claims were checked.
     """
     position = await log_head(connection)
@@ -114,13 +114,13 @@ async def refuse_taken_locations(
     if taken is not None:
         if name is not None:
             await name.look_up(connection)
-        raise (refusal or location_taken)(taken)
+        raise (refusal or location_taken_error)(taken)
     return position
 
 
-def _file_taken(key: str) -> BadRequest:
+def _file_taken_error(key: str) -> BadRequest:
     """A mistyped name of a file is taken too, if the folder is a table's."""
-    return BadRequest(f"{location_taken(key).message} (unregister or drop that first, unless the name of the file is mistyped)")
+    return BadRequest(f"{location_taken_error(key).message} (unregister or drop that first, unless the name of the file is mistyped)")
 
 
 async def refuse_taken_file(
@@ -132,13 +132,13 @@ async def refuse_taken_file(
     position as refuse_taken_locations does.
     """
     key = file.claim_key(warehouse.profile.storage_identity)
-    position = await refuse_taken_locations(connection, [key], name, owner, refusal=_file_taken)
+    position = await refuse_taken_locations(connection, [key], name, owner, refusal=_file_taken_error)
     if await old_metadata_files.is_pending(connection, key):
         raise NotFound(f"Metadata file is being deleted, because a commit removed it from its metadata log: {file.text}")
     return position
 
 
-def location_taken(key: str) -> BadRequest:
+def location_taken_error(key: str) -> BadRequest:
     """The error for a location that is claimed already. `key` is the claim: the store's identity, `|`, and the location.
 
     It is not AlreadyExists, because engines would take that as success of `CREATE TABLE IF NOT EXISTS`.

@@ -68,7 +68,7 @@ class _Registration(CommandHandler):
         file_key = location.claim_key(warehouse.profile.storage_identity)
         claimed_keys = [*paths, *registered_keys(warehouse, metadata, file_key, [key, *paths])]
         registered = decide_register(name, metadata, location.text, key, claimed_keys)
-        submission = Submission(self.context, parents=[registered.namespace_id], read_from=(position, file_key))
+        submission = Submission(self.context, parents=[registered.namespace_id], file_read=(position, file_key))
         state = submission.add(uuid7(), warehouse.id, None, [registered])
         assert isinstance(state, ViewState)
         body = view_body(state, orjson.dumps(metadata))

@@ -115,7 +115,7 @@ class _Deletion(_WarehouseHandler):
 
     async def event(self, state: WarehouseState, submission: Submission) -> Event | None:
         async with self.executor.connection() as connection:
-            submission.quiet_since = (state.id, await log_head(connection))
+            submission.no_warehouse_events_since = (state.id, await log_head(connection))
             content = await warehouse_content.content_kind(connection, state.id)
         return decide_delete(state, self.command, content)
 

@@ -4,7 +4,8 @@
 --   replayed   the Idempotency-Key was already used by the same request; the row contains the record
 --   key_reused the Idempotency-Key was already used by a different request
 --   warehouse_changed  the warehouse has changed since the command was decided; decide again
---   version_conflict | parent | not_empty | claim | location | generation | preloaded   the conflict; decide again
+--   version_conflict | parent | not_empty | claim | generation | preloaded   the conflict; decide again
+--   location   another object claims the location in `detail`; the command is refused
 --   error      any other error of Postgres, with its code
 -- waited_microseconds: how long the call waited for the lock; the same in every row.
 -- batch: JSON array of commands (commands/execution/submission.py writes it); blobs: the bytes they refer to by index, from 1.
@@ -78,10 +79,10 @@ begin
           raise exception using errcode = 'IC409', constraint = 'warehouse_changed', detail = v_warehouse::text;
         end if;
       end if;
-      if c ? 'quiet_since' then
+      if c ? 'no_warehouse_events_since' then
         if exists (select 1 from icecore.events x
-                   where x.notification_id > (c->'quiet_since'->>1)::bigint and x.warehouse_id = (c->'quiet_since'->>0)::uuid) then
-          raise exception using errcode = 'IC409', constraint = 'warehouse_changed', detail = c->'quiet_since'->>0;
+                   where x.notification_id > (c->'no_warehouse_events_since'->>1)::bigint and x.warehouse_id = (c->'no_warehouse_events_since'->>0)::uuid) then
+          raise exception using errcode = 'IC409', constraint = 'warehouse_changed', detail = c->'no_warehouse_events_since'->>0;
         end if;
       end if;
       if c ? 'generation' and (c->>'generation')::integer <> v_generation then
@@ -99,9 +100,9 @@ begin
           end if;
         end loop;
       end if;
-      if c ? 'read_from' then
+      if c ? 'file_read' then
         -- A file was read, as (position, location). No table claimed its location then, but a purge that ended since may have deleted it.
-        r := c->'read_from';
+        r := c->'file_read';
         -- Materialized, because a join may be planned as a scan of all events in the order of their streams.
         if exists (with purged as materialized (
                      select x.originator_id, x.originator_version from icecore.events x

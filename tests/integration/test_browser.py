@@ -157,7 +157,7 @@ def test_a_foreign_web_page_changes_nothing_and_a_rebound_name_reads_nothing(dat
     assert [403] * 2 == [found[name][0] for name in ("rebound_read", "rebound_drop")]
     assert "kept" not in json.dumps(found)
     # Three requests without CORS, two forms, two preflight requests, two through the rebound name.
-    assert 9 == figures[0].refusals["ForbiddenException"]
+    assert 9 == figures[0].errors["ForbiddenException"]
 
 
 def test_a_page_of_a_permitted_origin_uses_the_catalog(database: str, tmp_path: Path, site: Site) -> None:

@@ -29,7 +29,7 @@ CHECKSUMS = {
     "0003_warehouse_config": "ff0111fed6ab64f4bae064ca7b6f8ea194507e294f59cd94afc4c88d3aa460ec",
     "0004_warehouse_changes": "3b767089636b0a1a335eadc4d0ac38ba033a987b2237e164191b0430ba557dfc",
 }
-FUNCTIONS = ("0004_warehouse_changes", "f7ae279593254f5f57863312a5452d7c4d7aa569eb47672f223e0b41ab5ed81e")
+FUNCTIONS = ("0004_warehouse_changes", "267ccc3378c9249fb511aff3ca36fa39960d4424e4f10f46ed8d4673998db0e2")
 """The newest migration, and the checksum of its functions."""
 
 

@@ -347,7 +347,7 @@ def test_a_change_is_published_and_printed(operator: Operator, server: CatalogSe
 async def test_a_warehouse_is_read_without_its_former_versions(catalog: Application, database: str) -> None:
     """Each statement reads one row of a warehouse, however often its configuration has changed."""
     warehouse = await resolve_warehouse(catalog.backends, PROJECT_ID, "demo")
-    parameters = {"project_id": PROJECT_ID, "warehouse_id": warehouse.id, "name_key": "demo", "limit": None, "as_of": 10**9}
+    parameters = {"project_id": PROJECT_ID, "warehouse_id": warehouse.id, "name_key": "demo", "limit": None, "status": None, "as_of": 10**9}
     statements = named_sql("icecore.projections", "warehouses.sql")
     read: dict[str, int] = {}
     with psycopg.connect(database, autocommit=True) as connection:

@@ -14,7 +14,7 @@ from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.domain.metadata.create import new_table_metadata
 from icecore.domain.names import FreeName, ResolvedName
 from icecore.domain.table import (
-    TableCommit,
+    ParsedCommit,
     TableState,
     claims,
     decide_commit,
@@ -106,7 +106,7 @@ class TableLife(RuleBasedStateMachine):
     @rule(updates=st.lists(UPDATES, min_size=1, max_size=3), paths=PATHS, now_ms=CLOCKS)
     def commit(self, updates: list[dict[str, Any]], paths: list[str], now_ms: int) -> None:
         before = self.state
-        change = decide_commit(before, TableCommit.parse([], updates), now_ms)
+        change = decide_commit(before, ParsedCommit.parse([], updates), now_ms)
         if change is None:
             return
         place = change.metadata["location"].rpartition("/")[2]

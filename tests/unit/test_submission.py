@@ -21,7 +21,7 @@ from icecore.domain.events import (
 )
 from icecore.domain.metadata.create import new_table_metadata
 from icecore.domain.namespace import NamespaceState
-from icecore.domain.table import TableCommit, TableState, decide_commit
+from icecore.domain.table import ParsedCommit, TableState, decide_commit
 
 PROJECT, WAREHOUSE, NAMESPACE, OTHER, STREAM, SECOND = (UUID(int=n) for n in range(1, 7))
 CONTEXT = RequestContext("request", PROJECT, ANONYMOUS, "createTable", correlation_id="c", traceparent="t")
@@ -151,7 +151,7 @@ def test_streams_of_one_command_are_numbered_through() -> None:
 def test_a_commit_adds_its_delta_and_no_more() -> None:
     """A small commit sends a head and the changed parts, not the document."""
     before = a_table()
-    change = decide_commit(before, TableCommit.parse([], [{"action": "set-properties", "updates": {"k": "v"}}]), 1_800_000_000_001)
+    change = decide_commit(before, ParsedCommit.parse([], [{"action": "set-properties", "updates": {"k": "v"}}]), 1_800_000_000_001)
     assert change is not None
     event = TableCommitted("file:///w/t/metadata/00001-b.metadata.json", None, change.delta.to_json(), change.actions)
     submission = Submission(CONTEXT)

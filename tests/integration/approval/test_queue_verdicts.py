@@ -14,7 +14,7 @@ from icecore.access.warehouse import Warehouse
 from icecore.approval.contract import ALLOW, ProposedChange, Refuse, Verdict
 from icecore.commands.execution.command_response import CommandResponse
 from icecore.commands.execution.handler import Decision
-from icecore.commands.execution.queue_entries import Job
+from icecore.commands.execution.queue_entries import QueuedCommand
 from icecore.commands.execution.stream_queue import StreamQueue
 from icecore.commands.namespaces.create_namespace import create_namespace
 from icecore.commands.namespaces.update_namespace_properties import update_namespace_properties
@@ -107,10 +107,10 @@ async def test_a_refusal_given_without_proof_would_be_false(two: tuple[Process, 
 
     async def give_at_once(queue: Any, refused: list[Any], share: Any) -> list[Any]:
         for entry in refused:
-            queue._return_refused(entry)
+            queue._return_not_appended(entry)
         return []
 
-    monkeypatch.setattr(StreamQueue, "_finish_refused", give_at_once)
+    monkeypatch.setattr(StreamQueue, "_finish_not_appended", give_at_once)
     first, second = two
     for process in two:
         process.judge.say = locked
@@ -251,14 +251,14 @@ async def test_a_refusal_decided_before_a_change_that_a_hook_refuses_is_given_wi
     """It depends only on committed states, so it is not decided again."""
     first, _ = two
     asked, decided = context("updateTable"), 0
-    decide = Job.decide
+    decide = QueuedCommand.decide
 
     async def counted(job: Any, *state: Any, **size: Any) -> Decision:
         nonlocal decided
         decided += job.handler.context is asked
         return await decide(job, *state, **size)
 
-    monkeypatch.setattr(Job, "decide", counted)
+    monkeypatch.setattr(QueuedCommand, "decide", counted)
     await first.set(known="1")
     first.judge.say = lambda change: Refuse("bad") if "bad" in change.objects[0].after["properties"] else ALLOW  # type: ignore[index]
     wrong = CommitTable(TABLE, [{"type": "assert-current-schema-id", "current-schema-id": 7}], [])

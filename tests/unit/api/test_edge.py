@@ -188,7 +188,7 @@ async def test_refusals_are_counted_by_type(client: aiohttp.ClientSession, app: 
     for path in ("/v1/fail?as=table", "/v1/fail?as=table", "/v1/nowhere", "/v1/read"):
         async with client.get(path):
             pass
-    assert {"NoSuchTableException": 2, "NotFoundException": 1} == app[REQUEST_METRICS].refusals
+    assert {"NoSuchTableException": 2, "NotFoundException": 1} == app[REQUEST_METRICS].errors
 
 
 async def test_neither_body_nor_query_nor_authorization_is_logged(client: aiohttp.ClientSession, caplog: pytest.LogCaptureFixture) -> None:

@@ -26,7 +26,7 @@ from icecore.domain.metadata.create import new_table_metadata
 from icecore.domain.metadata.updates import apply_updates
 from icecore.domain.names import FreeName, ResolvedName
 from icecore.domain.table import (
-    TableCommit,
+    ParsedCommit,
     TableState,
     claims,
     decide_commit,
@@ -77,7 +77,7 @@ def folded(*events: Event) -> TableState:
 
 def committed(state: TableState, *updates: dict[str, Any], file: str = "00001-b", key: str | None = None) -> TableCommitted:
     """The event of a commit of `updates`."""
-    change = decide_commit(state, TableCommit.parse([], updates), NOW + 1)
+    change = decide_commit(state, ParsedCommit.parse([], updates), NOW + 1)
     assert change is not None
     file = f"{change.metadata['location']}/metadata/{file}.metadata.json"
     return change.event(file, key, None)
@@ -228,30 +228,30 @@ def test_a_commit_without_effect_decides_nothing() -> None:
     """Nothing is written or recorded."""
     state = folded(CREATED)
     unchanging: list[dict[str, Any]] = [{"action": "set-location", "location": LOCATION}, {"action": "set-current-schema", "schema-id": 0}]
-    assert decide_commit(state, TableCommit.parse([], unchanging), NOW + 1) is None
+    assert decide_commit(state, ParsedCommit.parse([], unchanging), NOW + 1) is None
 
 
 def test_a_requirement_is_checked_before_any_update() -> None:
     """Even if the update itself is invalid. Requirements and updates that cannot be parsed are refused first, as in Java."""
     wrong_uuid = [{"type": "assert-table-uuid", "uuid": "no"}]
-    commit = TableCommit.parse(wrong_uuid, [{"action": "set-current-schema", "schema-id": 7}])
+    commit = ParsedCommit.parse(wrong_uuid, [{"action": "set-current-schema", "schema-id": 7}])
     with pytest.raises(CommitFailed, match="UUID does not match"):
         decide_commit(folded(CREATED), commit, NOW)
     with pytest.raises(BadRequest, match="reinvent"):
-        TableCommit.parse(wrong_uuid, [{"action": "reinvent"}])
+        ParsedCommit.parse(wrong_uuid, [{"action": "reinvent"}])
 
 
 def test_time_never_goes_back() -> None:
     """Given a table written by a clock ahead of ours, when a commit comes, then last-updated-ms does not fall."""
     state = folded(CREATED)
-    change = decide_commit(state, TableCommit.parse([], [SET]), NOW - 60_000)
+    change = decide_commit(state, ParsedCommit.parse([], [SET]), NOW - 60_000)
     assert change is not None
     assert NOW == change.metadata["last-updated-ms"]
 
 
 def test_a_commit_logs_the_file_it_follows() -> None:
     """The metadata log names the file of the state that the commit was decided on."""
-    change = decide_commit(folded(CREATED), TableCommit.parse([], [SET]), NOW + 5)
+    change = decide_commit(folded(CREATED), ParsedCommit.parse([], [SET]), NOW + 5)
     assert change is not None
     assert [{"metadata-file": CREATED.metadata_location, "timestamp-ms": NOW}] == change.metadata["metadata-log"]
     assert (["set-properties"], False) == (change.actions, change.moves)
@@ -386,7 +386,7 @@ def test_only_a_purge_that_goes_on_ends(end: list[Event]) -> None:
 
 def test_a_commit_is_recorded_with_its_locations() -> None:
     """The delta, the updates' actions, and the locations."""
-    change = decide_commit(folded(CREATED), TableCommit.parse([], [SET]), NOW + 5)
+    change = decide_commit(folded(CREATED), ParsedCommit.parse([], [SET]), NOW + 5)
     assert change is not None
     file = f"{LOCATION}/metadata/00001-b.metadata.json"
     expected = TableCommitted(file, "local|file:///w/u/", change.delta.to_json(), ["set-properties"], ["local|file:///w/data/"])

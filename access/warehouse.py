@@ -26,7 +26,7 @@ class Warehouse:
     exact_names: bool
     as_of: int | None = None
     event_id: UUID | None = None
-    reference: str | None = None
+    reference: str | None = field(default=None, compare=False)
     active: bool = True
     format_versions: FormatVersionPolicy = field(default_factory=FormatVersionPolicy)
 

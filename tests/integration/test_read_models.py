@@ -56,7 +56,9 @@ def a_row(model: ReadModel, numbers: Iterator[int]) -> Any:
         "text[]": lambda: [f"text {next(numbers)}", "ü"],
         "bytea": lambda: b"\x00%d" % next(numbers),
     }
-    fixed = {"status": "open" if model.table == "proposals" else "live"} | ({"kind": "table"} if model.table == "names" else {})
+    fixed = {"status": {"proposals": "open", "warehouses": "inactive"}.get(model.table, "live")} | (
+        {"kind": "table"} if model.table == "names" else {}
+    )
     filled = {column: fixed.get(column) or made[kind]() for column, kind in zip(model.columns, model.types, strict=True)}
     return model.row(**filled)
 

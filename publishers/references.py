@@ -133,15 +133,19 @@ class PathCache:
         removals = self._removals
         # Beside the cache, which may be too small for all names of a batch.
         used: dict[UUID, tuple[_Named, ...]] = {}
+        # First as of one position for all: the parents they share are looked up once. Then those renamed since, each as of its own.
+        at: int | None = max(position for _, position in wanted)
         while missing := self._missing(wanted, used):
-            found = await names.names_at(connection, [*missing.items()])
-            for object_id, parent_id, name, from_position, before_position in found:
+            asked = [(object_id, position if at is None else at) for object_id, position in missing.items()]
+            for object_id, parent_id, name, from_position, before_position in await names.names_at(connection, asked):
                 named = _Named(parent_id, name, dotted_key(name), from_position, before_position)
                 known = used.get(object_id, ())
                 used[object_id] = known if named in known else (*known, named)
-            # What had no name by then, which another read would not change.
-            nameless = {each for each in missing.items() if _path(*each, used) is None}
-            wanted = [each for each in wanted if each not in nameless]
+            if at is None:
+                # What had no name by then, which another read would not change.
+                nameless = {each for each in missing.items() if _path(*each, used) is None}
+                wanted = [each for each in wanted if each not in nameless]
+            at = None
         paths = {each: path for each in wanted if (path := _path(*each, used)) is not None}
         if removals == self._removals:
             # Else another reader has found a later rename, so these names may be outdated.

@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 from typing import Protocol
 from uuid import UUID
 
-PROJECT_ID_DEFAULT = UUID(int=0)
-
 
 @dataclass(frozen=True, slots=True)
 class Principal:
@@ -37,6 +35,8 @@ class ReserveMemory(Protocol):
 class RequestContext:
     """The context of one request. It is created at the edge and passed down to the command or query.
 
+    project_id -- of what is read or changed. project_named -- False: the request names no project, and this is the default one until a
+        warehouse shows which it is.
     operation -- the spec's operationId (`createTable`), or the management API's.
     idempotency_key, request_hash -- the key, and sha256 over operation, path and body; the hash matters only with a key.
     causation_id -- the event that caused the command; None for a command sent by a client.
@@ -59,4 +59,5 @@ class RequestContext:
     body_bytes: int = 0
     approves: Approved | None = None
     log_confirmed: bool = field(default=False, compare=False)
+    project_named: bool = field(default=True, compare=False)
     reserve_memory: ReserveMemory | None = field(default=None, compare=False)

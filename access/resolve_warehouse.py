@@ -1,15 +1,15 @@
-"""Resolves the warehouse of a request: `<id or name>[@<position or RFC 3339 time>]`."""
+"""Resolves the warehouse of a request: `[<project>/]<id or name>[@<position or RFC 3339 time>]`."""
 
 from datetime import datetime
 from uuid import UUID
 
 from ..database.connections import Connection
 from ..domain.errors import BadRequest, NoSuchWarehouse
-from ..domain.identifiers import uuid_or_none
+from ..domain.identifiers import name_key, uuid_or_none
 from ..domain.warehouse import WarehouseState
 from ..log.head import log_head
 from ..log.positions import position_at, position_not_after
-from ..projections import warehouses
+from ..projections import projects, warehouses
 from ..storage.profiles import parse_storage_profile
 from .backends import Backends
 from .warehouse import Warehouse
@@ -17,14 +17,17 @@ from .warehouse import Warehouse
 _POSITION_DIGITS_MAX = 18
 
 
-async def resolve_warehouse(backends: Backends, project_id: UUID, reference: str | None) -> Warehouse:
-    """Raises NoSuchWarehouse, and BadRequest for an invalid point in time.
+async def resolve_warehouse(backends: Backends, project_id: UUID, reference: str | None, *, project_named: bool = True) -> Warehouse:
+    """Raises NoSuchWarehouse, NoSuchProject, and BadRequest for an invalid point in time.
 
     Without a reference, the only active warehouse is returned. A position is rounded down to the end of a command; a time is converted to
     the position that the log had reached by then. A warehouse does not exist at a point before its creation.
+
+    project_named -- False: the request names no project. The reference may name one, and an id may be that of a warehouse of any project; a
+        name alone is that of a warehouse of `project_id`.
     """
     async with backends.connection() as connection:
-        return await find_warehouse(connection, project_id, reference)
+        return await find_warehouse(connection, project_id, reference, project_named=project_named)
 
 
 async def warehouse_by_id(connection: Connection, project_id: UUID, warehouse_id: UUID, *, or_deleted: bool = False) -> Warehouse:
@@ -38,14 +41,18 @@ async def warehouse_by_id(connection: Connection, project_id: UUID, warehouse_id
     return as_warehouse(state, None, str(warehouse_id))
 
 
-async def find_warehouse(connection: Connection, project_id: UUID, reference: str | None) -> Warehouse:
+async def find_warehouse(connection: Connection, project_id: UUID, reference: str | None, *, project_named: bool = True) -> Warehouse:
     """As `resolve_warehouse`."""
     if reference is None:
         return as_warehouse(await _only(connection, project_id), None)
-    name, at, point = reference.partition("@")
-    if not name:
-        raise BadRequest(f"Invalid warehouse '{reference}': must begin with a name or an id")
-    state = await _find(connection, project_id, name)
+    path, at, point = reference.partition("@")
+    project, slash, name = path.rpartition("/")
+    if not name or (slash and not project):
+        raise BadRequest(f"Invalid warehouse '{reference}': must be a name or an id, or one after its project: <project>/<warehouse>")
+    if project:
+        project_id, project_named = await _project(connection, project, project_id if project_named else None), True
+        reference = f"{name}{at}{point}"
+    state = await _find(connection, project_id, name, any_project=not project_named)
     if state is None:
         raise NoSuchWarehouse(f"Warehouse does not exist: {name}")
     if not at:
@@ -70,6 +77,9 @@ def as_warehouse(state: WarehouseState, as_of: int | None, reference: str | None
         reference,
         state.status == "active",
         state.format_versions,
+        state.read_only,
+        state.delete_profile,
+        state.purge_default,
     )
 
 
@@ -83,11 +93,21 @@ async def _only(connection: Connection, project_id: UUID) -> WarehouseState:
     return states[0]
 
 
-async def _find(connection: Connection, project_id: UUID, name: str) -> WarehouseState | None:
+async def _project(connection: Connection, project: str, named_id: UUID | None) -> UUID:
+    """The id of the project in a reference, which must be the one that the request names, if it names one. Says nothing of others."""
+    if named_id is None:
+        return (await projects.find_named(connection, project)).id
+    named = await projects.find(connection, named_id)
+    if uuid_or_none(project) != named_id and name_key(project) != named.name_key:
+        raise BadRequest(f"Invalid warehouse: it begins with another project than the request names: {project[:64]}")
+    return named_id
+
+
+async def _find(connection: Connection, project_id: UUID, name: str, *, any_project: bool) -> WarehouseState | None:
     warehouse_id = uuid_or_none(name)
     if warehouse_id is None:
         return await warehouses.read_by_name(connection, project_id, name)
-    found = await warehouses.read_by_id(connection, project_id, warehouse_id)
+    found = await warehouses.read_by_id(connection, None if any_project else project_id, warehouse_id)
     # A warehouse's name may be a UUID.
     return found or await warehouses.read_by_name(connection, project_id, name)
 

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from ..domain.errors import NoSuchWarehouse
-from ..domain.warehouse import FormatVersionPolicy
-from ..projections.names import Scope
+from ..domain.errors import NoSuchWarehouse, WarehouseReadOnly
+from ..domain.warehouse import DeleteProfile, FormatVersionPolicy
+from ..projections.names import NameLookup
 from ..storage.profiles import StorageProfile
 
 
@@ -29,14 +29,21 @@ class Warehouse:
     reference: str | None = field(default=None, compare=False)
     active: bool = True
     format_versions: FormatVersionPolicy = field(default_factory=FormatVersionPolicy)
+    read_only: bool = False
+    delete_profile: DeleteProfile = field(default_factory=DeleteProfile)
+    purge_default: bool = False
 
     def inactive_error(self) -> NoSuchWarehouse:
         """The refusal of a request to an inactive warehouse, as Lakekeeper's."""
         return NoSuchWarehouse(f"Warehouse is inactive: {self.name}")
 
+    def read_only_error(self) -> WarehouseReadOnly:
+        """The refusal of a change in a read-only warehouse."""
+        return WarehouseReadOnly(f"Warehouse is read-only for maintenance: {self.name}")
+
     @property
-    def scope(self) -> Scope:
-        return Scope(self.id, self.exact_names, self.as_of)
+    def name_lookup(self) -> NameLookup:
+        return NameLookup(self.id, self.exact_names, self.as_of)
 
     @property
     def prefix(self) -> str:

@@ -12,7 +12,7 @@ import orjson
 from aiohttp import web
 
 from ..access.authorization import Resource
-from ..access.request_context import PROJECT_ID_DEFAULT, Principal, RequestContext
+from ..access.request_context import Principal, RequestContext
 from ..access.warehouse import Warehouse
 from ..commands.execution.command_response import CommandResponse
 from ..commands.execution.executor import CommandExecutor
@@ -20,11 +20,22 @@ from ..domain.byte_pieces import Content, joined, memory_bytes_of
 from ..domain.errors import BadRequest
 from ..domain.identifiers import uuid_or_none
 from ..domain.json_rules import count_values, widened_bytes
+from ..domain.project import PROJECT_ID_DEFAULT, no_such_project
+from ..queries.load_project import check_project
 from .bodies import VALUE_BYTES, BodyReader, parse_json_object, read_body
 from .byte_budget import BODY_RESERVATION, UNCOUNTED_BYTES_MAX, ByteBudget, ContentReservation, LargeResponses, Reservation
 from .catalog import CATALOG, Catalog
 from .compression import GzipCache, accepts_gzip, compress
-from .path_parameters import check_parameters, decode_segment, normalize_separator, parse_query, warehouse_reference
+from .path_parameters import (
+    check_parameters,
+    decode_segment,
+    names_project,
+    normalize_separator,
+    parameter_values,
+    parse_boolean,
+    parse_query,
+    warehouse_reference,
+)
 from .piece_payload import PiecePayload
 from .request_ids import REQUEST_ID, safe_text_or_none
 from .routing import Operation
@@ -40,7 +51,12 @@ GZIP_CACHE: web.AppKey[GzipCache] = web.AppKey("gzip_cache")
 
 
 POSITION_HEADER = "Icecore-Position"
+PROJECT_HEADER = "x-project-id"
+PROJECT_PARAMETER = "projectId"
+"""Names the project like the header, for clients that send none, in operations that have this parameter."""
 
+_OF_WAREHOUSE = frozenset({"prefix", "warehouse", "of_project"})
+"""The placeholders of paths that name the warehouse."""
 _WHOLE_BYTES_MAX = 16 * 1024
 """Responses up to this size are written in one piece."""
 
@@ -87,21 +103,62 @@ class ApiRequest:
         self.expected_reservation: Reservation | None = None
         self.content_reservation: ContentReservation | None = None
         if operation.parameters is not None:
-            check_parameters(request.rel_url.raw_query_string, operation.parameters)
+            check_parameters(request.rel_url.raw_query_string, operation.parameters, repeatable=operation.repeatable)
         separator = app[SEPARATOR]
         if separator is not None and "namespace" in segments:
             self.segments = {**segments, "namespace": normalize_separator(segments["namespace"], separator)}
 
     def _context(self, principal: Principal) -> RequestContext:
         headers = self.request.headers
+        project_id = None if self.operation.open or self.operation.of_server else self._named_project()
         return RequestContext(
             request_id=self.request[REQUEST_ID],
-            project_id=PROJECT_ID_DEFAULT,
+            project_id=PROJECT_ID_DEFAULT if project_id is None else project_id,
+            project_named=project_id is not None,
             principal=principal,
             operation=self.operation.name,
             correlation_id=safe_text_or_none(headers.get("X-Correlation-Id")),
             traceparent=safe_text_or_none(headers.get("traceparent")),
         )
+
+    def _named_project(self) -> UUID | None:
+        """The id in the path, the header or the parameter; None if there is none. Raises BadRequest if they differ."""
+        texts = [*self.request.headers.getall(PROJECT_HEADER, ())]
+        if PROJECT_PARAMETER in (self.operation.parameters or ()):
+            texts += parameter_values(self.request.rel_url.raw_query_string, PROJECT_PARAMETER)
+        if "project_id" in self.segments:
+            texts.append(decode_segment(self.segments["project_id"], "project id"))
+        if not texts:
+            return None
+        named = {uuid_or_none(text) or text for text in texts}
+        if len(named) > 1:
+            raise _two_projects()
+        (project_id,) = named
+        if isinstance(project_id, str):
+            raise no_such_project(project_id)
+        return project_id
+
+    async def enter_project(self, named: str | None = None) -> None:
+        """Checks the request's project before anything is read of it. Raises NoSuchProject, and BadRequest if there is none.
+
+        named -- the project's id in the body, if it has one.
+        """
+        if named is not None:
+            project_id = uuid_or_none(named)
+            if project_id is None:
+                raise no_such_project(named)
+            if self.context.project_named and self.context.project_id != project_id:
+                raise _two_projects()
+            self.context = replace(self.context, project_id=project_id, project_named=True)
+        if self._lacks_project:
+            raise _no_project()
+        await check_project(self.catalog.queries, self.context)
+        self.context = replace(self.context, project_named=True)
+
+    @property
+    def _lacks_project(self) -> bool:
+        """Whether the request must name a project and does not."""
+        return not self.context.project_named and not self.catalog.default_project_enabled
 
     @property
     def query(self) -> Mapping[str, str]:
@@ -140,8 +197,8 @@ class ApiRequest:
 
         A base path with a position or time pins the request to that past state.
         """
-        base = self.segments.get("warehouse")
-        of_base = None if base is None else await self._resolve(decode_segment(base, "warehouse"))
+        base = self._base_warehouse()
+        of_base = None if base is None else await self._resolve(base)
         if of_base is not None and name is None:
             return of_base
         named = await self._resolve(name)
@@ -157,21 +214,39 @@ class ApiRequest:
 
     async def _resolve(self, name: str | None) -> Warehouse:
         reference = None if name is None else warehouse_reference(name)
+        if self._lacks_project and (reference is None or not names_project(reference)):
+            raise _no_project()
         if self.operation.mutates and (cached := self.catalog.queries.cached_warehouse(self.context, reference)) is not None:
+            self._enter_project_of(cached)
             return cached
         warehouse, self.context = await self.catalog.queries.resolve_warehouse(self.context, reference)
         if not warehouse.active:
             raise warehouse.inactive_error()
+        self._enter_project_of(warehouse)
         return warehouse
+
+    def _enter_project_of(self, warehouse: Warehouse) -> None:
+        """A request that names no project is in that of its warehouse."""
+        if warehouse.project_id != self.context.project_id:
+            self.context = replace(self.context, project_id=warehouse.project_id, project_named=True)
+
+    def _base_warehouse(self) -> str | None:
+        """The warehouse of the base path, decoded, with its project if the path has one."""
+        base, of_project = self.segments.get("warehouse"), self.segments.get("of_project")
+        if base is None or of_project is None:
+            return None if base is None else decode_segment(base, "warehouse")
+        return f"{decode_segment(base, 'project')}/{decode_segment(of_project, 'warehouse')}"
 
     def _names(self) -> list[str]:
         """The names in the path, decoded, without those of the warehouse."""
-        return [decode_segment(segment, name) for name, segment in self.segments.items() if name not in ("prefix", "warehouse")]
+        return [
+            decode_segment(segment, name) for name, segment in self.segments.items() if name not in ("prefix", "warehouse", "of_project")
+        ]
 
     @property
     def response_key(self) -> tuple[str, ...]:
         """The operation and the names of its object, decoded. All reads of a past state (`@`) share one entry."""
-        base, base_at, _ = decode_segment(self.segments.get("warehouse", ""), "warehouse").partition("@")
+        base, base_at, _ = (self._base_warehouse() or "").partition("@")
         name, at, _ = decode_segment(self.segments.get("prefix", ""), "warehouse").partition("@")
         return self.operation.name, name or base, at or base_at, *self._names()
 
@@ -280,10 +355,30 @@ class ApiRequest:
         if self.expected_reservation is not None:
             self.expected_reservation.release()
         if self.operation.method == "GET":
-            address = self.response_key
+            key = self.response_key
             # Reads of a past state share one entry, but their responses differ in size.
-            self.app[LARGE_RESPONSES].note(address, memory_bytes_of(body), varies=bool(address[2]))
+            self.app[LARGE_RESPONSES].note(key, memory_bytes_of(body), varies=bool(key[2]))
         return self.app[RESPONSE_BUDGET].reserve_content(body)
 
     async def json(self, document: Any) -> web.Response:
         return await self.json_bytes(orjson.dumps(document))
+
+
+def _no_project() -> BadRequest:
+    return BadRequest(
+        f"The request names no project: send its id in the header {PROJECT_HEADER}, or use <project>/<warehouse> as `warehouse`"
+    )
+
+
+def _two_projects() -> BadRequest:
+    return BadRequest("The request names more than one project")
+
+
+def requested_force(call: ApiRequest) -> bool:
+    """The query parameter `force` of a removal. Raises BadRequest."""
+    return parse_boolean(call.query.get("force") or "false", "force")
+
+
+def force_option(force: bool) -> tuple[bool, ...]:
+    """`force` among the options of a command. Without it there is none, so that a request keeps the hash of its Idempotency-Key."""
+    return (True,) if force else ()

@@ -12,7 +12,7 @@ UNCOUNTED_BYTES_MAX = 64 * 1024
 """A body with its parsed form, or a response, up to this size is not counted: the limit on connections is enough, and small requests
 succeed even if a budget is used up."""
 RETRY_AFTER_SECONDS = 1
-_ADDRESSES_MAX = 1_000
+_RESPONSES_NOTED_MAX = 1_000
 
 
 class BudgetUsedUp(TooManyRequests, status=429, type="TooManyRequestsException"):
@@ -114,32 +114,32 @@ class LargeResponses:
     """The sizes of the latest large responses, so that memory is reserved before the next one is read.
 
     Reading a response takes several times its size, so a response that does not fit the budget should not be read at all. The key
-    (`address`) is the operation and its object, whatever the spelling in the request.
+    (`key`) is the operation and its object, whatever the spelling in the request.
     """
 
     def __init__(self, budget: ByteBudget) -> None:
         self._budget = budget
         # By the key's hash, since a key may have 64 KB. On a collision, too much or too little is reserved, and nothing else happens.
-        self._sizes: LRUCache[int, int] = LRUCache(_ADDRESSES_MAX)
+        self._sizes: LRUCache[int, int] = LRUCache(_RESPONSES_NOTED_MAX)
 
     def __len__(self) -> int:
         return len(self._sizes)
 
-    def expect(self, address: Hashable) -> Reservation | None:
+    def expect(self, key: Hashable) -> Reservation | None:
         """Memory for a response that was large the last time; None for others. Raises BudgetUsedUp."""
-        size = self._sizes.get(hash(address))
+        size = self._sizes.get(hash(key))
         if size is None:
             return None
         reservation = Reservation(self._budget)
         reservation.reserve(size)
         return reservation
 
-    def note(self, address: Hashable, size: int, *, varies: bool = False) -> None:
+    def note(self, key: Hashable, size: int, *, varies: bool = False) -> None:
         """Records the size of a response. A small one removes the entry. If sizes vary (`varies`), the entry keeps the largest."""
         if size <= UNCOUNTED_BYTES_MAX and not varies:
-            self._sizes.pop(hash(address), None)
+            self._sizes.pop(hash(key), None)
             return
-        self._sizes[hash(address)] = max(size, self._sizes.get(hash(address), 0)) if varies else size
+        self._sizes[hash(key)] = max(size, self._sizes.get(hash(key), 0)) if varies else size
 
 
 BODY_RESERVATION: web.RequestKey[Reservation] = web.RequestKey("body_reservation", Reservation)

@@ -1,6 +1,7 @@
 """The interface of the catalog to the API. The composition root passes one object with these attributes."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from aiohttp import web
@@ -14,15 +15,31 @@ from .history.event_source import EventSource
 from .limits import ApiLimits
 
 
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a server tells of itself: its version, and in which clouds warehouses may use its own identity."""
+
+    version: str
+    aws_system_identities: bool
+    azure_system_identities: bool
+    gcp_system_identities: bool
+
+
 class Catalog(Protocol):
     """Commands, queries, connections and stores, the log's events, limits, and functions that report the health of the process.
 
     event_schemas -- the JSON Schemas of events, by CloudEvent type. permitted_profiles -- the storage profiles that clients may create
-    warehouses with. read_only -- mutations are refused.
+    warehouses with. read_only -- mutations are refused. default_project_enabled -- a request that names no project is in the default one.
     """
 
     @property
     def read_only(self) -> bool: ...
+
+    @property
+    def about(self) -> About: ...
+
+    @property
+    def default_project_enabled(self) -> bool: ...
 
     @property
     def backends(self) -> Backends: ...

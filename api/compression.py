@@ -15,14 +15,18 @@ _PIECE_BYTES = 64 * 1024
 
 
 def accepts_gzip(accept_encoding: str | None) -> bool:
-    """Whether the header names gzip (or x-gzip, or `*`) with a weight above 0."""
+    """Whether the header names gzip (or x-gzip), or else `*`, with a weight above 0 (RFC 9110, 12.5.3)."""
     if not accept_encoding:
         return False
+    other = False
     for part in accept_encoding.lower().split(","):
         coding, _, weight = part.partition(";")
-        if coding.strip() in ("gzip", "x-gzip", "*"):
-            return not weight.replace(" ", "").startswith("q=0") or any(digit in weight for digit in "123456789")
-    return False
+        permitted = not weight.replace(" ", "").startswith("q=0") or any(digit in weight for digit in "123456789")
+        if coding.strip() in ("gzip", "x-gzip"):
+            return permitted
+        if coding.strip() == "*":
+            other = permitted
+    return other
 
 
 def gzip(body: Content) -> bytes:

@@ -35,7 +35,7 @@ _BY_HTTP_STATUS: dict[int, type[CatalogError]] = {
 def error_body(status: int, type_: str, message: str) -> bytes:
     """`{"error": {"message", "type", "code"}}`.
 
-    It does not contain the request id, because a refusal that is repeated for its Idempotency-Key has the same bytes.
+    It does not contain the request id, because a refusal that is replayed for its Idempotency-Key has the same bytes.
     """
     return orjson.dumps({"error": {"message": message, "type": type_, "code": status}})
 

@@ -1,9 +1,10 @@
-"""All operations of the server: health, Iceberg, management and history."""
+"""All operations of the server: health, Iceberg, management, history and the documentation of both."""
 
 from . import health
 from .history.operations import OPERATIONS as HISTORY
 from .iceberg.operations import OPERATIONS as ICEBERG
 from .management.operations import OPERATIONS as MANAGEMENT
+from .openapi.operations import OPERATIONS as OPENAPI
 from .routing import Operation
 
 OPERATIONS = (
@@ -13,4 +14,5 @@ OPERATIONS = (
     *ICEBERG,
     *MANAGEMENT,
     *HISTORY,
+    *OPENAPI,
 )

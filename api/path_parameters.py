@@ -11,7 +11,7 @@ from typing import Literal
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 from ..domain.errors import MESSAGE_LENGTH_MAX, BadRequest, NoSuchNamespace, NoSuchTable, NoSuchView
-from ..domain.identifiers import NAME_CODE_POINTS_MAX, NamespaceIdentifier, TabularIdentifier
+from ..domain.identifiers import NAME_CODE_POINTS_MAX, NamespaceIdentifier, TabularIdentifier, uuid_or_none
 
 LEVEL_SEPARATOR = "\x1f"
 """Joins namespace levels in paths and in `parent`; the `namespace-separator` of the spec, whose default it is."""
@@ -156,11 +156,17 @@ def parse_parent(parent: str) -> list[NamespaceIdentifier]:
 
 
 def warehouse_reference(text: str) -> str:
-    """Checks `<id or name>[@<position or time>]`. The `+` of a time zone is restored, since form decoding turns it into a space."""
+    """Checks `[<project>/]<id or name>[@<position or time>]`. The `+` of a time zone, a space after form decoding, is restored."""
     name, at, moment = text.partition("@")
     if at and len(moment) > _TIME_WITHOUT_ZONE_LENGTH and moment[-6] == " " and moment[-3] == ":":
         moment = f"{moment[:-6]}+{moment[-5:]}"
     return _refuse_malformed(f"{name}{at}{moment}", "warehouse")
+
+
+def names_project(reference: str) -> bool:
+    """Whether the project of a warehouse reference is known without the request's: `<project>/<name>`, or an id."""
+    name = reference.partition("@")[0]
+    return "/" in name or uuid_or_none(name) is not None
 
 
 def parse_boolean(text: str, what: str) -> bool:

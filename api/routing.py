@@ -15,7 +15,10 @@ CATALOG_BASE = "/catalog/v1"
 """The base path of the operations of the Iceberg REST specification, whose own paths begin with `/v1`."""
 _CATALOG_ROOT = "/catalog"
 _WAREHOUSE_ROOT = f"{_CATALOG_ROOT}/w/{{warehouse}}"
+# The first segment is the project then.
+_PROJECT_ROOT = f"{_WAREHOUSE_ROOT}/{{of_project}}"
 _PREFIX = "/{prefix}"
+_IN_PROJECT = ("/management/", "/history/")
 _PATH_SHOWN_LENGTH_MAX = 200
 
 
@@ -32,7 +35,11 @@ class Operation:
     open -- needs no authentication: it reveals nothing of what the catalog contains.
     form -- its body is not JSON, and is not read.
     probe -- the platform calls it every few seconds: it is not counted as a client's request.
-    parameters -- the permitted query parameters, others are refused; None: any, as the spec tolerates.
+    of_server -- it belongs to no project: it is about the server, or about all projects.
+    project_in_body -- its body may name the project, so the handler finds it.
+    parameters -- the permitted query parameters, others are refused; None: any, as the spec tolerates. repeatable -- those that may be
+        repeated.
+    in_project -- the request's project is found before the handler is called.
     """
 
     name: str
@@ -47,11 +54,18 @@ class Operation:
     open: bool = False
     form: bool = False
     probe: bool = False
+    of_server: bool = False
+    project_in_body: bool = False
     parameters: frozenset[str] | None = None
+    repeatable: frozenset[str] = frozenset()
     mutates: bool = field(init=False)
+    in_project: bool = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mutates", not self.reads and self.method not in ("GET", "HEAD"))
+        # An operation of the catalog is in the project of its warehouse.
+        apart = self.of_server or self.open or self.project_in_body
+        object.__setattr__(self, "in_project", not apart and self.path.startswith(_IN_PROJECT))
 
 
 @dataclass(slots=True)
@@ -75,8 +89,8 @@ ROUTES: "web.AppKey[Routes]" = web.AppKey("routes")
 
 
 class Routes:
-    """The operations of a server by method and path. Those of Iceberg are also served below `/v1` and
-    `/catalog/w/{warehouse}/v1`, and without `{prefix}`.
+    """The operations of a server by method and path. Those of Iceberg are also served below `/v1`, `/catalog/w/<warehouse>/v1` and
+    `/catalog/w/<project>/<warehouse>/v1`, and without `{prefix}`.
 
     Without a prefix, a request refers to the warehouse of the base path `/catalog/w/{warehouse}`, or to the only one. ClickHouse, for
     example, drops tables without the prefix. A warehouse named like the first segment of such a path (`namespaces`,
@@ -100,6 +114,7 @@ class Routes:
                     self._add(served, operation)
                     self._add(_CATALOG_ROOT + served, operation)
                     self._add(_WAREHOUSE_ROOT + served, operation)
+                    self._add(_PROJECT_ROOT + served, operation)
             else:
                 self._add(path, operation)
 
@@ -123,17 +138,17 @@ class Routes:
             child = node.children.get(segment)
             if child is None:
                 if node.placeholder is None or not segment:
-                    raise _no_such_address(path)
+                    raise _no_such_path(path)
                 name, child = node.placeholder
                 values[name] = segment
             node = child
         operation = node.operations.get(method)
         if operation is None:
             if not node.operations:
-                raise _no_such_address(path)
+                raise _no_such_path(path)
             raise MethodNotAllowed(f"Method not allowed: {method}", sorted(node.operations))
         return operation, values
 
 
-def _no_such_address(path: str) -> NotFound:
+def _no_such_path(path: str) -> NotFound:
     return NotFound(f"Path does not exist: {path[:_PATH_SHOWN_LENGTH_MAX]}")

@@ -67,9 +67,11 @@ def _serving(app: web.Application) -> WebHandler:
                 return refusal
         principal = request[PRINCIPAL] = ANONYMOUS if operation.open else await authenticator.authenticate(request.headers)
         call = ApiRequest(app, request, principal, operation, segments)
+        if operation.mutates and is_read_only:
+            raise UnsupportedOperation("This server is read-only: send changes to a server of the primary")
+        if operation.in_project:
+            await call.enter_project()
         if operation.mutates:
-            if is_read_only:
-                raise UnsupportedOperation("This server is read-only: send changes to a server of the primary")
             return await operation.handler(call)
         if operation.method == "GET" and not operation.waits and len(large_responses):
             # GET only: the path of a POST does not identify its response.

@@ -48,10 +48,13 @@ class NoVerdictError(Exception):
 REVIEWED_OPERATIONS = frozenset(
     {
         "createWarehouse", "updateWarehouseConfig", "renameWarehouse", "activateWarehouse", "deactivateWarehouse",
-        "setWarehouseProtection", "updateWarehouseFormatVersionPolicy", "deleteWarehouse",
-        "createNamespace", "updateProperties", "dropNamespace",
+        "setWarehouseProtection", "updateWarehouseFormatVersionPolicy", "updateStorageProfile", "updateStorageCredential",
+        "setWarehouseReadOnly",
+        "updateWarehouseDeleteProfile", "setWarehousePurgeDefault", "deleteWarehouse", "undropTabulars",
+        "createNamespace", "updateProperties", "setNamespaceProtection", "dropNamespace",
         "createTable", "registerTable", "updateTable", "dropTable", "unregisterTable", "renameTable", "commitTransaction",
-        "createView", "registerView", "replaceView", "dropView", "renameView",
+        "setTableProtection",
+        "createView", "registerView", "replaceView", "dropView", "renameView", "setViewProtection",
     }
 )  # fmt: skip
 """operationIds of the changes that hooks review."""
@@ -66,7 +69,8 @@ class ObjectChange:
     id -- Icecore's id, which survives renames. uuid -- Iceberg's table-uuid or view-uuid; None for other kinds.
     name_before, name_after -- levels, outermost first, without the warehouse; None if the object does not exist before or after.
     before, after -- the metadata document (of a namespace: `properties`; of a warehouse: its storage profile, with its `config`, `status`,
-        `protected` and format versions where they differ from those of a new warehouse), or None.
+        `protected`, `read-only`, format versions, `delete-profile` and `purge-default` where they differ from those of a new warehouse), or
+        None.
     topics -- of the events of the change, such as `table.committed.v1`.
     """
 

@@ -119,12 +119,16 @@ class Approval:
             verdicts = [await self._ask(hooks[0], change)]
         else:
             verdicts = await asyncio.gather(*(self._ask(hook, change) for hook in hooks))
-        self._combine(change, [*zip(hooks, verdicts, strict=True)], changes)
+        self._combine(warehouse, change, [*zip(hooks, verdicts, strict=True)], changes)
         # A copy, because a hook that timed out may still add to it.
         return dict(dependencies)
 
     def _combine(
-        self, change: ProposedChange, verdicts: Sequence[tuple[ConfiguredHook, Verdict | CatalogError]], changes: Sequence[StreamChange]
+        self,
+        warehouse: Warehouse,
+        change: ProposedChange,
+        verdicts: Sequence[tuple[ConfiguredHook, Verdict | CatalogError]],
+        changes: Sequence[StreamChange],
     ) -> None:
         refusals = [(hook, verdict.reason) for hook, verdict in verdicts if isinstance(verdict, Refuse)]
         if refusals:
@@ -143,7 +147,7 @@ class Approval:
             why = "a change that adds files cannot wait for approval"
             raise _refusal(status, f"Refused by {_summary(reasons)}; {why}")
         reason = holds[0][1].reason[:REASON_LENGTH_MAX] if len(holds) == 1 else _summary(reasons)
-        objects = held_objects(change, changes)
+        objects = held_objects(warehouse, change, changes)
         raise PendingApproval(holds[0][0].name, reason, min(hold.expires_in_seconds for _, hold in holds), objects, status)
 
     async def _ask(self, hook: ConfiguredHook, change: ProposedChange) -> Verdict | CatalogError:

@@ -11,13 +11,13 @@ from ..access.request_context import RequestContext
 from ..access.warehouse import Warehouse
 from ..database.connections import Connection
 from ..domain.documents import Json
-from ..domain.events import TableCommitted, TableCreated, TableOverwritten, TableRegistered, ViewRegistered
+from ..domain.events import TableCommitted, TableCreated, TableDropped, TableOverwritten, TableRegistered, ViewDropped, ViewRegistered
 from ..domain.namespace import NamespaceState
 from ..domain.proposal import ProposalState
 from ..domain.streams import State, StreamChange
 from ..domain.table import TableState
 from ..domain.view import ViewState
-from ..domain.warehouse import FormatVersionPolicy, WarehouseConfig, WarehouseState
+from ..domain.warehouse import DeleteProfile, FormatVersionPolicy, WarehouseConfig, WarehouseState
 from ..projections import names, namespaces
 from .contract import ObjectChange, ObjectKind, ProposedChange
 
@@ -46,7 +46,7 @@ class ChangeReader:
         objects = [await self._object(warehouse, change) for change in changes if not isinstance(change.after, ProposalState)]
 
         async def declared(levels: Levels) -> Sequence[Mapping[str, str]]:
-            keys = [warehouse.scope.key(level) for level in levels]
+            keys = [warehouse.name_lookup.key(level) for level in levels]
             async with self._connections() as connection:
                 found = await namespaces.read_declared(connection, warehouse.id, keys)
             for each in found:
@@ -101,9 +101,12 @@ class ChangeReader:
         return known
 
 
-def object_heads(changes: Sequence[StreamChange]) -> list[Json]:
-    """The objects of the changes as a proposal stores them: their newest events before the change, and their parents after it."""
-    return [
+def object_heads(warehouse: Warehouse, changes: Sequence[StreamChange]) -> list[Json]:
+    """The objects of the changes as a proposal stores them: their newest events before the change, and their parents after it.
+
+    For a drop also the warehouse, which decides whether the drop is final and whether it deletes the files.
+    """
+    heads: list[Json] = [
         {
             "kind": _kind(each.after),
             "id": str(each.after.id),
@@ -113,12 +116,18 @@ def object_heads(changes: Sequence[StreamChange]) -> list[Json]:
         for each in changes
         if not isinstance(each.after, ProposalState)
     ]
+    if any(isinstance(event, TableDropped | ViewDropped) for each in changes for event in each.events):
+        event_id = None if warehouse.event_id is None else str(warehouse.event_id)
+        heads.append({"kind": "warehouse", "id": str(warehouse.id), "event-id": event_id, "parent-id": None})
+    return heads
 
 
-def held_objects(change: ProposedChange, changes: Sequence[StreamChange]) -> list[Json]:
+def held_objects(warehouse: Warehouse, change: ProposedChange, changes: Sequence[StreamChange]) -> list[Json]:
     """As `object_heads`, with the names of the objects."""
     names = [[*(each.name_before or each.name_after or ())] for each in change.objects]
-    return [{**head, "name": name} for head, name in zip(object_heads(changes), names, strict=True)]
+    heads = object_heads(warehouse, changes)
+    names += [[warehouse.name]] * (len(heads) - len(names))
+    return [{**head, "name": name} for head, name in zip(heads, names, strict=True)]
 
 
 def _kind(state: State) -> ObjectKind:
@@ -188,6 +197,12 @@ def _warehouse_document(state: WarehouseState) -> Json:
         document["status"] = state.status
     if state.protected:
         document["protected"] = True
+    if state.read_only:
+        document["read-only"] = True
     if policy != FormatVersionPolicy():
         document |= {"allowed-format-versions": [*policy.allowed], "default-format-version": policy.default}
+    if state.delete_profile != DeleteProfile():
+        document["delete-profile"] = state.delete_profile.to_json()
+    if state.purge_default:
+        document["purge-default"] = True
     return document

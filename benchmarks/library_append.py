@@ -18,11 +18,12 @@ from uuid_utils.compat import uuid7
 from benchmarks.bench import WRITERS, Bench
 from benchmarks.blocks import alternate, ratio
 from benchmarks.findings import Finding, of_ratio
-from icecore.access.request_context import ANONYMOUS, PROJECT_ID_DEFAULT, RequestContext
+from icecore.access.request_context import ANONYMOUS, RequestContext
 from icecore.commands.execution.committer import Committer
 from icecore.commands.execution.submission import Submission
 from icecore.domain.events import NamespaceCreated, NamespacePropertiesChanged
 from icecore.domain.namespace import NamespaceState
+from icecore.domain.project import PROJECT_ID_DEFAULT
 
 _STATE = NamespacePropertiesChanged({"key": "x" * 900}, []).encode()
 

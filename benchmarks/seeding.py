@@ -126,7 +126,7 @@ async def _append_tables(dsn: str, namespace: str, count: int, with_files: bool,
         identifier = NamespaceIdentifier((namespace,))
         await create_namespace(catalog.commands, _context("createNamespace"), warehouse, CreateNamespace(identifier, {}))
         async with catalog.backends.connection() as connection:
-            found = await names.find(connection, warehouse.scope, identifier, None)
+            found = await names.find(connection, warehouse.name_lookup, identifier, None)
         assert found is not None
         numbers = iter(range(count))
 
@@ -151,7 +151,7 @@ async def _append_table(catalog: Application, warehouse: Warehouse, into: Resolv
         _write_file(file, joined(serialize_table(split(metadata, TABLE_KINDS))))
     submission = Submission(_context("registerTable"))
     submission.parents.append(into.namespace_id)
-    event = TableRegistered(into.namespace_id, name, warehouse.scope.key(name), location_key(warehouse, metadata), file, metadata)
+    event = TableRegistered(into.namespace_id, name, warehouse.name_lookup.key(name), location_key(warehouse, metadata), file, metadata)
     submission.add(table_id, warehouse.id, None, [event])
     result = await catalog.commands.committer.submit(submission)
     assert result.outcome == "appended", result

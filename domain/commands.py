@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
+from uuid import UUID
 
 from .documents import Json
 from .identifiers import NamespaceIdentifier, TabularIdentifier
@@ -22,7 +24,10 @@ class UpdateNamespaceProperties:
 
 @dataclass(frozen=True, slots=True)
 class DropNamespace:
+    """force -- also if it is protected."""
+
     namespace: NamespaceIdentifier
+    force: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +70,21 @@ class CommitTransaction:
 
 @dataclass(frozen=True, slots=True)
 class DropTable:
+    """purge_requested -- None: what the warehouse's purge default says. force -- also if it is protected, and the drop is final, also in a
+    soft-deleting warehouse.
+    """
+
     table: TabularIdentifier
-    purge_requested: bool
+    purge_requested: bool | None
+    force: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class UnregisterTable:
+    """force -- also if it is protected."""
+
     table: TabularIdentifier
+    force: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +123,57 @@ class CommitView:
 
 @dataclass(frozen=True, slots=True)
 class DropView:
+    """force -- also if it is protected, and the drop is final, also in a soft-deleting warehouse."""
+
     view: TabularIdentifier
+    force: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class RenameView:
     source: TabularIdentifier
     destination: TabularIdentifier
+
+
+@dataclass(frozen=True, slots=True)
+class SetNamespaceProtection:
+    """protected -- the namespace is dropped only with `force`."""
+
+    namespace_id: UUID
+    protected: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SetTableProtection:
+    """protected -- the table is dropped and unregistered only with `force`."""
+
+    table_id: UUID
+    protected: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SetViewProtection:
+    """protected -- the view is dropped only with `force`."""
+
+    view_id: UUID
+    protected: bool
+
+
+UNDROP_TARGETS_MAX = 100
+
+
+@dataclass(frozen=True, slots=True)
+class UndropTarget:
+    kind: Literal["table", "view"]
+    id: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class UndropTabulars:
+    """At least one target, and at most UNDROP_TARGETS_MAX. force -- also if files are missing."""
+
+    targets: Sequence[UndropTarget]
+    force: bool = False
 
 
 def properties_set(command: object) -> Iterator[Mapping[str, object]]:

@@ -12,14 +12,16 @@ WHOLE_DOCUMENT_BYTES_MAX = 16 * 1024 * 1024
 """Limit on a view's metadata and a namespace's properties, as JSON: each change reads the whole of it and writes the whole of it."""
 
 # Every commit adds to it, even one that removes a property or a snapshot.
-_LOG_OF_COMMITS = "metadata-log"
+_METADATA_LOG = "metadata-log"
 
 
 def check_table_size(before: Document | None, after: Document, bytes_max: int) -> None:
-    """Raises BadRequest if a table's document is larger than both `bytes_max` and the document before (None: a new table)."""
+    """Raises BadRequest if a table's document is larger than `bytes_max` and, not counting metadata logs, than the document before (None: a
+    new table).
+    """
     if after is before or (size := table_bytes(after)) <= bytes_max:
         return
-    if before is None or table_bytes(after, without=_LOG_OF_COMMITS) > table_bytes(before, without=_LOG_OF_COMMITS):
+    if before is None or table_bytes(after, without=_METADATA_LOG) > table_bytes(before, without=_METADATA_LOG):
         raise BadRequest(
             f"A table's metadata may have at most {bytes_max} bytes and would have {size}: expire snapshots or remove properties, "
             "or raise the server's ICECORE_LARGE_DOCUMENTS_BYTES_MAX"

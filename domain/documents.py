@@ -27,7 +27,9 @@ TABLE_KINDS: tuple[str, ...] = (
     "metadata-log",
     "encryption-keys",
 )
+"""The kinds of parts of table metadata."""
 VIEW_KINDS: tuple[str, ...] = ("schemas", "versions", "version-log")
+"""The kinds of parts of view metadata."""
 
 # The order of the head's members, so that equal heads have equal bytes whatever their history. Unknown members follow, sorted.
 _HEAD_MEMBERS: tuple[str, ...] = (
@@ -68,7 +70,7 @@ _PARTS_JOINED_EACH_TIME_MAX = 64
 class Part:
     """One element of a document.
 
-    ordinal -- its position among the parts of its kind; never reused in the same stream.
+    ordinal -- orders the parts of its kind; unique in the stream, and never reused.
     key -- the member's name for a kind that is a JSON object (`refs`), else None.
     """
 

@@ -18,7 +18,7 @@ class CatalogError(Exception):
     status -- HTTP status code.
     type   -- the Iceberg `ErrorModel.type`.
     deterministic -- the same request on the same state is refused again, so the error can be stored under an Idempotency-Key
-    and repeated.
+    and replayed.
     """
 
     status: ClassVar[int] = 500
@@ -49,8 +49,20 @@ class BadRequest(CatalogError, status=400, type="BadRequestException"):
     """The request is invalid: a field is missing, has the wrong type or is out of bounds."""
 
 
+class ReservedNamespace(BadRequest, status=400, type="ReservedNamespace"):
+    """The operator reserves the name of the namespace (Lakekeeper's type)."""
+
+
 class StoreCheckFailed(CatalogError, status=400, type="StoreCheckFailedException", deterministic=False):
-    """Engines could not use the store of the new warehouse. The same request may succeed once the store is repaired."""
+    """Engines could not use the store of the warehouse. The same request may succeed once the store is repaired."""
+
+
+class StorageProfileOverlap(BadRequest, status=400, type="CreateWarehouseStorageProfileOverlap"):
+    """The storage profile overlaps the location of another warehouse (Lakekeeper's type, also for a change of the profile)."""
+
+
+class IncompatibleStorageProfile(BadRequest, status=400, type="UpdateError"):
+    """A storage profile with which files of the warehouse would not be found any more (Lakekeeper's UpdateError)."""
 
 
 class IllegalArgument(CatalogError, status=400, type="IllegalArgumentException"):
@@ -59,6 +71,14 @@ class IllegalArgument(CatalogError, status=400, type="IllegalArgumentException")
 
 class ValidationFailed(CatalogError, status=400, type="ValidationException"):
     """The metadata would be invalid (Java's ValidationException)."""
+
+
+class AlreadyBootstrapped(CatalogError, status=400, type="CatalogAlreadyBootstrapped"):
+    """The server is bootstrapped already: without authentication nothing needs bootstrapping."""
+
+
+class TermsNotAccepted(CatalogError, status=400, type="TermsOfUseNotAccepted"):
+    """The terms of use must be accepted (accept-terms-of-use)."""
 
 
 class NotAuthorized(CatalogError, status=401, type="NotAuthorizedException"):
@@ -121,8 +141,36 @@ class WarehouseProtected(CatalogError, status=409, type="WarehouseProtectedExcep
     """The warehouse is protected from deletion."""
 
 
+class ProjectNotEmpty(CatalogError, status=409, type="ProjectNotEmptyException"):
+    """The project contains warehouses."""
+
+
+class NamespaceProtected(CatalogError, status=409, type="NamespaceProtectedException"):
+    """The namespace is protected from being dropped."""
+
+
+class TableProtected(CatalogError, status=409, type="TableProtectedException"):
+    """The table is protected from being dropped."""
+
+
+class ViewProtected(CatalogError, status=409, type="ViewProtectedException"):
+    """The view is protected from being dropped."""
+
+
+class TabularExpired(CatalogError, status=409, type="TabularExpiredException"):
+    """The drop of the table or view is final. It cannot be undropped."""
+
+
+class FilesMissing(CatalogError, status=409, type="FilesMissingException", deterministic=False):
+    """Files without which the dropped table or view cannot be read are missing. The same request may succeed once they are back."""
+
+
 class CommitFailed(CatalogError, status=409, type="CommitFailedException"):
     """A requirement failed, or another commit came first. The client can refresh and retry."""
+
+
+class SummaryOutOfOrder(CatalogError, status=409, type="SummaryOutOfOrderException"):
+    """The value that must increase in the summaries of a table's snapshots does not (domain/metadata/increasing_summary.py)."""
 
 
 class ChangeRefused(CatalogError, status=409, type="ChangeRefusedException"):
@@ -178,6 +226,12 @@ class ApprovalUnavailable(CatalogError, status=503, type="ApprovalUnavailableExc
     """An approval hook failed, and its policy is to refuse. Nothing was changed."""
 
     retry_after_seconds = 1
+
+
+class WarehouseReadOnly(CatalogError, status=503, type="MaintenanceModeError"):
+    """The warehouse is read-only (Lakekeeper's type). Nothing was changed. The client can retry after the maintenance."""
+
+    retry_after_seconds = 60
 
 
 class ServiceUnavailable(CatalogError, status=503, type="ServiceUnavailableException"):

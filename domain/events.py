@@ -20,8 +20,8 @@ from isal import isal_zlib
 from .documents import Json
 from .json_in_pieces import dumps_in_pieces, loads_in_pieces
 
-STATE_BYTES_PLAIN_MAX = 64 * 1024
-"""A larger state is stored as one zlib stream: it is written and hashed under the log's lock (docs/decisions/0004)."""
+DATA_BYTES_PLAIN_MAX = 64 * 1024
+"""Larger data is stored as one zlib stream: it is written and hashed under the log's lock (docs/decisions/0004)."""
 # Compresses 6.7 MB to 0.9 MB in 8 ms (docs/decisions/0016).
 _DEFLATE_LEVEL = 1
 # The largest list of an event: the snapshots of a table that was registered.
@@ -39,7 +39,7 @@ class Event:
     TOPIC: ClassVar[str]
 
     def encode(self) -> bytes:
-        """The stored state: a JSON object whose member names are in kebab case, as in the Iceberg specs; a large one is deflated."""
+        """The stored data: a JSON object whose member names are in kebab case, as in the Iceberg specs; a large one is deflated."""
         # Not dataclasses.asdict, which would copy the documents inside.
         members = {
             member: value
@@ -47,7 +47,7 @@ class Event:
             if (value := getattr(self, f.name)) is not None or not optional
         }
         pieces = [*dumps_in_pieces(members, _LARGEST_LIST)]
-        if sum(map(len, pieces)) <= STATE_BYTES_PLAIN_MAX:
+        if sum(map(len, pieces)) <= DATA_BYTES_PLAIN_MAX:
             return b"".join(pieces)
         deflate = isal_zlib.compressobj(_DEFLATE_LEVEL)
         return b"".join([*map(deflate.compress, pieces), deflate.flush()])
@@ -89,43 +89,43 @@ def topics() -> tuple[str, ...]:
     return (*_EVENTS, *_UPCASTERS)
 
 
-def decode(topic: str, state: bytes) -> Event:
+def decode(topic: str, data: bytes) -> Event:
     """The event in a row of the log, upcast to its newest version.
 
     Raises LookupError for an unknown topic, which a newer program wrote.
     """
-    data: Json = loads_in_pieces(state_json(state), _LARGEST_LIST)
+    members: Json = loads_in_pieces(data_json(data), _LARGEST_LIST)
     while topic in _UPCASTERS:
         topic, upcast = _UPCASTERS[topic]
-        data = upcast(data)
+        members = upcast(members)
     try:
         cls = _EVENTS[topic]
     except KeyError:
         raise LookupError(f"unknown event topic {topic!r}: written by a newer version?") from None
-    return cls(*[_value(data, member, is_id, optional) for member, is_id, optional in _MEMBERS[topic]])
+    return cls(*[_value(members, member, is_id, optional) for member, is_id, optional in _MEMBERS[topic]])
 
 
-def is_large(state: bytes) -> bool:
-    """Whether reading a stored state takes long enough to be done in a thread."""
-    return len(state) > STATE_BYTES_PLAIN_MAX or state.startswith(_DEFLATED)
+def is_large(data: bytes) -> bool:
+    """Whether reading stored data takes long enough to be done in a thread."""
+    return len(data) > DATA_BYTES_PLAIN_MAX or data.startswith(_DEFLATED)
 
 
-def state_size(state: bytes) -> int:
+def data_size(data: bytes) -> int:
     """The size of its JSON in bytes, without inflating it all at once."""
-    if not state.startswith(_DEFLATED):
-        return len(state)
+    if not data.startswith(_DEFLATED):
+        return len(data)
     inflate, size = zlib.decompressobj(), 0
-    for start in range(0, len(state), _STORED_BYTES):
-        left = state[start : start + _STORED_BYTES]
+    for start in range(0, len(data), _STORED_BYTES):
+        left = data[start : start + _STORED_BYTES]
         while left:
             size += len(inflate.decompress(left, _INFLATED_BYTES))
             left = inflate.unconsumed_tail
     return size + len(inflate.flush())
 
 
-def state_json(state: bytes) -> bytes:
-    """The JSON object of a stored state."""
-    return zlib.decompress(state) if state.startswith(_DEFLATED) else state
+def data_json(data: bytes) -> bytes:
+    """The JSON object of stored data."""
+    return zlib.decompress(data) if data.startswith(_DEFLATED) else data
 
 
 def _member(name: str) -> str:
@@ -135,6 +135,25 @@ def _member(name: str) -> str:
 def _value(data: Json, member: str, is_id: bool, optional: bool) -> object:
     value = data.get(member) if optional else data[member]
     return UUID(value) if is_id and value is not None else value
+
+
+@_event("project.created.v1")
+class ProjectCreated(Event):
+    name: str
+    name_key: str
+
+
+@_event("project.renamed.v1")
+class ProjectRenamed(Event):
+    """The first event of the default project may be this, because that exists without an event."""
+
+    name: str
+    name_key: str
+
+
+@_event("project.deleted.v1")
+class ProjectDeleted(Event):
+    """The project contained no warehouse. Its name is free, its id is not."""
 
 
 @_event("warehouse.created.v1")
@@ -189,6 +208,43 @@ class WarehouseFormatVersionPolicyChanged(Event):
     default: int | None
 
 
+@_event("warehouse.read-only-changed.v1")
+class WarehouseReadOnlyChanged(Event):
+    """`read_only`: changes in the warehouse are refused."""
+
+    read_only: bool
+
+
+@_event("warehouse.storage-profile-changed.v1")
+class WarehouseStorageProfileChanged(Event):
+    """`secret_ref` refers to the credential in the secret store, which contains it; None: the store needs none."""
+
+    storage_profile: Json
+    secret_ref: UUID | None
+
+
+@_event("warehouse.storage-credential-changed.v1")
+class WarehouseStorageCredentialChanged(Event):
+    """`secret_ref` as in WarehouseStorageProfileChanged."""
+
+    secret_ref: UUID | None
+
+
+@_event("warehouse.delete-profile-changed.v1")
+class WarehouseDeleteProfileChanged(Event):
+    """What a drop of a table or view does. `type`: `hard` or `soft`; `expiration_seconds`: if soft, from the drop to the expiry."""
+
+    type: str
+    expiration_seconds: int | None = None
+
+
+@_event("warehouse.purge-default-changed.v1")
+class WarehousePurgeDefaultChanged(Event):
+    """`purge`: a drop of a table that does not say whether its files are to be deleted requests it."""
+
+    purge: bool
+
+
 @_event("warehouse.deleted.v1")
 class WarehouseDeleted(Event):
     """The warehouse was empty. Its name is free."""
@@ -211,6 +267,13 @@ class NamespacePropertiesChanged(Event):
 
     updates: dict[str, str]
     removals: list[str]
+
+
+@_event("namespace.protection-changed.v1")
+class NamespaceProtectionChanged(Event):
+    """`protected`: the namespace is dropped only with `force`."""
+
+    protected: bool
 
 
 @_event("namespace.dropped.v1")
@@ -273,15 +336,35 @@ class TableRenamed(Event):
     name_key: str
 
 
+@_event("table.protection-changed.v1")
+class TableProtectionChanged(Event):
+    """`protected`: the table is dropped and unregistered only with `force`."""
+
+    protected: bool
+
+
 @_event("table.dropped.v1")
 class TableDropped(Event):
-    """`purge_requested`: the client requested that the files be deleted. A job deletes them after this event, and ends in TablePurged.
+    """`purge_requested`: the files are to be deleted. A job deletes them after this event, and ends in TablePurged.
 
     `gc_enabled`: False if the table's property gc.enabled keeps the files although a purge was requested; its location is free then.
+    `expires_at_ms`: the table is soft-deleted. It can be undropped until it expires, its location is not free, and a purge waits for that;
+    None: the drop is final.
     """
 
     purge_requested: bool
     gc_enabled: bool | None = None
+    expires_at_ms: int | None = None
+
+
+@_event("table.undropped.v1")
+class TableUndropped(Event):
+    """The soft-deleted table has its name again. A requested purge is taken back."""
+
+
+@_event("table.expired.v1")
+class TableExpired(Event):
+    """The drop of a soft-deleted table is final. Its files are deleted after this event if the drop requested that."""
 
 
 @_event("table.unregistered.v1")
@@ -339,9 +422,31 @@ class ViewRenamed(Event):
     name_key: str
 
 
+@_event("view.protection-changed.v1")
+class ViewProtectionChanged(Event):
+    """`protected`: the view is dropped only with `force`."""
+
+    protected: bool
+
+
 @_event("view.dropped.v1")
 class ViewDropped(Event):
-    """The view was removed from the catalog; its location is free."""
+    """The view was removed from the catalog; its location is free.
+
+    `expires_at_ms`: the view is soft-deleted. It can be undropped until it expires, and its location is not free; None: the drop is final.
+    """
+
+    expires_at_ms: int | None = None
+
+
+@_event("view.undropped.v1")
+class ViewUndropped(Event):
+    """The soft-deleted view has its name again."""
+
+
+@_event("view.expired.v1")
+class ViewExpired(Event):
+    """The drop of a soft-deleted view is final."""
 
 
 @_event("proposal.opened.v1")

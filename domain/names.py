@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 from uuid import UUID
 
-from .errors import AlreadyExists, CommitFailed, NoSuchNamespace
+from .errors import AlreadyExists, CommitFailed, NoSuchNamespace, NoSuchTable, NoSuchView, TabularExpired
 from .identifiers import TabularIdentifier
 
 
@@ -57,3 +57,22 @@ def decide_destination(
     if found.object_id not in (None, object_id):
         raise AlreadyExists(f"Cannot rename {source} to {destination}. {str(found.kind).capitalize()} already exists")
     return FreeName(found.namespace_id, destination.name, name_key)
+
+
+def decide_undropped_name(kind: Literal["table", "view"], object_id: UUID, status: str, name: str, found: ResolvedName | None) -> None:
+    """Whether a soft-deleted table or view may have its name again.
+
+    Raises NoSuchTable or NoSuchView if it is not dropped, TabularExpired if its drop is final, and AlreadyExists if another object has the
+    name. found -- what the name refers to; the namespace exists, because it cannot be dropped meanwhile.
+    """
+    if status == "live":
+        raise not_soft_deleted(kind, object_id)
+    if status != "soft-deleted":
+        raise TabularExpired(f"The drop of {kind} {name} ({object_id}) is final: it has expired, or was never soft-deleted")
+    if found is not None and found.object_id is not None:
+        raise AlreadyExists(f"Cannot undrop {kind} {name} ({object_id}). {str(found.kind).capitalize()} with same name already exists")
+
+
+def not_soft_deleted(kind: Literal["table", "view"], object_id: UUID) -> NoSuchTable | NoSuchView:
+    """The error for an id that is not that of a soft-deleted object of the kind."""
+    return (NoSuchTable if kind == "table" else NoSuchView)(f"No {kind} with the id {object_id} is soft-deleted")

@@ -1,14 +1,14 @@
 """Namespaces: decides their commands and folds their events."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 from uuid import UUID
 
 from .claims import Claim, LocationClaim, NameClaim
-from .errors import AlreadyExists, BadRequest, NamespaceNotEmpty, NoSuchNamespace
-from .events import Event, NamespaceCreated, NamespaceDropped, NamespacePropertiesChanged
-from .identifiers import NamespaceIdentifier
+from .errors import AlreadyExists, BadRequest, NamespaceNotEmpty, NamespaceProtected, NoSuchNamespace, ReservedNamespace
+from .events import Event, NamespaceCreated, NamespaceDropped, NamespacePropertiesChanged, NamespaceProtectionChanged
+from .identifiers import NamespaceIdentifier, name_key
 from .properties import PropertyUpdate, effective_update, updated
 
 LOCATION = "location"
@@ -27,6 +27,7 @@ class NamespaceState:
     status: Literal["live", "dropped"]
     location_key: str
     properties: Mapping[str, str]
+    protected: bool = False
 
     @property
     def location(self) -> str:
@@ -41,6 +42,13 @@ class PropertyChanges:
     removed: list[str]
     missing: list[str]
     event: NamespacePropertiesChanged | None
+
+
+def check_reserved(namespace: NamespaceIdentifier, reserved: Collection[str]) -> None:
+    """Raises ReservedNamespace for a name at the top of the warehouse whose key is among `reserved`."""
+    name = namespace.levels[0]
+    if len(namespace.levels) == 1 and name_key(name) in reserved:
+        raise ReservedNamespace(f"Invalid namespace: the name {name!r} is reserved by the operator")
 
 
 def decide_parent(namespace: NamespaceIdentifier, *, taken: bool, parent_id: UUID | None) -> UUID:
@@ -61,11 +69,33 @@ def decide_create(
     return NamespaceCreated(parent_id, name, name_key, location_key, {**properties, LOCATION: location})
 
 
-def decide_drop(namespace: NamespaceIdentifier, child_kind: str | None) -> NamespaceDropped:
-    """Raises NamespaceNotEmpty if it contains an object; `child_kind` is its kind."""
+def decide_drop(
+    state: NamespaceState,
+    namespace: NamespaceIdentifier,
+    child_kind: str | None,
+    soft_deleted: Sequence[str] = (),
+    *,
+    force: bool = False,
+) -> NamespaceDropped:
+    """Raises NamespaceProtected without `force`, and NamespaceNotEmpty if it contains an object; `child_kind` is its kind.
+
+    soft_deleted -- some of the soft-deleted tables and views in it, which count too: they could not be undropped without it.
+    """
+    if state.protected and not force:
+        raise NamespaceProtected(f"Namespace is protected: {namespace}; remove the protection, or drop it with force")
     if child_kind is not None:
         raise NamespaceNotEmpty(f"Namespace {namespace} is not empty: it contains a {child_kind}")
+    if soft_deleted:
+        raise NamespaceNotEmpty(
+            f"Namespace {namespace} is not empty: it contains soft-deleted objects, which can be undropped until they expire: "
+            f"{'; '.join(soft_deleted)}"
+        )
     return NamespaceDropped()
+
+
+def decide_protection(state: NamespaceState, *, protected: bool) -> NamespaceProtectionChanged | None:
+    """None if nothing changes."""
+    return None if protected == state.protected else NamespaceProtectionChanged(protected)
 
 
 def decide_update(state: NamespaceState, update: PropertyUpdate) -> PropertyChanges:
@@ -99,6 +129,9 @@ def evolve(state: NamespaceState | None, stream_id: UUID, version: int, event_id
             assert state is not None
             properties = updated(state.properties, event.updates, event.removals)
             return replace(state, version=version, event_id=event_id, properties=properties)
+        case NamespaceProtectionChanged():
+            assert state is not None
+            return replace(state, version=version, event_id=event_id, protected=event.protected)
         case NamespaceDropped():
             assert state is not None
             return replace(state, version=version, event_id=event_id, status="dropped")

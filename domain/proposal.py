@@ -145,6 +145,11 @@ def time_text(milliseconds: int) -> str:
     return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def time_text_or_none(milliseconds: int | None) -> str | None:
+    """As `time_text`."""
+    return None if milliseconds is None else time_text(milliseconds)
+
+
 def evolve(state: ProposalState | None, stream_id: UUID, version: int, event_id: UUID, warehouse_id: UUID, event: Event) -> ProposalState:
     if isinstance(event, ProposalOpened):
         return ProposalState(

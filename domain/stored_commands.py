@@ -6,7 +6,8 @@ Every command that can wait for approval has a form here. Registrations have non
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+from uuid import UUID
 
 import orjson
 
@@ -22,11 +23,14 @@ from .commands import (
     DropView,
     RenameTable,
     RenameView,
+    SetNamespaceProtection,
+    SetTableProtection,
+    SetViewProtection,
     UnregisterTable,
     UpdateNamespaceProperties,
 )
 from .documents import Json
-from .identifiers import NamespaceIdentifier, TabularIdentifier
+from .identifiers import NamespaceIdentifier, TabularIdentifier, uuid_or_none
 
 
 class StoredCommand(NamedTuple):
@@ -52,11 +56,18 @@ class _MismatchError(ValueError):
     """The error for a stored value that does not match its field; its text names the expected type."""
 
 
+_ALWAYS_STORED: Final = object()
+
+
 class _Form(NamedTuple):
-    """How a field's value is stored. `decode` raises _MismatchError, or UnreadableCommandError for a nested command."""
+    """How a field's value is stored. `decode` raises _MismatchError, or UnreadableCommandError for a nested command.
+
+    omitted -- the value that is not stored, so that older proposals, which lack the field, are read and found by the same key.
+    """
 
     encode: Callable[[Any], Any]
     decode: Callable[[Any], Any]
+    omitted: object = _ALWAYS_STORED
 
 
 def encode(command: object) -> StoredCommand | None:
@@ -80,13 +91,15 @@ def decode(operation: str, stored: Json) -> Any:
 
 def _encoded(command: object, members: Mapping[str, _Form]) -> Json:
     values = [getattr(command, each.name) for each in fields(command)]  # type: ignore[arg-type]
-    return {member: form.encode(value) for (member, form), value in zip(members.items(), values, strict=True)}
+    given = zip(members.items(), values, strict=True)
+    return {member: form.encode(value) for (member, form), value in given if form.omitted is _ALWAYS_STORED or value != form.omitted}
 
 
 def _decoded(command: type, members: Mapping[str, _Form], stored: Any) -> Any:
-    if not isinstance(stored, dict) or stored.keys() != members.keys():
+    required = {member for member, form in members.items() if form.omitted is _ALWAYS_STORED}
+    if not isinstance(stored, dict) or not required <= stored.keys() <= members.keys():
         raise UnreadableCommandError(f"{command.__name__} must be stored with the members {', '.join(members)}")
-    return command(*[_read(member, form, stored[member]) for member, form in members.items()])
+    return command(*[_read(member, form, stored[member]) if member in stored else form.omitted for member, form in members.items()])
 
 
 def _read(member: str, form: _Form, value: Any) -> Any:
@@ -117,6 +130,13 @@ def _optional(form: _Form) -> _Form:
     return _Form(lambda value: None if value is None else form.encode(value), lambda value: None if value is None else form.decode(value))
 
 
+def _uuid(value: Any) -> UUID:
+    found = uuid_or_none(_text(value))
+    if found is None:
+        raise _MismatchError("must be a UUID")
+    return found
+
+
 def _texts_by_name(value: Any) -> dict[str, str]:
     return {name: _text(each) for name, each in _object(value).items()}
 
@@ -140,6 +160,8 @@ def _commits(value: Any) -> tuple[CommitTable, ...]:
 
 _TEXT = _Form(_text, _text)
 _BOOLEAN = _Form(_boolean, _boolean)
+_OPTION = _Form(_boolean, _boolean, omitted=False)
+_UUID = _Form(str, _uuid)
 _OBJECT = _Form(_object, _object)
 _OBJECTS = _Form(list, _each(_object))
 _TEXTS = _Form(list, _each(_text))
@@ -153,7 +175,8 @@ _COMMITS = _Form(lambda commits: [_encoded(each, _COMMIT) for each in commits], 
 _FORMS: dict[type, tuple[str, Mapping[str, _Form]]] = {
     CreateNamespace: ("createNamespace", {"namespace": _NAMESPACE, "properties": _TEXTS_BY_NAME}),
     UpdateNamespaceProperties: ("updateProperties", {"namespace": _NAMESPACE, "removals": _TEXTS, "updates": _TEXTS_BY_NAME}),
-    DropNamespace: ("dropNamespace", {"namespace": _NAMESPACE}),
+    SetNamespaceProtection: ("setNamespaceProtection", {"namespace-id": _UUID, "protected": _BOOLEAN}),
+    DropNamespace: ("dropNamespace", {"namespace": _NAMESPACE, "force": _OPTION}),
     CreateTable: (
         "createTable",
         {
@@ -169,8 +192,9 @@ _FORMS: dict[type, tuple[str, Mapping[str, _Form]]] = {
     ),
     CommitTable: ("updateTable", _COMMIT),
     CommitTransaction: ("commitTransaction", {"changes": _COMMITS}),
-    DropTable: ("dropTable", {"table": _TABULAR, "purge-requested": _BOOLEAN}),
-    UnregisterTable: ("unregisterTable", {"table": _TABULAR}),
+    SetTableProtection: ("setTableProtection", {"table-id": _UUID, "protected": _BOOLEAN}),
+    DropTable: ("dropTable", {"table": _TABULAR, "purge-requested": _optional(_BOOLEAN), "force": _OPTION}),
+    UnregisterTable: ("unregisterTable", {"table": _TABULAR, "force": _OPTION}),
     RenameTable: ("renameTable", {"source": _TABULAR, "destination": _TABULAR}),
     CreateView: (
         "createView",
@@ -184,7 +208,8 @@ _FORMS: dict[type, tuple[str, Mapping[str, _Form]]] = {
         },
     ),
     CommitView: ("replaceView", {"view": _TABULAR, "requirements": _OBJECTS, "updates": _OBJECTS}),
-    DropView: ("dropView", {"view": _TABULAR}),
+    SetViewProtection: ("setViewProtection", {"view-id": _UUID, "protected": _BOOLEAN}),
+    DropView: ("dropView", {"view": _TABULAR, "force": _OPTION}),
     RenameView: ("renameView", {"source": _TABULAR, "destination": _TABULAR}),
 }
 _COMMANDS: dict[str, type] = {operation: command for command, (operation, _) in _FORMS.items()}

@@ -4,16 +4,17 @@ from collections.abc import Sequence
 from typing import NamedTuple, cast
 from uuid import UUID
 
-from . import namespace, proposal, table, view, warehouse
+from . import namespace, project, proposal, table, view, warehouse
 from .claims import Claim
 from .events import Event
 from .namespace import NamespaceState
+from .project import ProjectState
 from .proposal import ProposalState
 from .table import TableState
 from .view import ViewState
 from .warehouse import WarehouseState
 
-State = WarehouseState | NamespaceState | TableState | ViewState | ProposalState
+State = ProjectState | WarehouseState | NamespaceState | TableState | ViewState | ProposalState
 
 
 class StreamChange(NamedTuple):
@@ -37,6 +38,8 @@ def evolve(
             return namespace.evolve(cast("NamespaceState | None", before), stream_id, version, event_id, warehouse_id, event)
         case "warehouse":
             return warehouse.evolve(cast("WarehouseState | None", before), stream_id, version, event_id, project_id, event)
+        case "project":
+            return project.evolve(cast("ProjectState | None", before), stream_id, version, event_id, event)
         case "proposal":
             return proposal.evolve(cast("ProposalState | None", before), stream_id, version, event_id, warehouse_id, event)
     raise LookupError(f"{event.TOPIC} belongs to no kind of stream")
@@ -53,6 +56,8 @@ def claims_of(state: State | None) -> frozenset[Claim]:
             return namespace.claims(state)
         case WarehouseState():
             return warehouse.claims(state)
+        case ProjectState():
+            return project.claims(state)
         case ProposalState():
             return proposal.claims(state)
         case None:

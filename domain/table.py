@@ -7,23 +7,28 @@ from uuid import UUID
 
 from .claims import Claim, LocationClaim, NameClaim, with_keys
 from .documents import TABLE_KINDS, Delta, Document, Json, difference, fold, split
+from .errors import TableProtected
 from .events import (
     Event,
     TableCommitted,
     TableCreated,
     TableDropped,
+    TableExpired,
     TableOverwritten,
+    TableProtectionChanged,
     TablePurged,
     TableRegistered,
     TableRenamed,
+    TableUndropped,
     TableUnregistered,
 )
 from .identifiers import TabularIdentifier
+from .metadata.increasing_summary import KEY_PROPERTY, apply_increasing_summary
 from .metadata.requirements import TableRequirement, check_requirements, parse_requirements
 from .metadata.updates import TableUpdate, apply_updates, parse_updates
-from .names import FreeName, ResolvedName, decide_destination
+from .names import FreeName, ResolvedName, decide_destination, decide_undropped_name
 
-Status = Literal["live", "dropped", "purging", "purged"]
+Status = Literal["live", "soft-deleted", "dropped", "purging", "purged"]
 
 
 # Never changed, but not frozen, for speed (as parts in domain/documents.py).
@@ -33,6 +38,8 @@ class TableState:
 
     location_keys -- every location the table has had or let writers write to. A table that moved keeps the claims on both locations
         until its drop is final.
+    expires_at_ms -- of a soft-deleted table: when its drop becomes final.
+    purges -- of a soft-deleted table: whether its files are deleted then.
     """
 
     id: UUID
@@ -46,6 +53,9 @@ class TableState:
     metadata_location: str
     location_keys: tuple[str, ...]
     document: Document
+    protected: bool = False
+    expires_at_ms: int | None = None
+    purges: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +116,8 @@ def may_have_lost_file(table: TableState, file_key: str, event_id: UUID | None) 
 def decide_commit(table: TableState, commit: ParsedCommit, now_ms: int) -> TableChange | None:
     """The result of the updates; None if they change nothing.
 
-    Raises CommitFailed if a requirement fails, and the errors of invalid updates that the Java reference raises.
+    Raises CommitFailed if a requirement fails, the errors of invalid updates that the Java reference raises, and those of
+    apply_increasing_summary.
     """
     base = table.document.value
     check_requirements(base, commit.requirements)
@@ -118,21 +129,52 @@ def decide_commit(table: TableState, commit: ParsedCommit, now_ms: int) -> Table
     )
     if metadata is base:
         return None
+    if KEY_PROPERTY in base["properties"] or KEY_PROPERTY in metadata["properties"]:
+        metadata = apply_increasing_summary(base, metadata)
     delta = difference(table.document, metadata)
     return TableChange(metadata, delta, [update.action for update in commit.updates], metadata["location"] != base["location"])
 
 
-def decide_drop(table: TableState, *, purge_requested: bool) -> TableDropped:
-    """Drops the table. The event records if `gc.enabled` keeps its files although a purge was requested."""
+def decide_drop(table: TableState, *, purge_requested: bool, force: bool = False, expires_at_ms: int | None = None) -> TableDropped:
+    """Drops the table. The event records if `gc.enabled` keeps its files although a purge was requested.
+
+    Raises TableProtected without `force`.
+
+    expires_at_ms -- the table can be undropped until then; None: the drop is final.
+    """
     assert table.status == "live", "a dropped table has no name"
+    _check_protection(table, force=force)
     kept = purge_requested and keeps_its_files(table)
-    return TableDropped(purge_requested, gc_enabled=False if kept else None)
+    return TableDropped(purge_requested, gc_enabled=False if kept else None, expires_at_ms=expires_at_ms)
 
 
-def decide_unregister(table: TableState) -> TableUnregistered:
-    """Removes the table from the catalog. Its files stay, and its name and locations become free."""
+def decide_undrop(table: TableState, found: ResolvedName | None) -> TableUndropped:
+    """Gives a soft-deleted table its name again. Raises as `decide_undropped_name`. found -- what its name refers to now."""
+    decide_undropped_name("table", table.id, table.status, table.name, found)
+    return TableUndropped()
+
+
+def decide_expire(table: TableState, now_ms: int) -> TableExpired | None:
+    """Makes the drop of a soft-deleted table final; None if it is not soft-deleted (any more), or not due yet."""
+    due = table.status == "soft-deleted" and table.expires_at_ms is not None and table.expires_at_ms <= now_ms
+    return TableExpired() if due else None
+
+
+def decide_unregister(table: TableState, *, force: bool = False) -> TableUnregistered:
+    """Removes the table from the catalog. Its files stay, and its name and locations become free. Raises as decide_drop."""
     assert table.status == "live", "a dropped table has no name"
+    _check_protection(table, force=force)
     return TableUnregistered()
+
+
+def _check_protection(table: TableState, *, force: bool) -> None:
+    if table.protected and not force:
+        raise TableProtected(f"Table is protected: {table.name}; remove the protection, or drop it with force")
+
+
+def decide_protection(table: TableState, *, protected: bool) -> TableProtectionChanged | None:
+    """None if nothing changes."""
+    return None if protected == table.protected else TableProtectionChanged(protected)
 
 
 def decide_purge(table: TableState, files_deleted: int, files_left: list[str], files_left_count: int) -> TablePurged | None:
@@ -179,6 +221,7 @@ def evolve(state: TableState | None, stream_id: UUID, version: int, event_id: UU
                 event.metadata_location,
                 with_keys(state.location_keys, event.location_key, event.path_keys),
                 fold(state.document, Delta.from_json(event.delta)),
+                state.protected,
             )
     assert state is not None
     state = replace(state, version=version, event_id=event_id)
@@ -192,8 +235,17 @@ def evolve(state: TableState | None, stream_id: UUID, version: int, event_id: UU
             )
         case TableRenamed():
             return replace(state, namespace_id=event.namespace_id, name=event.name, name_key=event.name_key)
+        case TableProtectionChanged():
+            return replace(state, protected=event.protected)
         case TableDropped():
-            return replace(state, status="purging" if event.purge_requested and event.gc_enabled is not False else "dropped")
+            purges = event.purge_requested and event.gc_enabled is not False
+            if event.expires_at_ms is not None:
+                return replace(state, status="soft-deleted", expires_at_ms=event.expires_at_ms, purges=purges)
+            return replace(state, status="purging" if purges else "dropped")
+        case TableUndropped():
+            return replace(state, status="live", expires_at_ms=None, purges=False)
+        case TableExpired():
+            return replace(state, status="purging" if state.purges else "dropped", expires_at_ms=None, purges=False)
         case TableUnregistered():
             return replace(state, status="dropped")
         case TablePurged():
@@ -207,12 +259,15 @@ def keeps_its_files(table: TableState) -> bool:
 
 
 def claims(state: TableState) -> frozenset[Claim]:
-    """Its name while it is live; its locations until the drop is final."""
+    """Its name while it is live, its place in the namespace while it is soft-deleted; its locations until the drop is final and a
+    purge has ended."""
     held: list[Claim] = []
-    if state.status in ("live", "purging"):
+    if state.status in ("live", "soft-deleted", "purging"):
         held += [LocationClaim(key, state.id) for key in state.location_keys]
     if state.status == "live":
         held.append(NameClaim("tabular", state.namespace_id, state.name_key, state.id))
+    if state.status == "soft-deleted":
+        held.append(NameClaim("soft-deleted", state.namespace_id, str(state.id), state.id))
     return frozenset(held)
 
 

@@ -7,9 +7,20 @@ from uuid import UUID
 
 from .claims import Claim, LocationClaim, NameClaim, with_keys
 from .documents import VIEW_KINDS, Delta, Json, difference, fold, split
-from .events import Event, ViewCommitted, ViewCreated, ViewDropped, ViewRegistered, ViewRenamed
+from .errors import ViewProtected
+from .events import (
+    Event,
+    ViewCommitted,
+    ViewCreated,
+    ViewDropped,
+    ViewExpired,
+    ViewProtectionChanged,
+    ViewRegistered,
+    ViewRenamed,
+    ViewUndropped,
+)
 from .identifiers import TabularIdentifier
-from .names import FreeName, ResolvedName, decide_destination
+from .names import FreeName, ResolvedName, decide_destination, decide_undropped_name
 from .view_metadata.requirements import check_view_requirements
 from .view_metadata.updates import apply_view_updates
 
@@ -18,7 +29,8 @@ from .view_metadata.updates import apply_view_updates
 class ViewState:
     """A view at one version of its stream; `metadata` is its whole document.
 
-    location_keys -- every location that the view has had or written to. It keeps their claims until it is dropped.
+    location_keys -- every location that the view has had or written to. It keeps their claims until its drop is final.
+    expires_at_ms -- of a soft-deleted view: when its drop becomes final.
     """
 
     id: UUID
@@ -28,10 +40,12 @@ class ViewState:
     namespace_id: UUID
     name: str
     name_key: str
-    status: Literal["live", "dropped"]
+    status: Literal["live", "soft-deleted", "dropped"]
     metadata_location: str
     location_keys: tuple[str, ...]
     metadata: Json
+    protected: bool = False
+    expires_at_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +88,33 @@ def decide_commit(view: ViewState, requirements: Sequence[Json], updates: Sequen
     return ViewChange(metadata, delta, [update["action"] for update in updates], metadata["location"] != base["location"])
 
 
-def decide_drop(view: ViewState) -> ViewDropped:
-    """Removes the view from the catalog. Its files stay, and its name and locations become free."""
+def decide_drop(view: ViewState, expires_at_ms: int | None = None, *, force: bool = False) -> ViewDropped:
+    """Removes the view from the catalog. Its files stay, and its name and locations become free.
+    Raises ViewProtected without `force`.
+
+    expires_at_ms -- the view can be undropped until then, and its locations are not free; None: the drop is final.
+    """
     assert view.status == "live", "a dropped view has no name"
-    return ViewDropped()
+    if view.protected and not force:
+        raise ViewProtected(f"View is protected: {view.name}; remove the protection, or drop it with force")
+    return ViewDropped(expires_at_ms)
+
+
+def decide_undrop(view: ViewState, found: ResolvedName | None) -> ViewUndropped:
+    """Gives a soft-deleted view its name again. Raises as `decide_undropped_name`. found -- what its name refers to now."""
+    decide_undropped_name("view", view.id, view.status, view.name, found)
+    return ViewUndropped()
+
+
+def decide_expire(view: ViewState, now_ms: int) -> ViewExpired | None:
+    """Makes the drop of a soft-deleted view final; None if it is not soft-deleted (any more), or not due yet."""
+    due = view.status == "soft-deleted" and view.expires_at_ms is not None and view.expires_at_ms <= now_ms
+    return ViewExpired() if due else None
+
+
+def decide_protection(view: ViewState, *, protected: bool) -> ViewProtectionChanged | None:
+    """None if nothing changes."""
+    return None if protected == view.protected else ViewProtectionChanged(protected)
 
 
 def decide_rename(
@@ -114,13 +151,21 @@ def evolve(state: ViewState | None, stream_id: UUID, version: int, event_id: UUI
             return replace(state, metadata_location=event.metadata_location, location_keys=keys, metadata=metadata)
         case ViewRenamed():
             return replace(state, namespace_id=event.namespace_id, name=event.name, name_key=event.name_key)
+        case ViewProtectionChanged():
+            return replace(state, protected=event.protected)
         case ViewDropped():
-            return replace(state, status="dropped")
+            status: Literal["soft-deleted", "dropped"] = "dropped" if event.expires_at_ms is None else "soft-deleted"
+            return replace(state, status=status, expires_at_ms=event.expires_at_ms)
+        case ViewUndropped():
+            return replace(state, status="live", expires_at_ms=None)
+        case ViewExpired():
+            return replace(state, status="dropped", expires_at_ms=None)
     raise AssertionError(f"{type(event).__name__} is not an event of a view")
 
 
 def claims(state: ViewState) -> frozenset[Claim]:
     if state.status == "dropped":
         return frozenset()
-    held: set[Claim] = {NameClaim("tabular", state.namespace_id, state.name_key, state.id)}
+    live = NameClaim("tabular", state.namespace_id, state.name_key, state.id)
+    held: set[Claim] = {live if state.status == "live" else NameClaim("soft-deleted", state.namespace_id, str(state.id), state.id)}
     return frozenset(held | {LocationClaim(key, state.id) for key in state.location_keys})

@@ -15,9 +15,14 @@ from .events import (
     WarehouseCreated,
     WarehouseDeactivated,
     WarehouseDeleted,
+    WarehouseDeleteProfileChanged,
     WarehouseFormatVersionPolicyChanged,
     WarehouseProtectionChanged,
+    WarehousePurgeDefaultChanged,
+    WarehouseReadOnlyChanged,
     WarehouseRenamed,
+    WarehouseStorageCredentialChanged,
+    WarehouseStorageProfileChanged,
 )
 from .format_versions import FORMAT_VERSION_DEFAULT, FORMAT_VERSIONS
 from .identifiers import name_key, parse_name, refused_character
@@ -29,6 +34,9 @@ CONFIG_KEY_BYTES_MAX = 255
 CONFIG_VALUE_BYTES_MAX = 4096
 CONFIG_BYTES_MAX = 16 * 1024
 """Limit on the keys and values of defaults and overrides together. Every version of the warehouse has a copy."""
+
+EXPIRATION_SECONDS_MAX = 100 * 365 * 24 * 3600
+"""The longest time for which dropped tables and views are kept. A longer one is more likely in another unit."""
 
 Status = Literal["active", "inactive", "deleted"]
 
@@ -76,6 +84,23 @@ class FormatVersionPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class DeleteProfile:
+    """What a drop of a table or view does. expiration_seconds -- how long it can be undropped; None: the drop is final at once."""
+
+    expiration_seconds: int | None = None
+
+    def expires_at_ms(self, now_ms: int) -> int | None:
+        """When the drop of something that is dropped now becomes final; None: at once."""
+        return None if self.expiration_seconds is None else now_ms + self.expiration_seconds * 1000
+
+    def to_json(self) -> Json:
+        """As Lakekeeper's TabularDeleteProfile."""
+        if self.expiration_seconds is None:
+            return {"type": "hard"}
+        return {"type": "soft", "expiration-seconds": self.expiration_seconds}
+
+
+@dataclass(frozen=True, slots=True)
 class RenameWarehouse:
     name: str
 
@@ -93,8 +118,29 @@ class SetWarehouseProtection:
 
 
 @dataclass(frozen=True, slots=True)
+class SetWarehouseReadOnly:
+    """read_only -- True: changes in the warehouse are refused, its files are not deleted, and reads go on."""
+
+    read_only: bool
+
+
+@dataclass(frozen=True, slots=True)
 class UpdateWarehouseFormatVersionPolicy:
     policy: FormatVersionPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateWarehouseDeleteProfile:
+    """Concerns later drops; the expiry of what was dropped before does not change."""
+
+    profile: DeleteProfile
+
+
+@dataclass(frozen=True, slots=True)
+class SetWarehousePurgeDefault:
+    """purge -- a drop of a table that does not say whether its files are to be deleted requests it."""
+
+    purge: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +150,14 @@ class DeleteWarehouse:
     force: bool = False
 
 
-WarehouseChange = SetWarehouseStatus | SetWarehouseProtection | UpdateWarehouseFormatVersionPolicy
+WarehouseChange = (
+    SetWarehouseStatus
+    | SetWarehouseProtection
+    | SetWarehouseReadOnly
+    | UpdateWarehouseFormatVersionPolicy
+    | UpdateWarehouseDeleteProfile
+    | SetWarehousePurgeDefault
+)
 """The commands that are decided on the warehouse's state alone."""
 
 
@@ -123,6 +176,9 @@ class WarehouseState:
     status: Status = "active"
     protected: bool = False
     format_versions: FormatVersionPolicy = field(default_factory=FormatVersionPolicy)
+    read_only: bool = False
+    delete_profile: DeleteProfile = field(default_factory=DeleteProfile)
+    purge_default: bool = False
 
 
 def decide_create(name: str, storage_profile: Json, *, exact_names: bool, taken: bool) -> WarehouseCreated:
@@ -134,9 +190,16 @@ def decide_create(name: str, storage_profile: Json, *, exact_names: bool, taken:
     return WarehouseCreated(name, name_key(name), storage_profile, None, exact_names)
 
 
-def decide_format_versions(policy: FormatVersionPolicy) -> list[Event]:
-    """The events after the creation of a warehouse with this checked policy."""
-    return [] if policy == FormatVersionPolicy() else [WarehouseFormatVersionPolicyChanged([*policy.allowed], policy.default)]
+def decide_policies(policy: FormatVersionPolicy, profile: DeleteProfile, *, purge_default: bool) -> list[Event]:
+    """The events after the creation of a warehouse with this checked policy and profile."""
+    events: list[Event] = []
+    if policy != FormatVersionPolicy():
+        events.append(WarehouseFormatVersionPolicyChanged([*policy.allowed], policy.default))
+    if profile != DeleteProfile():
+        events.append(_delete_profile_changed(profile))
+    if purge_default:
+        events.append(WarehousePurgeDefaultChanged(True))
+    return events
 
 
 def decide_rename(state: WarehouseState, command: RenameWarehouse, *, taken: bool) -> WarehouseRenamed | None:
@@ -145,12 +208,19 @@ def decide_rename(state: WarehouseState, command: RenameWarehouse, *, taken: boo
     return None if command.name == state.name else WarehouseRenamed(command.name, name_key(command.name))
 
 
-def decide_delete(state: WarehouseState, command: DeleteWarehouse, content: str | None) -> WarehouseDeleted:
-    """Raises WarehouseProtected, and WarehouseNotEmpty if it has content. content -- the kind of an object in it; None: it is empty."""
+def decide_delete(
+    state: WarehouseState, command: DeleteWarehouse, content: str | None, soft_deleted: Sequence[str] = ()
+) -> WarehouseDeleted:
+    """Raises WarehouseProtected, and WarehouseNotEmpty if it has content.
+
+    content -- the kind of an object in it; None: it is empty. soft_deleted -- some of the soft-deleted tables and views in it, for the
+    message.
+    """
     if state.protected and not command.force:
         raise WarehouseProtected(f"Warehouse is protected: {state.name}; remove the protection, or delete it with force")
     if content is not None:
-        raise WarehouseNotEmpty(f"Warehouse is not empty: {state.name}; it contains a {content}")
+        also = f", and soft-deleted: {'; '.join(soft_deleted)}" if soft_deleted else ""
+        raise WarehouseNotEmpty(f"Warehouse is not empty: {state.name}; it contains a {content}{also}")
     return WarehouseDeleted()
 
 
@@ -163,9 +233,37 @@ def decide_change(state: WarehouseState, command: WarehouseChange) -> Event | No
             return WarehouseActivated() if active else WarehouseDeactivated()
         case SetWarehouseProtection(protected):
             return None if protected == state.protected else WarehouseProtectionChanged(protected)
+        case SetWarehouseReadOnly(read_only):
+            return None if read_only == state.read_only else WarehouseReadOnlyChanged(read_only)
         case UpdateWarehouseFormatVersionPolicy(policy):
             policy = checked_policy(policy)
             return None if policy == state.format_versions else WarehouseFormatVersionPolicyChanged([*policy.allowed], policy.default)
+        case UpdateWarehouseDeleteProfile(profile):
+            profile = checked_delete_profile(profile)
+            return None if profile == state.delete_profile else _delete_profile_changed(profile)
+        case SetWarehousePurgeDefault(purge):
+            return None if purge == state.purge_default else WarehousePurgeDefaultChanged(purge)
+
+
+def _delete_profile_changed(profile: DeleteProfile) -> WarehouseDeleteProfileChanged:
+    soft = profile.expiration_seconds is not None
+    return WarehouseDeleteProfileChanged("soft" if soft else "hard", profile.expiration_seconds)
+
+
+def checked_delete_profile(profile: DeleteProfile) -> DeleteProfile:
+    """Raises BadRequest for a time of less than a second, or longer than EXPIRATION_SECONDS_MAX."""
+    if profile.expiration_seconds is not None and not 1 <= profile.expiration_seconds <= EXPIRATION_SECONDS_MAX:
+        raise BadRequest(f"Invalid delete-profile: expiration-seconds must be between 1 and {EXPIRATION_SECONDS_MAX}")
+    return profile
+
+
+def decide_storage(
+    state: WarehouseState, storage_profile: Json, secret_ref: UUID | None
+) -> WarehouseStorageProfileChanged | WarehouseStorageCredentialChanged | None:
+    """None if nothing changes. The caller has checked that the profile may replace the warehouse's, and has stored the credential."""
+    if storage_profile != state.storage_profile:
+        return WarehouseStorageProfileChanged(storage_profile, secret_ref)
+    return None if secret_ref == state.secret_ref else WarehouseStorageCredentialChanged(secret_ref)
 
 
 def checked_policy(policy: FormatVersionPolicy) -> FormatVersionPolicy:
@@ -270,6 +368,16 @@ def evolve(state: WarehouseState | None, stream_id: UUID, version: int, event_id
             return replace(state, protected=event.protected)
         case WarehouseFormatVersionPolicyChanged():
             return replace(state, format_versions=FormatVersionPolicy(tuple(event.allowed), event.default))
+        case WarehouseReadOnlyChanged():
+            return replace(state, read_only=event.read_only)
+        case WarehouseStorageProfileChanged():
+            return replace(state, storage_profile=event.storage_profile, secret_ref=event.secret_ref)
+        case WarehouseStorageCredentialChanged():
+            return replace(state, secret_ref=event.secret_ref)
+        case WarehouseDeleteProfileChanged():
+            return replace(state, delete_profile=DeleteProfile(event.expiration_seconds))
+        case WarehousePurgeDefaultChanged():
+            return replace(state, purge_default=event.purge)
         case WarehouseDeleted():
             return replace(state, status="deleted")
     raise AssertionError(f"{type(event).__name__} is not an event of a warehouse")

@@ -11,10 +11,14 @@ from cyclopts import App, CycloptsError, Parameter, UnknownCommandError, UnusedC
 from rich.console import Console
 
 from .command_settings import Config, Data, Json, command_settings
+from .deletion_cli import undrop
 from .domain.errors import CatalogError
 from .exit_codes import CommandFailed, ExitCode
 from .logs import configure_logs, log_uncaught
+from .object_cli import namespace, table, view
 from .output import Output
+from .project_cli import project
+from .secrets_cli import secrets
 from .settings import SettingsError
 from .sinks_cli import sinks
 from .storage.environment_credentials import remove_environment_credentials
@@ -36,8 +40,14 @@ app = _Program(
     version=icecore_version,
     console=Output(),
 )
+app.command(project)
 app.command(warehouse)
+app.command(namespace)
+app.command(table)
+app.command(view)
+app.command(undrop)
 app.command(sinks)
+app.command(secrets)
 app.register_install_completion_command(help="Install completion for the shell that runs the command (bash, zsh or fish).")
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
@@ -199,6 +209,20 @@ def log(
 
     options = EventOptions(after, since, until, table, actor)
     return print_events(command_settings(config, data), options, follow=follow, limit=limit, as_json=as_json)
+
+
+@app.command(name="wait-for-db")
+def wait_for_db(*, timeout_seconds: float = 60.0, data: Data = None, config: Config = None) -> ExitCode:
+    """Wait until the database is reachable and has the migrations of this version. The exit code is 3 if it has not in time.
+
+    Parameters
+    ----------
+    timeout_seconds
+        How long to wait.
+    """
+    from .wait_for_database import wait_for_database
+
+    return wait_for_database(command_settings(config, data), Output(), timeout_seconds)
 
 
 @app.command

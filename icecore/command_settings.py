@@ -13,6 +13,11 @@ Data = Annotated[Path | None, Parameter(name="--data", help="Data folder of the 
 Json = Annotated[bool, Parameter(name="--json", negative=(), help="Print JSON.")]
 Config = Annotated[Path | None, Parameter(name="--config", help="TOML file with settings (ICECORE_CONFIG).")]
 
+Project = Annotated[
+    str | None,
+    Parameter(name="--project", help="Name or id of the warehouse's project. Default: the default project, or that of a warehouse's id."),
+]
+
 
 def command_settings(config: Path | None, data: Path | None, **overrides: Any) -> Settings:
     """The settings of this command. Also configures logging."""
@@ -22,3 +27,8 @@ def command_settings(config: Path | None, data: Path | None, **overrides: Any) -
     configure_logs_for(settings)
     prepare_system_identity(settings)
     return settings
+
+
+def in_project(project: str | None, name: str) -> str:
+    """The reference of a warehouse in a project. Without one, an id is that of any project, and a name that of the default project."""
+    return name if project is None else f"{project}/{name}"

@@ -14,7 +14,7 @@ from aiohttp import web
 from .access.authentication import AnonymousAuthenticator, Authenticator
 from .access.authorization import AllowAll, Authorizer
 from .access.backends import Backends
-from .access.request_context import PROJECT_ID_DEFAULT
+from .api.catalog import About
 from .api.limits import ApiLimits
 from .api.origins import OriginRules
 from .api.server import build_app
@@ -27,6 +27,7 @@ from .commands.tables.close_removed_parts import ClosePartsJob
 from .commands.tables.delete_old_metadata_files import OldMetadataFilesJob
 from .commands.tables.metrics_reports import MetricsReports
 from .commands.tables.purge_tables import PurgeJob
+from .commands.tabulars.expire_soft_deleted import ExpireSoftDeletedJob
 from .database.connections import ConnectionPool
 from .database.outage_log import OutageLog
 from .domain.client_errors import client_error_text
@@ -42,6 +43,7 @@ from .security.secrets import SecretStore
 from .settings import Settings
 from .storage.object_store import ObjectStores
 from .storage.permitted_profiles import PermittedProfiles
+from .version import icecore_version
 
 _log = structlog.get_logger("icecore.compose")
 
@@ -63,11 +65,14 @@ class Application:
     old_files: OldMetadataFilesJob
     parts: ClosePartsJob
     expiry: ExpiryJob
+    soft_deletion: ExpireSoftDeletedJob
     events: LogEventSource
     dsn: str
     namespace_separator: str | None
     origin_rules: OriginRules
     permitted_profiles: PermittedProfiles
+    about: About
+    default_project_enabled: bool = True
     read_only: bool = False
     stopping: bool = False
     _app: web.Application | None = None
@@ -123,8 +128,8 @@ class Application:
 async def open_catalog(settings: Settings, *, jobs: bool = False) -> AsyncIterator[Application]:
     """Opens the catalog on the database of the settings, whose schema must be that of this version.
 
-    jobs -- also run the background jobs that one process performs at a time: purges, closing removed parts, expiring proposals, and
-    deleting old Idempotency-Keys. The worker runs them (icecore/worker.py).
+    jobs -- also run the background jobs that one process performs at a time: purges, closing removed parts, expiring proposals and
+    soft-deleted objects, and deleting old Idempotency-Keys. The worker runs them (icecore/worker.py).
     """
     async with AsyncExitStack() as opened:
         pooler_dsn = None if jobs else settings.pooler_dsn
@@ -142,15 +147,20 @@ async def open_catalog(settings: Settings, *, jobs: bool = False) -> AsyncIterat
         )
         opened.push_async_callback(events.close)
         purge, old_files, parts = PurgeJob(commands), OldMetadataFilesJob(commands), ClosePartsJob(commands)
-        expiry = ExpiryJob(commands, PROJECT_ID_DEFAULT)
+        expiry, soft_deletion = ExpiryJob(commands), ExpireSoftDeletedJob(commands)
         catalog = Application(
-            backends, AnonymousAuthenticator(), commands, queries, settings.api_limits(), purge, old_files, parts, expiry, events,
-            settings.dsn, settings.namespace_separator, settings.origin_rules(), settings.permitted_profiles(),
-            settings.read_only,
+            backends, AnonymousAuthenticator(), commands, queries, settings.api_limits(), purge, old_files, parts, expiry, soft_deletion,
+            events, settings.dsn, settings.namespace_separator, settings.origin_rules(), settings.permitted_profiles(), _about(settings),
+            settings.default_project, settings.read_only,
         )  # fmt: skip
         if jobs:
             _start_jobs(catalog, settings.idempotency_key_lifetime, opened)
         yield catalog
+
+
+def _about(settings: Settings) -> About:
+    clouds = settings.system_credentials()
+    return About(icecore_version(), clouds.aws, clouds.azure, clouds.gcp)
 
 
 def _open_backends(settings: Settings, pooler_dsn: str | None, secrets: SecretStore, opened: AsyncExitStack) -> Backends:
@@ -184,6 +194,7 @@ async def _open_commands(
     commands = CommandExecutor(
         backends, authorizer, committer, secrets, reports,
         decide_seconds_max=settings.commit_deadline_seconds, skip_storage_validation=settings.skip_storage_validation,
+        reserved_namespaces=settings.reserved_namespaces,
     )  # fmt: skip
     hooks = await opened.enter_async_context(opened_hooks(settings))
     if hooks:
@@ -193,7 +204,7 @@ async def _open_commands(
 
 def _start_jobs(catalog: Application, key_lifetime: timedelta, opened: AsyncExitStack) -> None:
     """Starts the background jobs, and stops them when `opened` is closed."""
-    for job in (catalog.purge, catalog.old_files, catalog.parts, catalog.expiry):
+    for job in (catalog.purge, catalog.old_files, catalog.parts, catalog.expiry, catalog.soft_deletion):
         job.start()
         opened.push_async_callback(job.close)
     forgetting = asyncio.create_task(_forget_keys(catalog.backends, key_lifetime), name="forget-keys")

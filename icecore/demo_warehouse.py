@@ -1,10 +1,13 @@
 """The warehouse `demo` of the embedded Postgres: local files in the data folder."""
 
+from uuid import UUID
+
 import uuid_utils
 
-from .access.request_context import ANONYMOUS, PROJECT_ID_DEFAULT, RequestContext
+from .access.request_context import ANONYMOUS, RequestContext
 from .commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
 from .compose import open_catalog
+from .domain.project import PROJECT_ID_DEFAULT
 from .log.head import log_head
 from .settings import Settings
 
@@ -25,6 +28,6 @@ async def ensure_demo_warehouse(settings: Settings) -> None:
         await create_warehouse(catalog.commands, operator_context("createWarehouse"), command, reviewed=False)
 
 
-def operator_context(operation: str) -> RequestContext:
+def operator_context(operation: str, project_id: UUID = PROJECT_ID_DEFAULT) -> RequestContext:
     """The request context of an operator at the command line."""
-    return RequestContext(request_id=str(uuid_utils.uuid7()), project_id=PROJECT_ID_DEFAULT, principal=ANONYMOUS, operation=operation)
+    return RequestContext(request_id=str(uuid_utils.uuid7()), project_id=project_id, principal=ANONYMOUS, operation=operation)

@@ -17,7 +17,6 @@ import psycopg
 import uvloop
 from rich.console import Console
 
-from .access.request_context import PROJECT_ID_DEFAULT
 from .access.resolve_warehouse import as_warehouse
 from .access.warehouse import Warehouse
 from .compose import Application, open_catalog
@@ -166,7 +165,7 @@ async def _check_clock(connection: Connection, report: Report) -> None:
 
 async def _check_warehouses(catalog: Application, report: Report) -> None:
     async with catalog.backends.connection() as connection:
-        found = [as_warehouse(state, None) for state in await warehouses.read_all(connection, PROJECT_ID_DEFAULT)]
+        found = [as_warehouse(state, None) for state in await warehouses.read_all_projects(connection)]
     unreadable: dict[str, str] = {}
     for warehouse in found:
         try:

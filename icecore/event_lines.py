@@ -15,7 +15,7 @@ from rich.text import Text
 
 from .database.connection import connect
 from .database.connections import Connection
-from .domain.events import state_json
+from .domain.events import data_json
 from .domain.recorded import RecordedEvent
 from .event_selection import EventOptions, select_events
 from .exit_codes import CommandFailed, ExitCode
@@ -86,7 +86,7 @@ async def event_json(connection: Connection, event: RecordedEvent) -> str:
             "traceparent": event.traceparent,
             "context": None if event.context is None else orjson.Fragment(event.context),
             "hash": event.hash.hex(),
-            "data": orjson.Fragment(state_json(event.state)),
+            "data": orjson.Fragment(data_json(event.state)),
         }
     ).decode()
 
@@ -101,7 +101,7 @@ async def event_line(connection: Connection, event: RecordedEvent) -> Text:
     line.append(f"{kind + ' ' + verb:<28}  ", _END_STYLES.get(verb, _KIND_STYLES.get(kind, "")))
     line.append(_joined(await _names(connection, event.stream_id, event.position)), "bold")
     line.append(f" v{event.version}", "dim")
-    detail = _detail(kind, verb, orjson.loads(state_json(event.state)))
+    detail = _detail(kind, verb, orjson.loads(data_json(event.state)))
     if verb == "renamed":
         detail = f"was {_joined(await _names(connection, event.stream_id, event.position - 1))}"
     if detail:

@@ -4,16 +4,16 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from .access.request_context import PROJECT_ID_DEFAULT
 from .access.resolve_warehouse import find_warehouse
 from .database.connections import Connection
 from .domain.errors import BadRequest, NoSuchTable
 from .domain.identifiers import NamespaceIdentifier, TabularIdentifier, uuid_or_none
+from .domain.project import PROJECT_ID_DEFAULT
 from .domain.recorded import RecordedEvent
 from .exit_codes import CommandFailed, ExitCode
 from .log.head import log_head
 from .log.positions import position_at
-from .projections.names import Scope, find_table
+from .projections.names import NameLookup, find_table
 
 _RESOLUTION = timedelta(microseconds=1)
 """The resolution of event times."""
@@ -89,13 +89,13 @@ async def _table_id(connection: Connection, text: str) -> UUID:
         raise CommandFailed(ExitCode.USAGE, "--table must be [WAREHOUSE:]NAMESPACE.TABLE or the id of a table")
     table = TabularIdentifier.parse(NamespaceIdentifier.parse(levels), name)
     try:
-        warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference or None)
+        warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference or None, project_named=False)
     except BadRequest:
         if reference:
             raise
         raise CommandFailed(ExitCode.USAGE, "--table must name its warehouse: WAREHOUSE:NAMESPACE.TABLE") from None
     try:
-        return await find_table(connection, Scope(warehouse.id, warehouse.exact_names, warehouse.as_of), table)
+        return await find_table(connection, NameLookup(warehouse.id, warehouse.exact_names, warehouse.as_of), table)
     except NoSuchTable as refusal:
         advice = "name a dropped table as it was at a time (WAREHOUSE@TIME:NAMESPACE.TABLE), or by its id"
         raise NoSuchTable(f"{refusal.message}; {advice}") from None

@@ -106,7 +106,7 @@ class CatalogMetrics:
 
     def _worker_metrics(self) -> Iterator[Metric]:
         catalog = self._catalog
-        return _jobs((catalog.purge, catalog.old_files, catalog.parts, catalog.expiry))
+        return _jobs((catalog.purge, catalog.old_files, catalog.parts, catalog.expiry, catalog.soft_deletion))
 
     def _writes(self) -> Iterator[Metric]:
         queues, committer = self._catalog.commands.queues, self._catalog.commands.committer

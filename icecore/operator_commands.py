@@ -3,11 +3,12 @@
 import asyncio
 import re
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+from uuid import UUID
 
 import aiohttp
 import orjson
@@ -17,7 +18,6 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.progress import Progress
 
-from .access.request_context import PROJECT_ID_DEFAULT
 from .access.resolve_warehouse import find_warehouse
 from .access.warehouse import Warehouse
 from .commands.execution.command_response import CommandResponse
@@ -28,22 +28,28 @@ from .commands.warehouses.create_warehouse import CreateWarehouse, create_wareho
 from .commands.warehouses.update_warehouse_config import update_warehouse_config
 from .compose import open_catalog
 from .data_folder import DataFolder
+from .database.connections import Connection
 from .demo_warehouse import operator_context
 from .domain.client_errors import client_error_text
+from .domain.project import PROJECT_ID_DEFAULT
 from .domain.warehouse import (
     DeleteWarehouse,
     RenameWarehouse,
     SetWarehouseProtection,
+    SetWarehousePurgeDefault,
+    SetWarehouseReadOnly,
     SetWarehouseStatus,
     UpdateWarehouseConfig,
+    UpdateWarehouseDeleteProfile,
     UpdateWarehouseFormatVersionPolicy,
     WarehouseChange,
 )
+from .durations import duration_text
 from .exit_codes import CommandFailed, ExitCode
 from .listening import listen_for_metrics
 from .log_database import opened_database, owner_required, prepare_database, require_schema, require_sessions, require_writable
 from .metrics_port import metrics_port
-from .projections import statistics, warehouses
+from .projections import projects, statistics, warehouses
 from .projections.rebuild import RebuildRunningError, rebuild_on_every_core
 from .projections.verify import verify as verify_log
 from .projections.watch import Watch
@@ -66,7 +72,7 @@ def migrate(settings: Settings, console: Console, *, as_json: bool) -> ExitCode:
     with opened_database(settings, make=True) as opened:
         applied = uvloop.run(prepare_database(opened))
     message = "\n".join(f"applied {name}" for name in applied) or "nothing to apply: the schema is up to date"
-    _print_report(console, {"applied": applied} if as_json else message)
+    print_report(console, {"applied": applied} if as_json else message)
     return ExitCode.OK
 
 
@@ -75,11 +81,11 @@ def rebuild(settings: Settings, console: Console, *, as_json: bool) -> ExitCode:
     with opened_database(settings) as opened:
         uvloop.run(require_writable(opened))
         try:
-            with owner_required(opened, "A rebuild"), _progress("folding the log") as watch:
+            with owner_required(opened, "A rebuild"), progress("folding the log") as watch:
                 report = rebuild_on_every_core(opened.owner_dsn, watch)
         except RebuildRunningError as error:
             raise CommandFailed(ExitCode.BUSY, str(error)) from None
-    _print_report(console, report.to_json() if as_json else str(report))
+    print_report(console, report.to_json() if as_json else str(report))
     return ExitCode.OK
 
 
@@ -90,7 +96,7 @@ def reset_statistics(settings: Settings, console: Console, *, as_json: bool) -> 
         with owner_required(opened, "Deleting statistics"):
             uvloop.run(statistics.reset_statistics(opened.owner_dsn))
     message = "statistics deleted; the worker counts them again from the first event"
-    _print_report(console, {"statistics": "deleted"} if as_json else message)
+    print_report(console, {"statistics": "deleted"} if as_json else message)
     return ExitCode.OK
 
 
@@ -121,19 +127,19 @@ def verify(settings: Settings, console: Console, *, as_json: bool) -> ExitCode:
     """Compares the log with every read model and claim, and checks the hash chain. Writes continue meanwhile."""
     with opened_database(settings) as opened:
         uvloop.run(require_schema(opened))
-        with _progress("comparing with the log") as watch:
+        with progress("comparing with the log") as watch:
             report = uvloop.run(verify_log(opened.dsn, admin_roles=settings.admin_roles, watch=watch))
-    _print_report(console, report.to_json() if as_json else str(report))
+    print_report(console, report.to_json() if as_json else str(report))
     return ExitCode.OK if report.ok else ExitCode.NO
 
 
-def list_warehouses(settings: Settings, console: Console, *, as_json: bool) -> ExitCode:
-    """Lists every warehouse with its location, or with its whole profile as JSON. Credentials are never shown."""
+def list_warehouses(settings: Settings, console: Console, project: str | None = None, *, as_json: bool) -> ExitCode:
+    """Lists the warehouses of a project (None: the default one) with their locations, or profiles as JSON. Shows no credential."""
 
     async def run(opened: Settings) -> list[dict[str, Any]]:
         await require_schema(opened)
         async with open_catalog(opened) as catalog, catalog.backends.connection() as connection:
-            found = await warehouses.read_all(connection, PROJECT_ID_DEFAULT)
+            found = await warehouses.read_all(connection, await named_project_id(connection, project))
         return [
             {
                 "id": str(each.id),
@@ -162,27 +168,39 @@ def list_warehouses(settings: Settings, console: Console, *, as_json: bool) -> E
     return ExitCode.OK
 
 
-def make_warehouse(settings: Settings, console: Console, command: CreateWarehouse) -> ExitCode:
-    """Creates a warehouse as the management API does. Checks of its store and warnings are printed to standard error."""
-    progress = Console(stderr=True)
-
-    def on_check(check: StoreCheck) -> None:
-        progress.out(f"{check.name:6}  {'ok' if check.failure is None else 'failed':6}  {check.seconds:.3f} s", highlight=False)
+def make_warehouse(settings: Settings, console: Console, command: CreateWarehouse, project: str | None) -> ExitCode:
+    """Creates a warehouse in a project (None: the default one) as the management API does. Prints checks and warnings to standard error."""
 
     async def run(opened: Settings) -> dict[str, Any]:
         await require_writable(opened)
         async with open_catalog(opened) as catalog:
-            response = await create_warehouse(catalog.commands, operator_context("createWarehouse"), command, on_check=on_check)
+            async with catalog.backends.connection() as connection:
+                context = operator_context("createWarehouse", await named_project_id(connection, project))
+            response = await create_warehouse(catalog.commands, context, command, on_check=print_check)
         assert isinstance(response.body, bytes), "the response of a new warehouse is one bytes object"
         created: dict[str, Any] = orjson.loads(response.body)
         return created
 
     with opened_database(settings) as opened:
         created = uvloop.run(run(opened))
-    for warning in created.get("warnings", []):
-        progress.out(f"warning: {warning}", highlight=False)
+    print_warnings(created)
     console.out(orjson.dumps({"warehouse-id": created["warehouse-id"]}).decode(), highlight=False)
     return ExitCode.OK
+
+
+async def named_project_id(connection: Connection, project: str | None) -> UUID:
+    """The id of a project by its id or name; None: the default one. Raises NoSuchProject."""
+    return PROJECT_ID_DEFAULT if project is None else (await projects.find_named(connection, project)).id
+
+
+def print_check(check: StoreCheck) -> None:
+    result = "ok" if check.failure is None else "failed"
+    Console(stderr=True).out(f"{check.name:6}  {result:6}  {check.seconds:.3f} s", highlight=False)
+
+
+def print_warnings(warehouse: dict[str, Any]) -> None:
+    for warning in warehouse.get("warnings", []):
+        Console(stderr=True).out(f"warning: {warning}", highlight=False)
 
 
 def configure_warehouse(settings: Settings, console: Console, reference: str, command: UpdateWarehouseConfig, *, as_json: bool) -> ExitCode:
@@ -197,13 +215,13 @@ def configure_warehouse(settings: Settings, console: Console, reference: str, co
         await (require_writable(opened) if changes else require_schema(opened))
         async with open_catalog(opened) as catalog:
             async with catalog.backends.connection() as connection:
-                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference)
+                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, project_named=False)
             if warehouse.as_of is not None:
                 raise CommandFailed(
                     ExitCode.USAGE, "a past state has the current configuration; name the warehouse without a position or time"
                 )
-            context = operator_context("updateWarehouseConfig")
-            before = await load_config(catalog.queries, operator_context("getConfig"), warehouse)
+            context = operator_context("updateWarehouseConfig", warehouse.project_id)
+            before = await load_config(catalog.queries, operator_context("getConfig", warehouse.project_id), warehouse)
             if not changes:
                 # A command would write a row if commits wait for a standby.
                 return before.to_json()
@@ -219,7 +237,7 @@ def configure_warehouse(settings: Settings, console: Console, reference: str, co
     for line in missing:
         Console(stderr=True).out(line, highlight=False)
     if as_json:
-        _print_report(console, found)
+        print_report(console, found)
         return ExitCode.OK
     if not any(found.values()):
         console.out("no defaults, no overrides", highlight=False)
@@ -230,19 +248,29 @@ def configure_warehouse(settings: Settings, console: Console, reference: str, co
 
 
 WarehouseCommand = RenameWarehouse | WarehouseChange | DeleteWarehouse
+"""The commands on a warehouse, besides those on its storage."""
 
 
 def change_warehouse(settings: Settings, console: Console, reference: str, command: WarehouseCommand, *, as_json: bool) -> ExitCode:
     """Changes a warehouse as the management API does, and prints it; nothing after its deletion."""
 
+    found = changed_warehouse(settings, reference, lambda executor, warehouse: _execute(executor, warehouse, command))
+    return ExitCode.OK if found is None else print_warehouse(console, found, as_json=as_json)
+
+
+def changed_warehouse(
+    settings: Settings, reference: str, execute: Callable[[CommandExecutor, Warehouse], Awaitable[CommandResponse]]
+) -> dict[str, Any] | None:
+    """The response to a command on a warehouse; None if it has no body."""
+
     async def run(opened: Settings) -> dict[str, Any] | None:
         await require_writable(opened)
         async with open_catalog(opened) as catalog:
             async with catalog.backends.connection() as connection:
-                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference)
+                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, project_named=False)
             if warehouse.as_of is not None:
                 raise CommandFailed(ExitCode.USAGE, "a past state cannot be changed; name the warehouse without a position or time")
-            response = await _execute(catalog.commands, warehouse, command)
+            response = await execute(catalog.commands, warehouse)
         if response.body is None:
             return None
         assert isinstance(response.body, bytes), "the response is one bytes object"
@@ -250,32 +278,44 @@ def change_warehouse(settings: Settings, console: Console, reference: str, comma
         return found
 
     with opened_database(settings) as opened:
-        found = uvloop.run(run(opened))
-    if found is None:
-        return ExitCode.OK
+        return uvloop.run(run(opened))
+
+
+def print_warehouse(console: Console, found: dict[str, Any], *, as_json: bool) -> ExitCode:
     if as_json:
-        _print_report(console, found)
+        print_report(console, found)
         return ExitCode.OK
     protected = ", protected" if found["protected"] else ""
+    read_only = ", read-only" if found["read-only"] else ""
     versions = ", ".join(map(str, found["allowed-format-versions"]))
     default = f" (default {found['default-format-version']})" if "default-format-version" in found else ""
-    console.out(f"{found['name']}  {found['id']}  {found['status']}{protected}, format versions {versions}{default}", highlight=False)
+    seconds = found["delete-profile"].get("expiration-seconds")
+    deletion = "" if seconds is None else f", soft deletion for {duration_text(seconds)}"
+    deletion += ", purge by default" if found["purge-default"] else ""
+    status = f"{found['status']}{protected}{read_only}"
+    console.out(f"{found['name']}  {found['id']}  {status}, format versions {versions}{default}{deletion}", highlight=False)
     return ExitCode.OK
 
 
 async def _execute(executor: CommandExecutor, warehouse: Warehouse, command: WarehouseCommand) -> CommandResponse:
     match command:
         case RenameWarehouse():
-            return await rename_warehouse(executor, operator_context("renameWarehouse"), warehouse, command)
+            return await rename_warehouse(executor, operator_context("renameWarehouse", warehouse.project_id), warehouse, command)
         case DeleteWarehouse():
-            return await delete_warehouse(executor, operator_context("deleteWarehouse"), warehouse, command)
+            return await delete_warehouse(executor, operator_context("deleteWarehouse", warehouse.project_id), warehouse, command)
         case SetWarehouseStatus(active):
             operation = "activateWarehouse" if active else "deactivateWarehouse"
         case SetWarehouseProtection():
             operation = "setWarehouseProtection"
+        case SetWarehouseReadOnly():
+            operation = "setWarehouseReadOnly"
         case UpdateWarehouseFormatVersionPolicy():
             operation = "updateWarehouseFormatVersionPolicy"
-    return await execute_change(executor, operator_context(operation), warehouse, command)
+        case UpdateWarehouseDeleteProfile():
+            operation = "updateWarehouseDeleteProfile"
+        case SetWarehousePurgeDefault():
+            operation = "setWarehousePurgeDefault"
+    return await execute_change(executor, operator_context(operation, warehouse.project_id), warehouse, command)
 
 
 def health(settings: Settings, console: Console, url: str | None) -> ExitCode:
@@ -338,13 +378,13 @@ def properties_argument(texts: Sequence[str], option: str) -> dict[str, str]:
     return properties
 
 
-def _print_report(console: Console, report: str | dict[str, Any]) -> None:
+def print_report(console: Console, report: str | dict[str, Any]) -> None:
     """Prints without markup, because keys and values contain square brackets."""
     console.out(report if isinstance(report, str) else orjson.dumps(report).decode(), highlight=False)
 
 
 @contextmanager
-def _progress(what: str) -> Iterator[Watch]:
+def progress(what: str) -> Iterator[Watch]:
     """Shows a progress bar while the block runs, if standard error is a terminal."""
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:

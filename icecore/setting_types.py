@@ -21,6 +21,8 @@ def _written_as(pattern: str, rule: str) -> AfterValidator:
     return AfterValidator(check)
 
 
+ReservedName = Annotated[str, Field(min_length=1, max_length=255)]
+"""The name of a namespace."""
 HostName = Annotated[
     str,
     Field(max_length=255),

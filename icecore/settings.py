@@ -21,7 +21,7 @@ from .domain.invalid_values import nearest_name, value_must
 from .embedded_postgres import STATE_DIRECTORY
 from .http_settings import HttpSettings
 from .publishers.sink_settings import SINK_FIELDS, SinkName, SinkSettings
-from .setting_types import AbsolutePath, HostName, Origin, PublicUrl, Separator, StoreEndpoint
+from .setting_types import AbsolutePath, HostName, Origin, PublicUrl, ReservedName, Separator, StoreEndpoint
 from .storage.cloud_profiles import Endpoint
 from .storage.large_documents import BYTES_AT_ONCE_MAX
 from .storage.permitted_profiles import PermittedProfiles
@@ -90,6 +90,7 @@ class Settings(BaseSettings):
     cors_origins: Annotated[tuple[Origin, ...], NoDecode] = ()
     workers: int = Field(default=1, ge=1, le=256)
     worker_beside_server: bool = True
+    default_project: bool = True
     metrics_port: int | None = Field(default=None, ge=0, le=65_535)
     shutdown_grace_seconds: float = Field(default=20.0, ge=0)
 
@@ -126,6 +127,7 @@ class Settings(BaseSettings):
     s3_enable_direct_system_credentials: bool = False
     s3_require_external_id_for_system_credentials: bool = True
     skip_storage_validation: bool = False
+    reserved_namespaces: Annotated[tuple[ReservedName, ...], NoDecode] = ("system", "examples", "information_schema")
 
     # Logs and metrics
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -154,7 +156,7 @@ class Settings(BaseSettings):
     def _split_paths(cls, value: Any) -> Any:
         return [part for part in value.split(os.pathsep) if part] if isinstance(value, str) else value
 
-    @field_validator("admin_roles", "allowed_hosts", "cors_origins", "warehouse_endpoints", mode="before")
+    @field_validator("admin_roles", "allowed_hosts", "cors_origins", "warehouse_endpoints", "reserved_namespaces", mode="before")
     @classmethod
     def _split_names(cls, value: Any) -> Any:
         return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value

@@ -56,7 +56,7 @@ def replay_events(
 ) -> ExitCode:
     """Publish a part of the log to a sink again, marked as a replay. New events are published meanwhile.
 
-    If the command is killed, the leader of the sink continues its replay, at the latest before the next one. --cancel ends it.
+    If the command is killed, the sink's leader finishes the replay. --cancel cancels it.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ _SQL = named_sql("icecore.log", "changes.sql")
 
 # Events per statement; the same number is in changes.sql.
 CHANGES_AT_ONCE = 100
-# After more changes than this, a cache is emptied instead of invalidated entry by entry.
+# After this many changes, a cache is emptied instead of invalidated entry by entry.
 CHANGES_MAX = 10_000
 
 _CHANGES = b"icecore_changes"
@@ -29,7 +29,7 @@ _prepared: WeakSet[Connection] = WeakSet()
 class LogChanges:
     """The changes after a head.
 
-    complete -- False if there are more than CHANGES_MAX. restored -- the log does not contain that head: the database was restored to an
+    complete -- False if there are CHANGES_MAX or more. restored -- the log does not contain that head: the database was restored to an
     earlier point, and what was read before may no longer exist.
     """
 

@@ -15,7 +15,7 @@ from ..database.connection import connect
 from ..database.named_sql import named_sql
 from ..database.outage_log import OutageLog
 from ..domain.client_errors import client_error_text
-from ..domain.events import is_large, state_size
+from ..domain.events import data_size, is_large
 from ..domain.recorded import RecordedEvent
 from .head import is_standby
 
@@ -47,7 +47,7 @@ async def read_events(
     # Stored states may be deflated, and the database compares their stored size.
     inflated = 0
     for number, event in enumerate(events):
-        inflated += await asyncio.to_thread(state_size, event.state) if is_large(event.state) else len(event.state)
+        inflated += await asyncio.to_thread(data_size, event.state) if is_large(event.state) else len(event.state)
         if number and inflated > bytes_max:
             return events[:number]
     return events

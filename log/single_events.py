@@ -20,3 +20,9 @@ async def recorded_at(connection: Connection, position: int) -> datetime | None:
     """When the event at a position was recorded; None if there is none."""
     row = await (await connection.execute(_SQL["recorded_at"], {"position": position}, binary=True)).fetchone()
     return None if row is None else row[0]
+
+
+async def changed_at(connection: Connection, stream_id: UUID, up_to: int | None = None) -> datetime | None:
+    """When a stream was last changed, or last up to a position; None if it was not."""
+    row = await (await connection.execute(_SQL["changed_at"], {"stream_id": stream_id, "up_to": up_to}, binary=True)).fetchone()
+    return None if row is None else row[0]

@@ -5,3 +5,9 @@ from icecore.events where event_id = %(event_id)s
 
 -- name: recorded_at --
 select recorded_at from icecore.events where notification_id = %(position)s
+
+-- name: changed_at --
+-- The time of a stream's last event, or of its last one up to a position.
+select recorded_at from icecore.events
+where originator_id = %(stream_id)s and notification_id <= coalesce(%(up_to)s::bigint, 9223372036854775807)
+order by originator_version desc limit 1

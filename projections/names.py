@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from ..database.named_sql import named_sql
@@ -17,10 +17,12 @@ _SQL = named_sql("icecore.projections", "names.sql")
 _BEFORE_ALL = ""
 NAMES_READ_AT_ONCE_MAX = 2_000
 """Takes about two milliseconds, and a few megabytes if the names are as long as possible."""
+# The memory of an id, and of two items in lists.
+_OBJECT_BYTES = 120
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class NameLookup:
     """Where names are looked up: the warehouse, whether it matches names exactly, and as of which position (None: now)."""
 
     warehouse_id: UUID
@@ -40,120 +42,155 @@ class Scope:
         return (*self.namespace_path(identifier.namespace), self.key(identifier.name))
 
 
-async def find_namespace(connection: Connection, scope: Scope, namespace: NamespaceIdentifier) -> UUID:
+async def find_namespace(connection: Connection, lookup: NameLookup, namespace: NamespaceIdentifier) -> UUID:
     """The namespace's id. Raises NoSuchNamespace."""
-    found = await find(connection, scope, namespace, None)
+    found = await find(connection, lookup, namespace, None)
     if found is None:
         raise NoSuchNamespace(f"Namespace does not exist: {namespace}")
     return found.namespace_id
 
 
-async def find_table(connection: Connection, scope: Scope, table: TabularIdentifier) -> UUID:
+async def find_table(connection: Connection, lookup: NameLookup, table: TabularIdentifier) -> UUID:
     """The table's id. Raises NoSuchTable."""
-    found = await find(connection, scope, table.namespace, table.name)
+    found = await find(connection, lookup, table.namespace, table.name)
     if found is None or found.object_id is None or found.kind != "table":
         raise NoSuchTable(f"Table does not exist: {table}")
     return found.object_id
 
 
-async def find_view(connection: Connection, scope: Scope, view: TabularIdentifier) -> UUID:
+async def find_view(connection: Connection, lookup: NameLookup, view: TabularIdentifier) -> UUID:
     """The view's id. Raises NoSuchView."""
-    found = await find(connection, scope, view.namespace, view.name)
+    found = await find(connection, lookup, view.namespace, view.name)
     if found is None or found.object_id is None or found.kind != "view":
         raise NoSuchView(f"View does not exist: {view}")
     return found.object_id
 
 
-async def find(connection: Connection, scope: Scope, namespace: NamespaceIdentifier, name: str | None) -> ResolvedName | None:
+async def find(connection: Connection, lookup: NameLookup, namespace: NamespaceIdentifier, name: str | None) -> ResolvedName | None:
     """What the name refers to in the namespace, if anything; None if the namespace does not exist."""
     cursor = await connection.execute(
         _SQL["find"],
         {
-            "warehouse_id": scope.warehouse_id,
-            "keys": [scope.key(level) for level in namespace.levels],
-            "name_key": None if name is None else scope.key(name),
-            "as_of": scope.as_of,
+            "warehouse_id": lookup.warehouse_id,
+            "keys": [lookup.key(level) for level in namespace.levels],
+            "name_key": None if name is None else lookup.key(name),
+            "as_of": lookup.as_of,
         },
     )
     row = await cursor.fetchone()
     return None if row is None else ResolvedName(*row)
 
 
+async def find_taken(connection: Connection, namespace_id: UUID, name_key: str) -> ResolvedName | None:
+    """The table or view that has the name in the namespace now, without the namespace's location."""
+    row = await (await connection.execute(_SQL["taken"], {"namespace_id": namespace_id, "name_key": name_key})).fetchone()
+    return None if row is None else ResolvedName(*row)
+
+
 async def list_names(
-    connection: Connection, scope: Scope, parent_id: UUID, kind: str, after: str | None, size: int | None
+    connection: Connection, lookup: NameLookup, parent_id: UUID, kind: str, after: str | None, size: int | None
 ) -> list[tuple[str, str]]:
     """At most `size` pairs (name, name key) of the objects of one kind in `parent_id`, ordered by key, after the key `after`."""
+    return await _list(connection, lookup, parent_id, kind, after, size)
+
+
+async def _list(
+    connection: Connection,
+    lookup: NameLookup,
+    parent_id: UUID,
+    kind: str,
+    after: str | None,
+    size: int | None,
+    *,
+    with_objects: bool = False,
+) -> list[tuple[Any, ...]]:
+    block = "list_objects" if with_objects else "list"
     cursor = await connection.execute(
-        _SQL["list_current" if scope.as_of is None else "list_as_of"],
-        {"parent_id": parent_id, "kind": kind, "after": _BEFORE_ALL if after is None else after, "size": size, "as_of": scope.as_of},
+        _SQL[f"{block}_current" if lookup.as_of is None else f"{block}_as_of"],
+        {"parent_id": parent_id, "kind": kind, "after": _BEFORE_ALL if after is None else after, "size": size, "as_of": lookup.as_of},
     )
-    return [(name, key) for name, key in await cursor.fetchall()]
+    return await cursor.fetchall()
 
 
 @dataclass(frozen=True, slots=True)
 class ListedNames:
     """One page: names ordered by their keys, and the key after which the next page begins (None on the last page).
 
-    memory_bytes -- what the names take in memory.
+    memory_bytes -- what the lists take in memory. ids, protected -- of the objects, in the order of the names; None if not requested.
     """
 
     names: list[str]
     next_key: str | None
     memory_bytes: int
+    ids: list[UUID] | None = None
+    protected: list[bool] | None = None
 
 
 async def list_page(
     connection: Connection,
-    scope: Scope,
+    lookup: NameLookup,
     parent_id: UUID,
     kind: str,
     after: str | None,
     size: int | None,
     reserve_memory: Callable[[int], None] = lambda memory_bytes: None,
+    *,
+    with_objects: bool = False,
 ) -> ListedNames:
     """At most `size` names after the key `after`; one more is read to see whether there is a next page.
 
     reserve_memory -- called with the total bytes of the names read so far, after every NAMES_READ_AT_ONCE_MAX names.
+    with_objects -- also the ids and the protection of the objects.
     """
     if size is not None and size < NAMES_READ_AT_ONCE_MAX:
-        rows = await list_names(connection, scope, parent_id, kind, after, size + 1)
-        return _page(rows, size)
-    rows = await list_names(connection, scope, parent_id, kind, after, NAMES_READ_AT_ONCE_MAX)
+        rows = await _list(connection, lookup, parent_id, kind, after, size + 1, with_objects=with_objects)
+        return _page(rows, size, with_objects=with_objects)
+    rows = await _list(connection, lookup, parent_id, kind, after, NAMES_READ_AT_ONCE_MAX, with_objects=with_objects)
     if len(rows) < NAMES_READ_AT_ONCE_MAX:
-        return _page(rows, size)
+        return _page(rows, size, with_objects=with_objects)
     async with connection.transaction():
         # One snapshot for all steps: otherwise a name that changes meanwhile could be missed or listed twice.
         await connection.execute(_SQL["one_moment"])
-        return await _list_in_steps(connection, scope, parent_id, kind, after, size, reserve_memory)
+        return await _list_in_steps(connection, lookup, parent_id, kind, after, size, reserve_memory, with_objects=with_objects)
 
 
 async def _list_in_steps(
     connection: Connection,
-    scope: Scope,
+    lookup: NameLookup,
     parent_id: UUID,
     kind: str,
     after: str | None,
     size: int | None,
     reserve_memory: Callable[[int], None],
+    *,
+    with_objects: bool,
 ) -> ListedNames:
     listed: list[str] = []
+    ids: list[UUID] = []
+    protected: list[bool] = []
     held = 0
     while size is None or len(listed) < size:
         step = NAMES_READ_AT_ONCE_MAX if size is None else min(NAMES_READ_AT_ONCE_MAX, size - len(listed))
-        page = _page(await list_names(connection, scope, parent_id, kind, after, step + 1), step)
+        rows = await _list(connection, lookup, parent_id, kind, after, step + 1, with_objects=with_objects)
+        page = _page(rows, step, with_objects=with_objects)
         listed += page.names
+        ids += page.ids or ()
+        protected += page.protected or ()
         held += page.memory_bytes
         reserve_memory(held)
-        if page.next_key is None:
-            return ListedNames(listed, None, held)
         after = page.next_key
-    return ListedNames(listed, after, held)
+        if after is None:
+            break
+    return ListedNames(listed, after, held, *((ids, protected) if with_objects else ()))
 
 
-def _page(rows: list[tuple[str, str]], size: int | None) -> ListedNames:
+def _page(rows: list[tuple[Any, ...]], size: int | None, *, with_objects: bool) -> ListedNames:
     page = rows if size is None else rows[:size]
-    names = [name for name, _ in page]
-    return ListedNames(names, page[-1][1] if len(page) < len(rows) else None, memory_bytes(names))
+    names = [row[0] for row in page]
+    next_key = page[-1][1] if len(page) < len(rows) else None
+    if not with_objects:
+        return ListedNames(names, next_key, memory_bytes(names))
+    return ListedNames(names, next_key, memory_bytes(names) + _OBJECT_BYTES * len(page), [row[2] for row in page], [row[3] for row in page])
 
 
 class NamedObject(NamedTuple):
@@ -176,6 +213,12 @@ async def names_at(connection: Connection, objects: Sequence[tuple[UUID, int]]) 
     """
     parameters = {"ids": [object_id for object_id, _ in objects], "positions": [position for _, position in objects]}
     return await (await connection.execute(_SQL["names_at"], parameters, binary=True)).fetchall()
+
+
+async def kind_in_warehouse(connection: Connection, warehouse_id: UUID, object_id: UUID) -> str | None:
+    """The kind of a namespace, table or view that exists in the warehouse; None if it does not."""
+    row = await (await connection.execute(_SQL["kind_in_warehouse"], {"warehouse_id": warehouse_id, "object_id": object_id})).fetchone()
+    return None if row is None else row[0]
 
 
 async def renamed_warehouses(connection: Connection, after: int, up_to: int) -> list[UUID]:

@@ -43,6 +43,45 @@ where generation = (select generation from icecore.read_models) and parent_id = 
   and name_key > %(after)s and from_position <= %(as_of)s and (to_position is null or to_position > %(as_of)s)
 order by name_key limit %(size)s
 
+-- name: list_objects_current --
+-- As list_current, with the id and the protection of each object.
+select n.name, n.name_key, n.object_id, p.protected from icecore.names n
+cross join lateral (
+  (select x.protected from icecore.namespaces x
+   where n.kind = 'namespace' and x.generation = n.generation and x.namespace_id = n.object_id
+   order by x.version desc limit 1)
+  union all
+  (select x.protected from icecore.tables x
+   where n.kind = 'table' and x.generation = n.generation and x.table_id = n.object_id
+   order by x.version desc limit 1)
+  union all
+  (select x.protected from icecore.views x
+   where n.kind = 'view' and x.generation = n.generation and x.view_id = n.object_id
+   order by x.version desc limit 1)
+) p
+where n.generation = (select generation from icecore.read_models) and n.parent_id = %(parent_id)s and n.kind = %(kind)s
+  and n.name_key > %(after)s and n.to_position is null
+order by n.name_key limit %(size)s
+
+-- name: list_objects_as_of --
+select n.name, n.name_key, n.object_id, p.protected from icecore.names n
+cross join lateral (
+  (select x.protected from icecore.namespaces x
+   where n.kind = 'namespace' and x.generation = n.generation and x.namespace_id = n.object_id and x.position <= %(as_of)s
+   order by x.version desc limit 1)
+  union all
+  (select x.protected from icecore.tables x
+   where n.kind = 'table' and x.generation = n.generation and x.table_id = n.object_id and x.position <= %(as_of)s
+   order by x.version desc limit 1)
+  union all
+  (select x.protected from icecore.views x
+   where n.kind = 'view' and x.generation = n.generation and x.view_id = n.object_id and x.position <= %(as_of)s
+   order by x.version desc limit 1)
+) p
+where n.generation = (select generation from icecore.read_models) and n.parent_id = %(parent_id)s and n.kind = %(kind)s
+  and n.name_key > %(after)s and n.from_position <= %(as_of)s and (n.to_position is null or n.to_position > %(as_of)s)
+order by n.name_key limit %(size)s
+
 -- name: names_above --
 -- The names of objects and of all their parents as of a position (null: the newest), each once. Names that have ended are included, because
 -- events of dropped objects are published too.
@@ -66,6 +105,12 @@ with recursive above(object_id, kind, parent_id, name) as (
   ) n
 )
 select object_id, case when kind <> 'warehouse' then parent_id end, name from above
+
+-- name: taken --
+-- The table or view that has a name in a namespace now.
+select n.parent_id, n.object_id, n.kind, '' from icecore.names n
+where n.generation = (select generation from icecore.read_models) and n.parent_id = %(namespace_id)s and n.kind in ('table', 'view')
+  and n.name_key = %(name_key)s and n.to_position is null
 
 -- name: names_at --
 -- The last names of objects and of all their parents up to a position each: with the position of the object's next name, if it has one.
@@ -97,3 +142,16 @@ from above
 -- Warehouses that were renamed after one position and up to another.
 select distinct originator_id from icecore.events
 where topic = 'warehouse.renamed.v1' and notification_id > %(after)s and notification_id <= %(upto)s
+
+-- name: kind_in_warehouse --
+-- The kind of an object, if its path of current names begins in the warehouse.
+with recursive above(kind, parent_id) as (
+  select kind, parent_id from icecore.names
+  where generation = (select generation from icecore.read_models) and object_id = %(object_id)s and to_position is null
+  union all
+  select a.kind, n.parent_id from above a
+  join icecore.names n
+    on n.generation = (select generation from icecore.read_models) and n.object_id = a.parent_id and n.to_position is null
+  where a.parent_id <> %(warehouse_id)s and n.kind <> 'warehouse'
+)
+select kind from above where parent_id = %(warehouse_id)s and kind <> 'warehouse'

@@ -44,10 +44,12 @@ async def read_state_within(
     row: tuple[Any, ...] | None = await cursor.fetchone()
     if row is None:
         return None
-    stream_id, version, event_id, warehouse_id, parent_id, name, key, status, location_key, properties, generation, size = row
+    stream_id, version, event_id, warehouse_id, parent_id, name, key, status, location_key, properties, protected, generation, size = row
     if size > bytes_max:
         return LargeDocument(size)
-    state = NamespaceState(stream_id, version, event_id, warehouse_id, parent_id, name, key, status, location_key, orjson.loads(properties))
+    state = NamespaceState(
+        stream_id, version, event_id, warehouse_id, parent_id, name, key, status, location_key, orjson.loads(properties), protected
+    )
     return state, generation
 
 
@@ -63,3 +65,10 @@ async def read_declared(connection: Connection, warehouse_id: UUID, keys: Sequen
     """The existing namespaces on a path of name keys below a warehouse, outermost first."""
     cursor = await connection.execute(_SQL["declared"], {"warehouse_id": warehouse_id, "keys": keys}, binary=True)
     return [DeclaredProperties(*row) for row in await cursor.fetchall()]
+
+
+async def is_live(connection: Connection, warehouse_id: UUID, namespace_id: UUID) -> bool:
+    """Whether the warehouse contains the namespace now."""
+    parameters = {"warehouse_id": warehouse_id, "namespace_id": namespace_id}
+    row = await (await connection.execute(_SQL["is_live"], parameters)).fetchone()
+    return row == (True,)

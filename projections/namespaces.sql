@@ -10,7 +10,8 @@ order by version desc limit 1
 
 -- name: state --
 select namespace_id, version, event_id, warehouse_id, parent_id, name, name_key, status, location_key,
-       case when octet_length(properties) <= %(bytes_max)s::bigint then properties end, generation, octet_length(properties)
+       case when octet_length(properties) <= %(bytes_max)s::bigint then properties end, protected, generation,
+       octet_length(properties)
 from icecore.namespaces
 where generation = (select generation from icecore.read_models) and namespace_id = %(namespace_id)s
 order by version desc limit 1
@@ -49,3 +50,8 @@ cross join lateral (
   order by version desc limit 1
 ) n
 where p.depth > 0 order by p.depth
+
+-- name: is_live --
+select status = 'live' from icecore.namespaces
+where generation = (select generation from icecore.read_models) and namespace_id = %(namespace_id)s and warehouse_id = %(warehouse_id)s
+order by version desc limit 1

@@ -35,8 +35,19 @@ async def find(connection: Connection, proposal_id: UUID, reserve_memory: Reserv
     """The newest state. Raises NoSuchProposal. `reserve_memory` as in `read_state`."""
     found = await read_state(connection, proposal_id, reserve_memory)
     if found is None:
-        raise NoSuchProposal(f"Proposal does not exist: {proposal_id}")
+        raise no_such_proposal(proposal_id)
     return found[0]
+
+
+async def is_in_project(connection: Connection, project_id: UUID, proposal_id: UUID) -> bool:
+    """Whether the proposal exists in the project."""
+    row = await (await connection.execute(_SQL["in_project"], {"project_id": project_id, "proposal_id": proposal_id})).fetchone()
+    assert row is not None, "one row"
+    return bool(row[0])
+
+
+def no_such_proposal(proposal_id: UUID) -> NoSuchProposal:
+    return NoSuchProposal(f"Proposal does not exist: {proposal_id}")
 
 
 async def read_versions(connection: Connection, wanted: Sequence[tuple[UUID, int]]) -> dict[tuple[UUID, int], ProposalState]:
@@ -60,20 +71,21 @@ async def due(connection: Connection, now_ms: int, limit: int) -> list[UUID]:
 async def read_page(
     connection: Connection,
     *,
+    project_id: UUID,
     warehouse_id: UUID | None,
     status: ProposalStatus | None,
     as_of: int | None,
     after: UUID | None,
     size: int,
 ) -> tuple[list[ProposalState], bool]:
-    """Proposals without their commands, in the order in which they were opened, after the id `after`; as of a position if it is given.
+    """Proposals of a project, without their commands, oldest first, after the id `after`; as of a position if it is given.
 
     Returns at most `size`, fewer if they reach LISTED_BYTES_MAX, and whether there are more.
     """
     block = "list_open" if status == "open" and as_of is None else "list"
     # One more is read to see whether there is a next page.
     parameters = {"warehouse_id": warehouse_id, "status": status, "as_of": as_of, "after": after, "size": size + 1}
-    cursor = await connection.execute(_SQL[block], {**parameters, "bytes_max": LISTED_BYTES_MAX}, binary=True)
+    cursor = await connection.execute(_SQL[block], {**parameters, "project_id": project_id, "bytes_max": LISTED_BYTES_MAX}, binary=True)
     rows = await cursor.fetchall()
     page = [_state(row[:-1]) for row in rows[:size]]
     return page, bool(rows) and rows[0][-1] > len(page)

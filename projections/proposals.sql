@@ -4,6 +4,13 @@ from icecore.proposals
 where generation = (select generation from icecore.read_models) and proposal_id = %(proposal_id)s
 order by version desc limit 1
 
+-- name: in_project --
+select exists (
+  select 1 from icecore.proposals p
+  join icecore.warehouses w on w.generation = p.generation and w.warehouse_id = p.warehouse_id and w.version = 1
+  where p.generation = (select generation from icecore.read_models) and p.proposal_id = %(proposal_id)s and p.version = 1
+    and w.project_id = %(project_id)s)
+
 -- name: versions --
 -- Without their commands, which may be large.
 select p.proposal_id, p.version, p.event_id, p.warehouse_id, p.status, p.operation, p.command_key, p.hook, p.reason, p.expires_at_ms,
@@ -48,6 +55,9 @@ from (
       order by version desc limit 1
     ) p
     where c.kind = 'proposal' and (%(warehouse_id)s::uuid is null or c.scope = %(warehouse_id)s)
+      and exists (
+        select 1 from icecore.warehouses w
+        where w.generation = p.generation and w.warehouse_id = c.scope and w.version = 1 and w.project_id = %(project_id)s)
       and (%(after)s::uuid is null or p.proposal_id > %(after)s)
     order by p.proposal_id limit %(size)s
   ) p
@@ -74,6 +84,9 @@ from (
     where o.generation = (select generation from icecore.read_models) and o.version = 1
       and (%(as_of)s::bigint is null or o.position <= %(as_of)s)
       and (%(warehouse_id)s::uuid is null or o.warehouse_id = %(warehouse_id)s)
+      and exists (
+        select 1 from icecore.warehouses w
+        where w.generation = o.generation and w.warehouse_id = o.warehouse_id and w.version = 1 and w.project_id = %(project_id)s)
       and (%(after)s::uuid is null or o.proposal_id > %(after)s)
       and (%(status)s::text is null or p.status = %(status)s)
     order by o.proposal_id limit %(size)s

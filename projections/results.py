@@ -50,7 +50,7 @@ def load_view_result(view: LoadedView) -> bytes:
 
 
 def warehouse_result(state: WarehouseState, credential_kind: Mapping[str, str] | None) -> Json:
-    """GetWarehouseResponse of Lakekeeper's management API, plus `exact-names` and `config`.
+    """GetWarehouseResponse of Lakekeeper's management API, plus `exact-names`, `read-only`, `purge-default` and `config`.
 
     It has the kind of the credential, never the credential.
     """
@@ -62,7 +62,8 @@ def warehouse_result(state: WarehouseState, credential_kind: Mapping[str, str] |
         "project-id": str(state.project_id),
         "storage-profile": state.storage_profile,
         **({} if credential_kind is None else {"storage-credential-type": credential_kind}),
-        "delete-profile": {"type": "hard"},
+        "delete-profile": state.delete_profile.to_json(),
+        "purge-default": state.purge_default,
         "status": state.status,
         "protected": state.protected,
         "managed-by": "self-managed",
@@ -70,6 +71,7 @@ def warehouse_result(state: WarehouseState, credential_kind: Mapping[str, str] |
         **({} if state.format_versions.default is None else {"default-format-version": state.format_versions.default}),
         "updated-at": None,
         "exact-names": state.exact_names,
+        "read-only": state.read_only,
         "config": state.config.to_json(),
     }
 

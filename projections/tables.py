@@ -115,12 +115,13 @@ async def read_state_within(connection: Connection, table_id: UUID, bytes_max: i
     if size > bytes_max:
         return LargeDocument(size)
     stream_id, version, event_id, warehouse_id, namespace_id, name, key, status, location, keys = row[:10]
-    next_ordinal, head, kinds, ordinals, bodies, generation = row[10:-1]
+    next_ordinal, head, kinds, ordinals, bodies, expires_at_ms, purges, generation, protected = row[10:-1]
     given = (table_head_value(head), kinds or (), ordinals or (), bodies or (), next_ordinal)
     # Many parts are assembled in a thread, so that the event loop is not blocked.
     many = len(given[1]) > _PARTS_ASSEMBLED_AT_ONCE_MAX
     document = await asyncio.to_thread(_assembled, *given) if many else _assembled(*given)
-    state = TableState(stream_id, version, event_id, warehouse_id, namespace_id, name, key, status, location, tuple(keys), document)
+    named = (stream_id, version, event_id, warehouse_id, namespace_id, name, key)
+    state = TableState(*named, status, location, tuple(keys), document, protected, expires_at_ms, purges)
     return state, generation
 
 
@@ -134,7 +135,10 @@ def _assembled(head: Json, kinds: Sequence[int], ordinals: Sequence[int], bodies
 
 @dataclass(frozen=True, slots=True)
 class NamedMetadataFiles:
-    """The metadata files that a table refers to, beginning with the current one (for a dropped table, the last one)."""
+    """The metadata files that a table refers to, beginning with the current one (for a dropped table, the last one).
+
+    is_live -- also of a soft-deleted table, which may be undropped.
+    """
 
     is_live: bool
     files: tuple[str, ...]

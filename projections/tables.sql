@@ -82,9 +82,11 @@ left join lateral (
 ) p on true
 
 -- name: state --
--- The state for the next commit: the newest head, and each open part in its own row.
+-- The state for the next commit: the newest head, and its open parts as arrays.
 select t.table_id, t.version, t.event_id, t.warehouse_id, t.namespace_id, t.name, t.name_key, t.status, t.metadata_location,
-       t.locations, t.next_ordinal, case when p.size <= %(bytes_max)s::bigint then t.head end, p.kinds, p.ordinals, p.bodies, (select generation from icecore.read_models), p.size
+       t.locations, t.next_ordinal, case when p.size <= %(bytes_max)s::bigint then t.head end, p.kinds, p.ordinals, p.bodies, t.expires_at_ms,
+       coalesce(t.purges, false), (select generation from icecore.read_models), t.protected,
+       p.size
 from (
   select * from icecore.tables
   where generation = (select generation from icecore.read_models) and table_id = %(table_id)s
@@ -121,8 +123,8 @@ cross join lateral (
 ) p
 
 -- name: named_metadata_files --
--- The metadata file of a table and those in its metadata log; for a dropped table, those of its last version.
-select t.status = 'live', t.metadata_location, array(
+-- The metadata file of a table and those in its metadata log; for a dropped table, those of its last version. A soft-deleted one may be live again.
+select t.status in ('live', 'soft-deleted'), t.metadata_location, array(
   select a.body from icecore.table_parts a
   where a.generation = t.generation and a.table_id = t.table_id and a.kind = %(metadata_log)s and a.valid_to is null
     and (closing.ordinals is null or not closing.ordinals @> a.ordinal))

@@ -11,10 +11,10 @@ order by c.command_id
 
 -- name: idempotency --
 -- Keys that differ from their command, name a version that the log did not have then, name another version than the command's last (for a
--- drop, the one before), or have a wrong hash. The hash is that of icecore.idempotency_hash, for which infinity is not a number. A refusal
+-- drop, the one before), or have a wrong hash. The key of the request that creates a project is of the project of that request. The hash is that of icecore.idempotency_hash, for which infinity is not a number. A refusal
 -- has no events except those of the proposal that it opens.
 select i.project_id, i.actor, i.key, i.command_id, i.position, i.recorded_at, i.object_id, i.version, i.status,
-       c.last_position, c.recorded_at, e.actor, e.project_id, o.originator_version,
+       c.last_position, c.recorded_at, e.actor, case when e.topic <> 'project.created.v1' then e.project_id end, o.originator_version,
        c.first_position is not null and not starts_with(e.topic, 'proposal.'), i.keys, own.version, i.expected_hash, i.hash
 from (
   select i.*, count(*) over (partition by i.command_id) as keys,
@@ -32,7 +32,7 @@ left join lateral (
   where c.first_position is not null and x.originator_id = i.object_id and x.notification_id between c.first_position and c.last_position
   order by x.notification_id desc limit 1) own on true
 where c.command_id is null or c.last_position <> i.position or c.recorded_at <> i.recorded_at
-   or e.actor <> i.actor or e.project_id <> i.project_id
+   or e.actor <> i.actor or (e.project_id <> i.project_id and e.topic <> 'project.created.v1')
    or (i.object_id is null) <> (i.version is null) or (i.object_id is not null and o.originator_id is null)
    or i.status not between 200 and 499
    or (i.status >= 400 and c.first_position is not null and not starts_with(e.topic, 'proposal.')) or i.keys > 1

@@ -63,9 +63,11 @@ async def read_state_within(connection: Connection, view_id: UUID, bytes_max: in
     row = await cursor.fetchone()
     if row is None:
         return None
-    stream_id, version, event_id, warehouse_id, namespace_id, name, key, status, location, keys, document, generation, size = row
+    stream_id, version, event_id, warehouse_id, namespace_id, name, key, status, location, keys, document, *rest = row
+    protected, expires_at_ms, generation, size = rest
     if size > bytes_max:
         return LargeDocument(size)
     metadata = orjson.loads(document)
-    state = ViewState(stream_id, version, event_id, warehouse_id, namespace_id, name, key, status, location, tuple(keys), metadata)
+    named = (stream_id, version, event_id, warehouse_id, namespace_id, name, key)
+    state = ViewState(*named, status, location, tuple(keys), metadata, protected, expires_at_ms)
     return state, generation

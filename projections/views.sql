@@ -13,7 +13,7 @@ order by version desc limit 1
 
 -- name: state --
 select view_id, version, event_id, warehouse_id, namespace_id, name, name_key, status, metadata_location, locations,
-       case when octet_length(document) <= %(bytes_max)s::bigint then document end, generation, octet_length(document)
+       case when octet_length(document) <= %(bytes_max)s::bigint then document end, protected, expires_at_ms, generation, octet_length(document)
 from icecore.views
 where generation = (select generation from icecore.read_models) and view_id = %(view_id)s
 order by version desc limit 1

@@ -10,13 +10,13 @@ from ..database.named_sql import named_sql
 from ..database.postgres import Connection
 from ..domain.errors import NoSuchWarehouse
 from ..domain.identifiers import name_key
-from ..domain.warehouse import FormatVersionPolicy, WarehouseConfig, WarehouseState
+from ..domain.warehouse import DeleteProfile, FormatVersionPolicy, WarehouseConfig, WarehouseState
 
 _SQL = named_sql("icecore.projections", "warehouses.sql")
 
 
-async def read_by_id(connection: Connection, project_id: UUID, warehouse_id: UUID) -> WarehouseState | None:
-    """None if it does not exist, or is deleted."""
+async def read_by_id(connection: Connection, project_id: UUID | None, warehouse_id: UUID) -> WarehouseState | None:
+    """None if it does not exist in the project (None: in any), or is deleted."""
     cursor = await connection.execute(_SQL["by_id"], {"project_id": project_id, "warehouse_id": warehouse_id}, binary=True)
     row = await cursor.fetchone()
     state = None if row is None else _state(row)
@@ -64,6 +64,23 @@ async def read_all(
     return [_state(row) for row in await cursor.fetchall()]
 
 
+async def read_all_projects(connection: Connection) -> list[WarehouseState]:
+    """The warehouses of the whole server, active or not, oldest first."""
+    cursor = await connection.execute(_SQL["of_all_projects"], binary=True)
+    return [_state(row) for row in await cursor.fetchall()]
+
+
+async def read_only_ids(connection: Connection) -> list[UUID]:
+    """The read-only warehouses of the server: jobs delete none of their files."""
+    cursor = await connection.execute(_SQL["read_only"], binary=True)
+    return [warehouse_id for (warehouse_id,) in await cursor.fetchall()]
+
+
+async def is_read_only(connection: Connection, warehouse_id: UUID) -> bool:
+    row = await (await connection.execute(_SQL["is_read_only"], {"warehouse_id": warehouse_id}, binary=True)).fetchone()
+    return row is not None and row[0]
+
+
 async def existed(connection: Connection, warehouse_id: UUID, as_of: int) -> bool:
     """Whether the warehouse existed as of a position."""
     cursor = await connection.execute(_SQL["existed"], {"warehouse_id": warehouse_id, "as_of": as_of})
@@ -73,7 +90,7 @@ async def existed(connection: Connection, warehouse_id: UUID, as_of: int) -> boo
 
 def _state(row: tuple[Any, ...]) -> WarehouseState:
     warehouse_id, version, event_id, project_id, name, key, storage_profile, secret_ref, exact_names, config, *policies, _ = row
-    status, protected, format_versions = policies
+    status, protected, format_versions, read_only, expiration_seconds, purge_default = policies
     return WarehouseState(
         warehouse_id,
         version,
@@ -88,6 +105,9 @@ def _state(row: tuple[Any, ...]) -> WarehouseState:
         status,
         protected,
         _format_versions(format_versions),
+        read_only,
+        DeleteProfile(expiration_seconds),
+        purge_default,
     )
 
 

@@ -1,14 +1,15 @@
 -- name: by_id --
 select w.warehouse_id, w.version, w.event_id, w.project_id, w.name, w.name_key, w.storage_profile, w.secret_ref, w.exact_names, w.config,
-       w.status, w.protected, w.format_versions,
+       w.status, w.protected, w.format_versions, w.read_only, w.expiration_seconds, w.purge_default,
        w.generation
 from icecore.warehouses w
-where w.generation = (select generation from icecore.read_models) and w.warehouse_id = %(warehouse_id)s and w.project_id = %(project_id)s
+where w.generation = (select generation from icecore.read_models) and w.warehouse_id = %(warehouse_id)s
+  and (%(project_id)s::uuid is null or w.project_id = %(project_id)s)
 order by w.version desc limit 1
 
 -- name: of_any_project --
 select w.warehouse_id, w.version, w.event_id, w.project_id, w.name, w.name_key, w.storage_profile, w.secret_ref, w.exact_names, w.config,
-       w.status, w.protected, w.format_versions,
+       w.status, w.protected, w.format_versions, w.read_only, w.expiration_seconds, w.purge_default,
        w.generation
 from icecore.warehouses w
 where w.generation = (select generation from icecore.read_models) and w.warehouse_id = %(warehouse_id)s
@@ -16,7 +17,7 @@ order by w.version desc limit 1
 
 -- name: by_name --
 select w.warehouse_id, w.version, w.event_id, w.project_id, w.name, w.name_key, w.storage_profile, w.secret_ref, w.exact_names, w.config,
-       w.status, w.protected, w.format_versions,
+       w.status, w.protected, w.format_versions, w.read_only, w.expiration_seconds, w.purge_default,
        w.generation
 from icecore.names n
 -- A join would sort every version.
@@ -28,7 +29,7 @@ where n.generation = (select generation from icecore.read_models) and n.parent_i
 
 -- name: all --
 select w.warehouse_id, w.version, w.event_id, w.project_id, w.name, w.name_key, w.storage_profile, w.secret_ref, w.exact_names, w.config,
-       w.status, w.protected, w.format_versions,
+       w.status, w.protected, w.format_versions, w.read_only, w.expiration_seconds, w.purge_default,
        w.generation
 from icecore.names n
 cross join lateral (
@@ -39,6 +40,31 @@ where n.generation = (select generation from icecore.read_models) and n.parent_i
   and (%(status)s::text is null or w.status = %(status)s)
 order by n.object_id
 limit %(limit)s
+
+-- name: of_all_projects --
+select w.warehouse_id, w.version, w.event_id, w.project_id, w.name, w.name_key, w.storage_profile, w.secret_ref, w.exact_names, w.config,
+       w.status, w.protected, w.format_versions, w.read_only, w.expiration_seconds, w.purge_default,
+       w.generation
+from icecore.names n
+cross join lateral (
+  select * from icecore.warehouses w where w.generation = n.generation and w.warehouse_id = n.object_id order by w.version desc limit 1
+) w
+where n.generation = (select generation from icecore.read_models) and n.kind = 'warehouse' and n.to_position is null
+order by n.object_id
+
+-- name: read_only --
+select n.object_id
+from icecore.names n
+cross join lateral (
+  select w.read_only from icecore.warehouses w where w.generation = n.generation and w.warehouse_id = n.object_id
+  order by w.version desc limit 1
+) w
+where n.generation = (select generation from icecore.read_models) and n.kind = 'warehouse' and n.to_position is null and w.read_only
+
+-- name: is_read_only --
+select w.read_only from icecore.warehouses w
+where w.generation = (select generation from icecore.read_models) and w.warehouse_id = %(warehouse_id)s
+order by w.version desc limit 1
 
 -- name: existed --
 select w.status <> 'deleted' from icecore.warehouses w

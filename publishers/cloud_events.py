@@ -13,6 +13,7 @@ from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
 from ..domain.byte_pieces import exact
+from ..domain.project import PROJECT_ID_DEFAULT
 from .enriched_event import EnrichedEvent
 from .event_data import SCHEMA_PREFIX, TYPE_PREFIX, Dialect, Mode
 from .lakekeeper_dialect import lakekeeper_attributes
@@ -70,7 +71,10 @@ class Outgoing:
 
     def with_reference(self, base_url: str) -> "Outgoing":
         """The same event with `dataref`, the URL of its data, instead of the data."""
-        attributes = {**self.cloud_event.get_attributes(), "dataref": f"{base_url.rstrip('/')}{EVENTS_ADDRESS}{self.event_id}"}
+        attributes = self.cloud_event.get_attributes()
+        # A request without a project is in the default one.
+        project = "" if attributes["project"] == str(PROJECT_ID_DEFAULT) else f"?projectId={attributes['project']}"
+        attributes = {**attributes, "dataref": f"{base_url.rstrip('/')}{EVENTS_ADDRESS}{self.event_id}{project}"}
         return replace(self, cloud_event=CloudEvent(attributes))
 
 

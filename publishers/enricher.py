@@ -11,12 +11,13 @@ import orjson
 from ..database.connections import Connection
 from ..domain import events as domain_events
 from ..domain.documents import Json
-from ..domain.events import Event, decode, is_large, state_json
-from ..domain.proposal import time_text
+from ..domain.events import Event, data_json, decode, is_large
+from ..domain.proposal import time_text, time_text_or_none
 from ..domain.recorded import RecordedEvent
 from . import event_data as data
 from .enriched_event import EnrichedBatch, EnrichedEvent
 from .references import Path, PathCache, ReferenceReader, References, SnapshotKey
+from .warehouse_data import warehouse_data
 
 _NAMES_MAX = 10_000
 _KEPT_PATH_LENGTH_MAX = 200
@@ -116,40 +117,25 @@ def _enrich(event: RecordedEvent, decoded: Event, found: References) -> Enriched
             return EnrichedEvent(event, path.names, _namespace(event, decoded, path))
         case "warehouse":
             path = found.paths[event.position]
-            return EnrichedEvent(event, path.names, _warehouse(event, decoded, found))
+            return EnrichedEvent(event, path.names, warehouse_data(event, decoded, found))
+        case "project":
+            return EnrichedEvent(event, (), _project(event, decoded, found))
         case "proposal":
             path = found.paths[event.position]
             return EnrichedEvent(event, (*path.names, str(event.stream_id)), _proposal(event, path, found))
     other = found.paths.get(event.position)
     names = () if other is None else other.names
-    return EnrichedEvent(event, names, data.OtherEvent(id=event.stream_id, name=list(names), change=orjson.loads(state_json(event.state))))
+    return EnrichedEvent(event, names, data.OtherEvent(id=event.stream_id, name=list(names), change=orjson.loads(data_json(event.state))))
 
 
-def _warehouse(event: RecordedEvent, decoded: Event, found: References) -> data.EventData:
-    name = data.WarehouseName(id=event.stream_id, name=found.paths[event.position].names[0])
-    match decoded:
-        case domain_events.WarehouseCreated():
-            return data.WarehouseEvent(warehouse=name, storage_type=decoded.storage_profile.get("type"), exact_names=decoded.exact_names)
-        case domain_events.WarehouseConfigChanged():
-            return data.WarehouseConfigChanged(
-                warehouse=name,
-                defaults_set=decoded.defaults_updates,
-                defaults_removed=decoded.defaults_removals,
-                overrides_set=decoded.overrides_updates,
-                overrides_removed=decoded.overrides_removals,
-            )
-        case domain_events.WarehouseRenamed():
-            return data.WarehouseRenamed(warehouse=name, previous_name=found.paths_before[event.position].names[0])
-        case domain_events.WarehouseProtectionChanged():
-            return data.WarehouseProtectionChanged(warehouse=name, protected=decoded.protected)
-        case domain_events.WarehouseFormatVersionPolicyChanged():
-            return data.WarehouseFormatVersionPolicyChanged(
-                warehouse=name, allowed_format_versions=decoded.allowed, default_format_version=decoded.default
-            )
-    return data.WarehouseEvent(warehouse=name)
+def _project(event: RecordedEvent, decoded: Event, found: References) -> data.EventData:
+    project = data.ProjectName(id=event.stream_id, name=found.projects[event.stream_id, event.version])
+    if isinstance(decoded, domain_events.ProjectRenamed):
+        return data.ProjectRenamed(project=project, previous_name=found.projects[event.stream_id, event.version - 1])
+    return data.ProjectEvent(project=project)
 
 
-def _namespace(event: RecordedEvent, decoded: Event, path: Path) -> data.NamespaceEvent:
+def _namespace(event: RecordedEvent, decoded: Event, path: Path) -> data.EventData:
     name = data.NamespaceName(id=event.stream_id, name=list(path.names[1:]))
     warehouse = data.WarehouseName(id=event.warehouse_id, name=path.names[0])
     match decoded:
@@ -159,6 +145,8 @@ def _namespace(event: RecordedEvent, decoded: Event, path: Path) -> data.Namespa
             return data.NamespaceEvent(
                 namespace=name, warehouse=warehouse, properties_set=decoded.updates, properties_removed=decoded.removals
             )
+        case domain_events.NamespaceProtectionChanged():
+            return data.NamespaceProtectionChanged(namespace=name, warehouse=warehouse, protected=decoded.protected)
     return data.NamespaceEvent(namespace=name, warehouse=warehouse)
 
 
@@ -225,11 +213,17 @@ def _table(event: RecordedEvent, decoded: Event, name: data.TabularName, found: 
             return _table_committed(event, decoded, name, found)
         case domain_events.TableRenamed():
             return data.TableRenamed(table=name, previous=_previous(event, found), metadata_location=location)
+        case domain_events.TableProtectionChanged():
+            return data.TableProtectionChanged(table=name, metadata_location=location, protected=decoded.protected)
         case domain_events.TableDropped():
             return data.TableRemovedEvent(
-                table=name, metadata_location=location, purge_requested=decoded.purge_requested, gc_enabled=decoded.gc_enabled
+                table=name,
+                metadata_location=location,
+                purge_requested=decoded.purge_requested,
+                gc_enabled=decoded.gc_enabled,
+                expires_at=time_text_or_none(decoded.expires_at_ms),
             )
-        case domain_events.TableUnregistered():
+        case domain_events.TableUnregistered() | domain_events.TableUndropped() | domain_events.TableExpired():
             return data.TableRemovedEvent(table=name, metadata_location=location)
         case domain_events.TablePurged():
             return data.TableRemovedEvent(
@@ -239,7 +233,7 @@ def _table(event: RecordedEvent, decoded: Event, name: data.TabularName, found: 
                 files_left=decoded.files_left or [],
                 files_left_count=decoded.files_left_count,
             )
-    return data.TableChanged(table=name, metadata_location=location, change=orjson.loads(state_json(event.state)))
+    return data.TableChanged(table=name, metadata_location=location, change=orjson.loads(data_json(event.state)))
 
 
 def _table_begun(name: data.TabularName, location: str, metadata: Json, **changed: Any) -> data.TableMetadataEvent:
@@ -342,9 +336,13 @@ def _view(event: RecordedEvent, decoded: Event, name: data.TabularName, found: R
             )
         case domain_events.ViewRenamed():
             return data.ViewRenamed(view=name, previous=_previous(event, found), metadata_location=location)
+        case domain_events.ViewProtectionChanged():
+            return data.ViewProtectionChanged(view=name, metadata_location=location, protected=decoded.protected)
         case domain_events.ViewDropped():
+            return data.ViewRemovedEvent(view=name, metadata_location=location, expires_at=time_text_or_none(decoded.expires_at_ms))
+        case domain_events.ViewUndropped() | domain_events.ViewExpired():
             return data.ViewRemovedEvent(view=name, metadata_location=location)
-    return data.ViewChanged(view=name, metadata_location=location, change=orjson.loads(state_json(event.state)))
+    return data.ViewChanged(view=name, metadata_location=location, change=orjson.loads(data_json(event.state)))
 
 
 def _view_schema_id(document: Json) -> int | None:

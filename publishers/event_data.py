@@ -122,6 +122,29 @@ _Refs = Annotated[list[SnapshotReference], Field(json_schema_extra={"default": [
 
 
 @dataclass(slots=True, kw_only=True)
+class ProjectName(EventData):
+    """A project with its name after the event."""
+
+    id: UUID
+    name: str
+
+
+@dataclass(slots=True, kw_only=True)
+class ProjectEvent(EventData):
+    """A project."""
+
+    project: ProjectName
+
+
+@dataclass(slots=True, kw_only=True)
+class ProjectRenamed(EventData):
+    """A renamed project; `project` has its new name."""
+
+    project: ProjectName
+    previous_name: str
+
+
+@dataclass(slots=True, kw_only=True)
 class WarehouseEvent(EventData):
     """A warehouse."""
 
@@ -160,12 +183,50 @@ class WarehouseProtectionChanged(EventData):
 
 
 @dataclass(slots=True, kw_only=True)
+class WarehouseReadOnlyChanged(EventData):
+    """A warehouse, and whether changes in it are refused now."""
+
+    warehouse: WarehouseName
+    read_only: bool
+
+
+@dataclass(slots=True, kw_only=True)
 class WarehouseFormatVersionPolicyChanged(EventData):
     """A warehouse, and the format versions that its tables may have now."""
 
     warehouse: WarehouseName
     allowed_format_versions: list[int]
     default_format_version: int | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class WarehouseStorageChanged(EventData):
+    """A warehouse whose storage profile or credential was changed."""
+
+    warehouse: WarehouseName
+    storage_type: str | None = None
+    """Set if the storage profile was changed."""
+    has_credential: bool
+    """Whether it has a credential now."""
+
+
+@dataclass(slots=True, kw_only=True)
+class WarehouseDeleteProfileChanged(EventData):
+    """A warehouse, and what a drop of one of its tables or views does now."""
+
+    warehouse: WarehouseName
+    type: str
+    """`hard` or `soft`."""
+    expiration_seconds: int | None = None
+    """How long something that is dropped can be undropped, if `type` is `soft`."""
+
+
+@dataclass(slots=True, kw_only=True)
+class WarehousePurgeDefaultChanged(EventData):
+    """A warehouse, and whether a drop that does not say so deletes the files of a table now."""
+
+    warehouse: WarehouseName
+    purge: bool
 
 
 @dataclass(slots=True, kw_only=True)
@@ -176,6 +237,15 @@ class NamespaceEvent(EventData):
     warehouse: WarehouseName
     properties_set: _StringsByName = field(default_factory=dict)
     properties_removed: _Strings = field(default_factory=list)
+
+
+@dataclass(slots=True, kw_only=True)
+class NamespaceProtectionChanged(EventData):
+    """A namespace, and whether it is protected from being dropped now."""
+
+    namespace: NamespaceName
+    warehouse: WarehouseName
+    protected: bool
 
 
 @dataclass(slots=True, kw_only=True)
@@ -224,7 +294,7 @@ class TableRenamed(EventData):
 
 @dataclass(slots=True, kw_only=True)
 class TableRemovedEvent(EventData):
-    """A table that was dropped, unregistered or purged."""
+    """A table that was dropped, undropped, unregistered or purged, or whose soft deletion has expired."""
 
     table: TabularName
     metadata_location: str
@@ -232,10 +302,21 @@ class TableRemovedEvent(EventData):
     purge_requested: bool | None = None
     gc_enabled: bool | None = None
     """False if the client requested a purge and the table's property gc.enabled keeps its files."""
+    expires_at: str | None = None
+    """If `table.dropped` is a soft deletion: until when the table can be undropped."""
     files_deleted: int | None = None
     files_left: _Strings = field(default_factory=list)
     """Files that were not deleted, because they are outside the table's locations or could not be read; the first of `files-left-count`."""
     files_left_count: int | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class TableProtectionChanged(EventData):
+    """A table, and whether it is protected from being dropped now."""
+
+    table: TabularName
+    metadata_location: str
+    protected: bool
 
 
 @dataclass(slots=True, kw_only=True)
@@ -275,11 +356,22 @@ class ViewRenamed(EventData):
 
 @dataclass(slots=True, kw_only=True)
 class ViewRemovedEvent(EventData):
-    """A view that was dropped."""
+    """A view that was dropped or undropped, or whose soft deletion has expired."""
 
     view: TabularName
     metadata_location: str
     """The last metadata file."""
+    expires_at: str | None = None
+    """If `view.dropped` is a soft deletion: until when the view can be undropped."""
+
+
+@dataclass(slots=True, kw_only=True)
+class ViewProtectionChanged(EventData):
+    """A view, and whether it is protected from being dropped now."""
+
+    view: TabularName
+    metadata_location: str
+    protected: bool
 
 
 @dataclass(slots=True, kw_only=True)
@@ -335,25 +427,39 @@ class OtherEvent(EventData):
 
 
 _TYPES: dict[str, type[EventData]] = {
+    "project.renamed": ProjectRenamed,
     "warehouse.config-changed": WarehouseConfigChanged,
     "warehouse.renamed": WarehouseRenamed,
     "warehouse.protection-changed": WarehouseProtectionChanged,
     "warehouse.format-version-policy-changed": WarehouseFormatVersionPolicyChanged,
+    "warehouse.read-only-changed": WarehouseReadOnlyChanged,
+    "warehouse.storage-profile-changed": WarehouseStorageChanged,
+    "warehouse.storage-credential-changed": WarehouseStorageChanged,
+    "namespace.protection-changed": NamespaceProtectionChanged,
+    "warehouse.delete-profile-changed": WarehouseDeleteProfileChanged,
+    "warehouse.purge-default-changed": WarehousePurgeDefaultChanged,
     "table.created": TableMetadataEvent,
     "table.registered": TableMetadataEvent,
     "table.overwritten": TableMetadataEvent,
     "table.committed": TableMetadataEvent,
     "table.renamed": TableRenamed,
+    "table.protection-changed": TableProtectionChanged,
     "table.dropped": TableRemovedEvent,
+    "table.undropped": TableRemovedEvent,
+    "table.expired": TableRemovedEvent,
     "table.unregistered": TableRemovedEvent,
     "table.purged": TableRemovedEvent,
     "view.created": ViewMetadataEvent,
     "view.registered": ViewMetadataEvent,
     "view.committed": ViewMetadataEvent,
     "view.renamed": ViewRenamed,
+    "view.protection-changed": ViewProtectionChanged,
     "view.dropped": ViewRemovedEvent,
+    "view.undropped": ViewRemovedEvent,
+    "view.expired": ViewRemovedEvent,
 }
 _OTHER_OF_KIND: dict[str, type[EventData]] = {
+    "project": ProjectEvent,
     "warehouse": WarehouseEvent,
     "namespace": NamespaceEvent,
     "table": TableChanged,

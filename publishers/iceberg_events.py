@@ -184,7 +184,7 @@ def _operation(enriched: EnrichedEvent, decoded: Event | None, removed: Removed)
     match event_data:
         case data.TableRenamed(table=name) | data.ViewRenamed(view=name):
             members: Json = {"source": _identifier(event_data.previous), "destination": _identifier(name)}
-        case data.NamespaceEvent():
+        case data.NamespaceEvent() | data.NamespaceProtectionChanged():
             members = {"namespace": event_data.namespace.name}
         case _:
             named = _tabular(event_data)

@@ -202,14 +202,14 @@ class LogEventSource:
         self._path_cache.clear()
 
     def reader(
-        self, *, types: Sequence[str], warehouse_ids: Collection[UUID], namespaces: Sequence[str], dialect: Dialect
+        self, project_id: UUID, *, types: Sequence[str], warehouse_ids: Collection[UUID], namespaces: Sequence[str], dialect: Dialect
     ) -> LogEventReader:
-        """A reader of CloudEvents. Raises BadRequest for a type that no event has. Empty filters match everything."""
+        """A reader of the CloudEvents of one project. Raises BadRequest for a type that no event has. Empty filters match everything."""
         try:
             chosen = EventFilter.parse(tuple(types), (), tuple(namespaces))
         except FilterError as error:
             raise BadRequest(f"Invalid parameter {error.member!r}: {error.reason}") from None
-        renderer = _CloudEvents(chosen, frozenset(warehouse_ids), dialect, self._base_url, self._path_cache)
+        renderer = _CloudEvents(project_id, chosen, frozenset(warehouse_ids), dialect, self._base_url, self._path_cache)
         return CloudEventReader(self._connections, renderer, self.metrics, self._shared)
 
     def iceberg_reader(
@@ -226,11 +226,11 @@ class LogEventSource:
         chosen = IcebergFilter.of(operation_types, object_names, object_uuids, object_types, exact_names=exact_names)
         return LogEventReader(self._connections, _IcebergEvents(warehouse_id, chosen, self._path_cache), self.metrics)
 
-    async def load_event(self, event_id: UUID, dialect: Dialect) -> bytes | None:
-        """One event with its data, however large; None if the log has no event with that id."""
+    async def load_event(self, project_id: UUID, event_id: UUID, dialect: Dialect) -> bytes | None:
+        """One event of a project with its data, however large; None if the project has no event with that id."""
         async with self._connections.connection() as connection:
             event = await read_event(connection, event_id)
-            if event is None:
+            if event is None or event.project_id != project_id:
                 return None
             (enriched,) = (await EventEnricher(path_cache=self._path_cache).enrich(connection, [event])).events
         self.metrics.events_published += 1
@@ -279,9 +279,18 @@ class LogEventSource:
 
 
 class _CloudEvents:
-    """Renders events as for sinks."""
+    """Renders events of one project as for sinks."""
 
-    def __init__(self, chosen: EventFilter, warehouse_ids: frozenset[UUID], dialect: Dialect, base_url: str, path_cache: PathCache) -> None:
+    def __init__(
+        self,
+        project_id: UUID,
+        chosen: EventFilter,
+        warehouse_ids: frozenset[UUID],
+        dialect: Dialect,
+        base_url: str,
+        path_cache: PathCache,
+    ) -> None:
+        self._project_id = project_id
         self._chosen = chosen
         self._warehouse_ids = warehouse_ids
         self.dialect: Dialect = dialect
@@ -289,7 +298,7 @@ class _CloudEvents:
         self._enricher = EventEnricher(path_cache=path_cache)
 
     async def render(self, connection: Connection, events: Sequence[RecordedEvent]) -> RenderedBatch:
-        wanted = [event for event in events if self._chosen.may_match(event) and self._of_warehouse(event)]
+        wanted = [event for event in events if self._may_match(event)]
         enriched = await self._enricher.enrich(connection, wanted, chosen=self._chosen.matches_path, bytes_max=BATCH_BYTES_MAX)
         rendered = (outgoing(each, self.dialect) for each in enriched.events)
         return RenderedBatch(
@@ -299,7 +308,7 @@ class _CloudEvents:
     def matches(self, enriched: EnrichedEvent) -> bool:
         """Whether an event is rendered."""
         event = enriched.event
-        return self._chosen.may_match(event) and self._of_warehouse(event) and self._chosen.matches(enriched)
+        return self._may_match(event) and self._chosen.matches(enriched)
 
     def rendered(self, event: Outgoing, body: bytes) -> RenderedEvent:
         """An event as it is sent; `body` is its JSON."""
@@ -307,8 +316,9 @@ class _CloudEvents:
             body = encode_json(event.with_reference(self._base_url))
         return RenderedEvent(event.position, event.cloud_event.get_type(), body)
 
-    def _of_warehouse(self, event: RecordedEvent) -> bool:
-        return not self._warehouse_ids or event.warehouse_id in self._warehouse_ids
+    def _may_match(self, event: RecordedEvent) -> bool:
+        of_warehouse = not self._warehouse_ids or event.warehouse_id in self._warehouse_ids
+        return event.project_id == self._project_id and of_warehouse and self._chosen.may_match(event)
 
 
 class _IcebergEvents:

@@ -17,7 +17,7 @@ from ..domain.identifiers import dotted_key
 from ..domain.memory_bytes import memory_bytes
 from ..domain.proposal import ProposalState
 from ..domain.recorded import RecordedEvent
-from ..projections import names, proposals, versions
+from ..projections import names, projects, proposals, versions
 
 _KINDS: tuple[Literal["table", "view"], ...] = ("table", "view")
 
@@ -75,7 +75,8 @@ class References:
     """What the events of a batch refer to, by their positions.
 
     rows, rows_before -- a table's or view's row after and before the event. paths -- of the object itself; for a table or view, of its
-    namespace; for a proposal, of its warehouse. paths_before -- of the former namespace of a table or view that was moved.
+    namespace; for a proposal, of its warehouse; none for a project. paths_before -- of the former namespace of a table or view that was
+    moved. projects -- names of projects by id and version.
     """
 
     rows: dict[int, TabularRow] = field(default_factory=dict)
@@ -84,6 +85,7 @@ class References:
     paths_before: dict[int, Path] = field(default_factory=dict)
     snapshots: dict[tuple[UUID, int], Json] = field(default_factory=dict)
     proposals: dict[tuple[UUID, int], ProposalState] = field(default_factory=dict)
+    projects: dict[tuple[UUID, int], str] = field(default_factory=dict)
 
     def documents_bytes(self, position: int) -> int:
         """The size of the documents that an event refers to."""
@@ -227,6 +229,10 @@ class ReferenceReader:
         proposed = [(event.stream_id, event.version) for event in events if event.topic.startswith("proposal.")]
         if proposed:
             found.proposals = await proposals.read_versions(connection, proposed)
+        of_projects = [event for event in events if event.topic.startswith("project.")]
+        if of_projects:
+            wanted = {(event.stream_id, version) for event in of_projects for version in (event.version - 1, event.version)}
+            found.projects = await projects.read_names(connection, wanted)
         named = {event.position: _named_objects(event, found) for event in events}
         paths = await self.path_cache.paths(connection, {each for of_event in named.values() for each in of_event})
         for position, of_event in named.items():
@@ -274,6 +280,8 @@ def _named_objects(event: RecordedEvent, found: References) -> tuple[tuple[UUID,
     proposal's warehouse, else the object itself, and a renamed warehouse with its former name.
     """
     kind, position = event.topic.partition(".")[0], event.position
+    if kind == "project":
+        return ()
     if kind == "proposal":
         return ((event.warehouse_id, position),)
     if event.topic.startswith("warehouse.renamed."):

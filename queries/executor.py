@@ -11,7 +11,7 @@ from ..access.request_context import RequestContext
 from ..access.resolve_warehouse import resolve_warehouse
 from ..access.warehouse import Warehouse
 from ..database.connections import Connection
-from .freshness import CATCH_UP_SECONDS_MAX, Freshness, content_tag
+from .freshness import CATCH_UP_SECONDS_MAX, Freshness, stream_tag
 from .read_cache import ReadCache, Tag
 from .table_loads import TableLoads
 
@@ -87,7 +87,12 @@ class QueryExecutor:
         self._freshness.follow()
 
     def cached_warehouse(self, context: RequestContext, reference: str | None) -> Warehouse | None:
-        """An active warehouse as it is cached, for a command: append refuses one that was decided on an outdated warehouse."""
+        """An active warehouse as it is cached, for a command: append refuses one that was decided on an outdated warehouse.
+
+        None if the reference has the name of a project, because append does not notice that a project was renamed.
+        """
+        if reference is not None and "/" in reference:
+            return None
         cached = self.cache.get(_warehouse_key(context, reference))
         warehouse: Warehouse | None = None if cached is None else cached.value
         return warehouse if warehouse is not None and warehouse.active else None
@@ -102,8 +107,10 @@ class QueryExecutor:
             context = replace(context, log_confirmed=True)
 
         async def find() -> ReadResult[Warehouse]:
-            found = await resolve_warehouse(self.backends, context.project_id, reference)
-            return ReadResult(found, Resource("warehouse", found.id), _WAREHOUSE_BYTES, (content_tag(found.id),))
+            found = await resolve_warehouse(self.backends, context.project_id, reference, project_named=context.project_named)
+            # A reference may contain the name of the project.
+            tags = (stream_tag(found.id), stream_tag(found.project_id))
+            return ReadResult(found, Resource("warehouse", found.id), _WAREHOUSE_BYTES, tags)
 
         # Which one is the only warehouse depends on all of them, and a past state is rarely read again.
         as_of = 0 if reference is None or "@" in reference else None
@@ -131,4 +138,4 @@ class QueryExecutor:
 
 
 def _warehouse_key(context: RequestContext, reference: str | None) -> Hashable:
-    return ("warehouse", context.project_id, reference)
+    return ("warehouse", context.project_id, context.project_named, reference)

@@ -16,18 +16,23 @@ _log = structlog.get_logger("icecore.freshness")
 # A limit on one short statement that all readers of the process wait for.
 CATCH_UP_SECONDS_MAX = 2.0
 # Topics whose events change only the content of an object. Events of all others change to which object a name refers.
-_CONTENT_ONLY = frozenset(
+_NAMES_UNCHANGED = frozenset(
     {
         "table.committed.v1", "table.overwritten.v1", "view.committed.v1", "namespace.properties-changed.v1", "warehouse.config-changed.v1",
         "warehouse.activated.v1", "warehouse.deactivated.v1", "warehouse.protection-changed.v1",
-        "warehouse.format-version-policy-changed.v1",
+        "warehouse.format-version-policy-changed.v1", "warehouse.storage-profile-changed.v1", "warehouse.storage-credential-changed.v1",
+        "table.purged.v1", "proposal.opened.v1", "proposal.approved.v1", "proposal.rejected.v1", "proposal.expired.v1", "proposal.stale.v1",
+        "namespace.protection-changed.v1", "table.protection-changed.v1", "view.protection-changed.v1",
+        "warehouse.read-only-changed.v1",
+        "warehouse.delete-profile-changed.v1", "warehouse.purge-default-changed.v1", "table.expired.v1", "view.expired.v1",
     }
 )  # fmt: skip
+_PROTECTION_CHANGED = "protection-changed.v1"
 
 
-def content_tag(stream_id: UUID) -> tuple[str, UUID]:
+def stream_tag(stream_id: UUID) -> tuple[str, UUID]:
     """Dropped by every event of the stream, so that a result that depends on its content needs no tag of its name."""
-    return ("content", stream_id)
+    return ("stream", stream_id)
 
 
 def name_tag(stream_id: UUID) -> tuple[str, UUID]:
@@ -38,6 +43,11 @@ def name_tag(stream_id: UUID) -> tuple[str, UUID]:
 def listing_tag(kind: str) -> tuple[str, str]:
     """Dropped when an object of the kind is created, renamed or dropped."""
     return ("listing", kind)
+
+
+def protection_tag(kind: str) -> tuple[str, str]:
+    """Dropped when the protection of an object of the kind changes."""
+    return ("protection", kind)
 
 
 class Freshness:
@@ -129,10 +139,13 @@ class Freshness:
             self._cache.clear()
             return
         for stream_id, topic in changes.streams:
-            self._cache.drop(content_tag(stream_id))
-            if topic not in _CONTENT_ONLY:
+            self._cache.drop(stream_tag(stream_id))
+            kind, _, change = topic.partition(".")
+            if topic not in _NAMES_UNCHANGED:
                 self._cache.drop(name_tag(stream_id))
-                self._cache.drop(listing_tag(topic.partition(".")[0]))
+                self._cache.drop(listing_tag(kind))
+            elif change == _PROTECTION_CHANGED:
+                self._cache.drop(protection_tag(kind))
         self._applied = changes.head
 
 

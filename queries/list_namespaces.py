@@ -12,5 +12,4 @@ async def list_namespaces(
     queries: QueryExecutor, context: RequestContext, warehouse: Warehouse, parent: NamespaceIdentifier | None, page: PageRequest
 ) -> Page[str]:
     """Their names. Raises NoSuchNamespace if the parent does not exist."""
-    listed = await list_below(queries, context, warehouse, parent, page, "namespace")
-    return Page(listed.names, listed.next_key, listed.memory_bytes)
+    return await list_below(queries, context, warehouse, parent, page, "namespace")

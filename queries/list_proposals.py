@@ -28,6 +28,7 @@ async def list_proposals(
     async with queries.backends.connection() as connection:
         found, more = await proposals.read_page(
             connection,
+            project_id=context.project_id,
             warehouse_id=None if warehouse is None else warehouse.id,
             status=status,
             as_of=None if warehouse is None else warehouse.as_of,

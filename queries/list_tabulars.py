@@ -8,7 +8,7 @@ from ..domain.identifiers import NamespaceIdentifier
 from ..projections import names
 from ..projections.names import ListedNames
 from .executor import QueryExecutor, ReadResult
-from .freshness import content_tag, listing_tag
+from .freshness import listing_tag, protection_tag, stream_tag
 from .results import Page, PageRequest
 
 
@@ -16,21 +16,19 @@ async def list_tables(
     queries: QueryExecutor, context: RequestContext, warehouse: Warehouse, namespace: NamespaceIdentifier, page: PageRequest
 ) -> Page[str]:
     """The names of tables. Raises NoSuchNamespace."""
-    listed = await list_below(queries, context, warehouse, namespace, page, "table")
-    return Page(listed.names, listed.next_key, listed.memory_bytes)
+    return await list_below(queries, context, warehouse, namespace, page, "table")
 
 
 async def list_views(
     queries: QueryExecutor, context: RequestContext, warehouse: Warehouse, namespace: NamespaceIdentifier, page: PageRequest
 ) -> Page[str]:
     """The names of views. Raises NoSuchNamespace."""
-    listed = await list_below(queries, context, warehouse, namespace, page, "view")
-    return Page(listed.names, listed.next_key, listed.memory_bytes)
+    return await list_below(queries, context, warehouse, namespace, page, "view")
 
 
 async def list_below(
     queries: QueryExecutor, context: RequestContext, warehouse: Warehouse, parent: NamespaceIdentifier | None, page: PageRequest, kind: str
-) -> ListedNames:
+) -> Page[str]:
     """One page of the names of a kind directly below a namespace, or below the warehouse."""
 
     def reserve_memory(memory_bytes: int) -> None:
@@ -38,10 +36,15 @@ async def list_below(
             context.reserve_memory(memory_bytes)
 
     async def read(connection: Connection) -> ReadResult[ListedNames]:
-        parent_id = warehouse.id if parent is None else await names.find_namespace(connection, warehouse.scope, parent)
-        listed = await names.list_page(connection, warehouse.scope, parent_id, kind, page.after, page.size, reserve_memory)
+        parent_id = warehouse.id if parent is None else await names.find_namespace(connection, warehouse.name_lookup, parent)
+        listed = await names.list_page(
+            connection, warehouse.name_lookup, parent_id, kind, page.after, page.size, reserve_memory, with_objects=page.with_objects
+        )
         resource = Resource("warehouse" if parent is None else "namespace", parent_id)
-        return ReadResult(listed, resource, listed.memory_bytes, (listing_tag(kind), content_tag(parent_id)))
+        tags = [listing_tag(kind), stream_tag(parent_id), *([protection_tag(kind)] if page.with_objects else [])]
+        return ReadResult(listed, resource, listed.memory_bytes, tags)
 
-    path = (warehouse.id,) if parent is None else warehouse.scope.namespace_path(parent)
-    return await queries.execute(context, ("list", kind, *path, page.after, page.size), warehouse.as_of, read)
+    path = (warehouse.id,) if parent is None else warehouse.name_lookup.namespace_path(parent)
+    key = ("list", kind, *path, page.after, page.size, page.with_objects)
+    listed = await queries.execute(context, key, warehouse.as_of, read)
+    return Page(listed.names, listed.next_key, listed.memory_bytes, listed.ids, listed.protected)

@@ -8,7 +8,7 @@ from ..domain.identifiers import NamespaceIdentifier
 from ..projections import names, namespaces
 from ..projections.bounded_reads import LargeDocument
 from .executor import QueryExecutor, ReadResult
-from .freshness import content_tag
+from .freshness import stream_tag
 from .results import NamespaceResult
 
 
@@ -18,14 +18,14 @@ async def load_namespace(
     """The namespace, with its levels as the client spelled them. Raises NoSuchNamespace."""
 
     async def read(connection: Connection, bytes_max: int) -> ReadResult[dict[str, str]] | LargeDocument:
-        namespace_id = await names.find_namespace(connection, warehouse.scope, namespace)
+        namespace_id = await names.find_namespace(connection, warehouse.name_lookup, namespace)
         properties = await namespaces.read_properties(connection, namespace_id, warehouse.as_of, bytes_max)
         if isinstance(properties, LargeDocument):
             return properties
         size = sum(len(key) + len(value) for key, value in properties.items())
-        return ReadResult(properties, Resource("namespace", namespace_id), size, (content_tag(namespace_id),))
+        return ReadResult(properties, Resource("namespace", namespace_id), size, (stream_tag(namespace_id),))
 
-    key = ("namespace", *warehouse.scope.namespace_path(namespace))
+    key = ("namespace", *warehouse.name_lookup.namespace_path(namespace))
     properties = await queries.execute_with_own_connections(context, key, warehouse.as_of, lambda: queries.backends.read_within(read))
     return NamespaceResult(namespace.levels, properties)
 

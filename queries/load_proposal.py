@@ -12,7 +12,9 @@ from .executor import QueryExecutor
 async def load_proposal(
     queries: QueryExecutor, context: RequestContext, proposal_id: UUID, reserve_memory: proposals.ReserveMemory | None = None
 ) -> ProposalState:
-    """The proposal's newest state. Raises NoSuchProposal. `reserve_memory` is called with its JSON before that is parsed."""
+    """Its newest state. Raises NoSuchProposal if the project has none. `reserve_memory` is called with its JSON before that is parsed."""
     await queries.authorize(context, Resource("proposal", proposal_id))
     async with queries.backends.connection() as connection:
+        if not await proposals.is_in_project(connection, context.project_id, proposal_id):
+            raise proposals.no_such_proposal(proposal_id)
         return await proposals.find(connection, proposal_id, reserve_memory)

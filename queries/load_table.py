@@ -16,7 +16,7 @@ from ..projections.bounded_reads import LargeDocument
 from ..projections.tables import LoadedTable, TableLookup
 from ..storage.locations import StorageLocation
 from .executor import QueryExecutor, ReadResult
-from .freshness import content_tag, name_tag
+from .freshness import name_tag, stream_tag
 from .results import TableResult
 
 
@@ -43,7 +43,7 @@ async def load_table(
     Raises NoSuchTable; NotFound if the warehouse checks metadata files and the file is missing (not for past states).
     """
     referenced_only, as_of = snapshots == "refs", warehouse.as_of
-    warehouse_id, keys, name_key = warehouse.scope.path(table)
+    warehouse_id, keys, name_key = warehouse.name_lookup.path(table)
     lookup = TableLookup(warehouse_id, (*keys, name_key), referenced_only)
 
     async def find() -> ReadResult[_CachedTable]:
@@ -59,7 +59,7 @@ async def load_table(
         if warehouse.profile.missing_file_check:
             metadata_file = StorageLocation.parse_structure(loaded.metadata_location, what="metadata-location")
         return ReadResult(
-            _CachedTable(etag, body, metadata_file), Resource("table", loaded.table_id), len(body), (content_tag(loaded.table_id),)
+            _CachedTable(etag, body, metadata_file), Resource("table", loaded.table_id), len(body), (stream_tag(loaded.table_id),)
         )
 
     cached = await queries.execute_with_own_connections(context, ("table", lookup), as_of, find)
@@ -74,7 +74,7 @@ async def _load_as_of(
     backends: Backends, warehouse: Warehouse, table: TabularIdentifier, as_of: int, referenced_only: bool
 ) -> LoadedTable | None:
     async def read(connection: Connection, bytes_max: int) -> LoadedTable | LargeDocument | None:
-        table_id = await names.find_table(connection, warehouse.scope, table)
+        table_id = await names.find_table(connection, warehouse.name_lookup, table)
         return await tables.load_as_of(connection, table_id, as_of, referenced_only=referenced_only, bytes_max=bytes_max)
 
     return await backends.read_within(read)
@@ -84,10 +84,10 @@ async def table_exists(queries: QueryExecutor, context: RequestContext, warehous
     """Raises NoSuchTable if the table does not exist."""
 
     async def read(connection: Connection) -> ReadResult[UUID]:
-        table_id = await names.find_table(connection, warehouse.scope, table)
+        table_id = await names.find_table(connection, warehouse.name_lookup, table)
         return ReadResult(table_id, Resource("table", table_id), 0, (name_tag(table_id),))
 
-    await queries.execute(context, ("table name", *warehouse.scope.path(table)), warehouse.as_of, read)
+    await queries.execute(context, ("table name", *warehouse.name_lookup.path(table)), warehouse.as_of, read)
 
 
 async def _check_file(backends: Backends, warehouse: Warehouse, metadata_file: StorageLocation) -> None:

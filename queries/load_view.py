@@ -11,23 +11,23 @@ from ..domain.identifiers import TabularIdentifier
 from ..projections import names, results, views
 from ..projections.bounded_reads import LargeDocument
 from .executor import QueryExecutor, ReadResult
-from .freshness import content_tag, name_tag
+from .freshness import name_tag, stream_tag
 
 
 async def load_view(queries: QueryExecutor, context: RequestContext, warehouse: Warehouse, view: TabularIdentifier) -> bytes:
     """A LoadViewResult. Raises NoSuchView."""
 
     async def read(connection: Connection, bytes_max: int) -> ReadResult[bytes] | LargeDocument:
-        view_id = await names.find_view(connection, warehouse.scope, view)
+        view_id = await names.find_view(connection, warehouse.name_lookup, view)
         loaded = await views.load(connection, view_id, warehouse.as_of, bytes_max=bytes_max)
         if isinstance(loaded, LargeDocument):
             return loaded
         if loaded is None:
             raise NoSuchView(f"View does not exist: {view}")
         body = results.load_view_result(loaded)
-        return ReadResult(body, Resource("view", view_id), len(body), (content_tag(view_id),))
+        return ReadResult(body, Resource("view", view_id), len(body), (stream_tag(view_id),))
 
-    key = ("view", *warehouse.scope.path(view))
+    key = ("view", *warehouse.name_lookup.path(view))
     return await queries.execute_with_own_connections(context, key, warehouse.as_of, lambda: queries.backends.read_within(read))
 
 
@@ -35,7 +35,7 @@ async def view_exists(queries: QueryExecutor, context: RequestContext, warehouse
     """Raises NoSuchView if the view does not exist."""
 
     async def read(connection: Connection) -> ReadResult[UUID]:
-        view_id = await names.find_view(connection, warehouse.scope, view)
+        view_id = await names.find_view(connection, warehouse.name_lookup, view)
         return ReadResult(view_id, Resource("view", view_id), 0, (name_tag(view_id),))
 
-    await queries.execute(context, ("view name", *warehouse.scope.path(view)), warehouse.as_of, read)
+    await queries.execute(context, ("view name", *warehouse.name_lookup.path(view)), warehouse.as_of, read)

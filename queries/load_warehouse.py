@@ -12,7 +12,7 @@ from ..domain.documents import Json
 from ..domain.warehouse import WarehouseConfig
 from ..projections import warehouses
 from .executor import QueryExecutor, ReadResult
-from .freshness import content_tag
+from .freshness import stream_tag
 
 
 async def load_warehouse(queries: QueryExecutor, context: RequestContext, warehouse_id: UUID) -> Json:
@@ -29,7 +29,7 @@ async def load_config(queries: QueryExecutor, context: RequestContext, warehouse
     async def read(connection: Connection) -> ReadResult[WarehouseConfig]:
         config = (await warehouses.find(connection, warehouse.project_id, warehouse.id, warehouse.name)).config
         size = sum(len(key) + len(value) for each in (config.defaults, config.overrides) for key, value in each.items())
-        return ReadResult(config, Resource("warehouse", warehouse.id), size, (content_tag(warehouse.id),))
+        return ReadResult(config, Resource("warehouse", warehouse.id), size, (stream_tag(warehouse.id),))
 
     return await queries.execute(context, ("warehouse-config", warehouse.id), None, read)
 

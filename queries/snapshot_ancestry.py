@@ -42,7 +42,7 @@ async def load_snapshot_ancestry(
     async with queries.backends.connection() as connection:
         # Read first: the result is valid at this position, or at a later one.
         position = await log_head(connection)
-        table_id = await names.find_table(connection, warehouse.scope, table) if before is None else before.table_id
+        table_id = await names.find_table(connection, warehouse.name_lookup, table) if before is None else before.table_id
         state = await snapshot_ancestry.read_snapshot_state(connection, table_id)
         if not state.is_live:
             raise NoSuchTable(f"Table does not exist: {table}")

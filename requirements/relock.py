@@ -7,7 +7,8 @@ from requirements.environment import REQUIREMENTS, ROOT, uv, uv_environment
 
 OPTIONS = ["--quiet", "--universal", "--python-version", "3.11", "--generate-hashes", "--no-emit-index-url", "--no-annotate", "--no-header"]
 # The development environment holds every optional part except Spark, which has environments of its own: two versions side by side.
-DEVELOPMENT = [*(f"--extra={part}" for part in ("embedded", "pyiceberg", "nats", "kafka", "aws", "gcp", "azure", "oidc")), "--group=dev"]
+PARTS = ("embedded", "pyiceberg", "nats", "kafka", "aws", "gcp", "azure", "oidc", "swagger-ui")
+DEVELOPMENT = [*(f"--extra={part}" for part in PARTS), "--group=dev"]
 
 
 def relock(output: Path, *sources: str) -> None:

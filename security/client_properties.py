@@ -51,6 +51,7 @@ PERMITTED: Mapping[str, range | tuple[str, ...]] = {
     "s3.checksum-enabled": _SWITCH,
     "s3.chunked-encoding-enabled": _SWITCH,
     "s3.preload-client-enabled": _SWITCH,
+    "s3.delete-enabled": _SWITCH,
     "http-client.urlconnection.connection-timeout-ms": _TIMEOUT_MILLISECONDS,
     "http-client.urlconnection.socket-timeout-ms": _TIMEOUT_MILLISECONDS,
     "http-client.apache.connection-timeout-ms": _TIMEOUT_MILLISECONDS,

@@ -4,7 +4,7 @@ import base64
 import hashlib
 import hmac
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -20,6 +20,11 @@ from ..domain.errors import ServiceUnavailable
 KEY_BYTES = 32
 NONCE_BYTES = 12
 KEY_FILE_BYTES_MAX = 1_024
+REWRAP_SECRETS_MAX = 100
+"""Secrets that a rewrap reads at a time."""
+
+Watch = Callable[[int, int], None]
+"""Called with the number done and the total."""
 
 _SQL = named_sql("icecore.security", "secrets.sql")
 _TABLE = b"icecore.secrets"
@@ -81,6 +86,13 @@ class SecretKey:
         return self._cipher.decrypt(nonce, ciphertext, bound_to)
 
 
+class RewrapReport(NamedTuple):
+    """rewrapped -- the number of secrets that were encrypted again. unreadable -- ids of those that no known key decrypts."""
+
+    rewrapped: int
+    unreadable: list[UUID]
+
+
 class _Row(NamedTuple):
     version: int
     key_id: str
@@ -124,6 +136,33 @@ class SecretStore:
         """The number of secrets that were encrypted with an unknown key, and the number of all secrets."""
         rows = await (await connection.execute(_SQL["count_by_key"])).fetchall()
         return sum(count for key_id, count in rows if key_id not in self._keys), sum(count for _, count in rows)
+
+    async def rewrap(self, connection: AsyncConnection[Any], watch: Watch) -> RewrapReport:
+        """Encrypts every secret that another key encrypted with the current one. The connection is in autocommit mode: each secret is
+        written at once, so a rewrap that is interrupted continues where it ended.
+
+        watch -- called with the number of secrets that were looked at, and of all secrets of other keys.
+        """
+        rows = await (await connection.execute(_SQL["count_by_key"])).fetchall()
+        total = sum(count for key_id, count in rows if key_id != self._key.id)
+        rewrapped, unreadable, done, after = 0, [], 0, UUID(int=0)
+        while True:
+            page = {"key_id": self._key.id, "after": after, "secrets_max": REWRAP_SECRETS_MAX}
+            found = await (await connection.execute(_SQL["select_of_other_keys"], page)).fetchall()
+            for secret_id, project_id, *columns in found:
+                row = _Row(*columns)
+                try:
+                    data = self._open(secret_id, project_id, row)
+                except SecretUnreadable:
+                    unreadable.append(secret_id)
+                else:
+                    nonce, ciphertext = self._key.encrypt(data, _bound_to(secret_id, row.version + 1, project_id))
+                    new = {"id": secret_id, "version": row.version, "key_id": self._key.id, "nonce": nonce, "ciphertext": ciphertext}
+                    rewrapped += (await connection.execute(_SQL["rewrap_secret"], new)).rowcount
+                done, after = done + 1, secret_id
+                watch(done, max(done, total))
+            if len(found) < REWRAP_SECRETS_MAX:
+                return RewrapReport(rewrapped, unreadable)
 
     async def destroy(self, connection: AsyncConnection[Any], project_id: UUID, secret_id: UUID) -> bool:
         """Deletes the secret's content permanently; False if there was none."""

@@ -13,6 +13,19 @@ select key_id, count(*)
  where destroyed_at is null
  group by key_id
 
+-- name: select_of_other_keys --
+select id, project_id, version, key_id, nonce, ciphertext
+  from icecore.secrets
+ where destroyed_at is null and key_id <> %(key_id)s and id > %(after)s
+ order by id
+ limit %(secrets_max)s
+
+-- name: rewrap_secret --
+-- Only the ciphertext that was read: the secret may have been destroyed, or encrypted by another command, meanwhile.
+update icecore.secrets
+   set version = version + 1, key_id = %(key_id)s, nonce = %(nonce)s, ciphertext = %(ciphertext)s
+ where id = %(id)s and version = %(version)s and destroyed_at is null
+
 -- name: destroy_secret --
 update icecore.secrets
    set nonce = null, ciphertext = null, destroyed_at = now()

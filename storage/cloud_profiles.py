@@ -14,7 +14,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from ..domain.errors import BadRequest
 from .json_fields import Text
 from .locations import StorageLocation
-from .storage_profile import StorageProfile
+from .storage_profile import StorageLayout, StorageProfile
 
 TOKEN_VALIDITY_SECONDS_DEFAULT = 3_600
 TOKEN_VALIDITY_SECONDS_MIN = 900
@@ -116,7 +116,7 @@ class CloudProfile(StorageProfile):
     """The base of cloud profiles: one scheme, and its aliases only if the profile permits them."""
 
     key_prefix: Text | None = None
-    storage_layout: dict[str, str] = Field(default={"type": "default"})
+    storage_layout: StorageLayout | None = StorageLayout(type="default")
 
     scheme: ClassVar[str]
 
@@ -124,14 +124,6 @@ class CloudProfile(StorageProfile):
     @classmethod
     def _strip_prefix(cls, prefix: str | None) -> str | None:
         return prefix.strip("/") or None if prefix else None
-
-    @field_validator("storage_layout")
-    @classmethod
-    def _check_layout(cls, layout: dict[str, str]) -> dict[str, str]:
-        """Only the default of Lakekeeper's layouts is accepted, because paths are built from ids only."""
-        if layout not in ({}, {"type": "default"}):
-            raise ValueError('must be {"type": "default"}: locations are built from ids, never from names')
-        return {"type": "default"}
 
     @property
     def authority(self) -> str:

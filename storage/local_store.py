@@ -9,7 +9,7 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from secrets import token_hex
 from typing import TypeVar
 
@@ -73,6 +73,8 @@ class LocalStore:
             except FileNotFoundError:
                 # Not an error of the client, and a retry creates the folder again.
                 raise store_unavailable(location, "its folder was removed during the request") from None
+            except NotADirectoryError:
+                raise refuse_location("location", "leads through a file", location.text) from None
 
     async def _put_small(self, location: StorageLocation, data: Content) -> None:
         if self._fsync and self._putting >= PUTS_INLINE_MAX:
@@ -159,7 +161,9 @@ class LocalStore:
                 folder = below
             yield folder, name
             if on_loop:
-                self._folders.keep(whole, os.dup(folder))
+                # The cache is optional. Out of descriptors, what the caller has opened must still reach it.
+                with suppress(OSError):
+                    self._folders.keep(whole, os.dup(folder))
         finally:
             os.close(folder)
 

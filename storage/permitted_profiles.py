@@ -16,7 +16,7 @@ from .same_folder import in_thread
 _REGION = re.compile(r"[a-z0-9-]+")
 """The region is part of the host name if no endpoint is given."""
 _ADLS_HOSTS = (".dfs.core.windows.net", ".blob.core.windows.net")
-_ASK_OPERATOR = "an operator can create this warehouse with `icecore warehouse create`, or"
+_ASK_OPERATOR = "an operator can use `icecore warehouse create`, `storage` or `credential`, or"
 
 
 @dataclass(frozen=True, slots=True)

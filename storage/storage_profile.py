@@ -1,5 +1,6 @@
 """The storage profile of a warehouse: where its files are, and which locations clients may use."""
 
+import re
 from abc import abstractmethod
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -7,6 +8,7 @@ from uuid import UUID
 
 from pydantic import Field, PlainSerializer, PlainValidator, field_validator, model_validator
 
+from ..domain.errors import BadRequest, UnsupportedOperation
 from ..domain.identifiers import NAME_BYTES_MAX
 from .json_fields import JsonFields, Text
 from .locations import LOCATION_BYTES_MAX, StorageLocation, check_characters, refuse_location
@@ -15,6 +17,8 @@ ALLOWED_LOCATIONS_MAX = 100
 """Entries of a profile's `allowed-locations`."""
 NAMESPACE_LOCATION_BYTES_MAX = LOCATION_BYTES_MAX - NAME_BYTES_MAX - len("/-") - 32
 """UTF-8 bytes of a namespace's location below its root. Trino adds a table's name, a dash and a UUID of 32 digits."""
+_TEMPLATE_LENGTH_MAX = 100
+_TEMPLATE = re.compile(r"(?=.{1,100}$)(?!\.)[A-Za-z0-9_.-]*\{uuid\}[A-Za-z0-9_.-]*")
 _ALLOWED = "storage-profile: allowed-locations"
 
 
@@ -27,6 +31,37 @@ def _allowed(value: object) -> StorageLocation:
 _Location = Annotated[StorageLocation, PlainValidator(_allowed), PlainSerializer(lambda location: location.text)]
 
 
+class StorageLayout(JsonFields):
+    """Lakekeeper's storage layout: where new tables and views are that name no location.
+
+    default -- in the location of their namespace. tabular-only -- in the folder `tabular` of the base.
+    """
+
+    type: Literal["default", "tabular-only", "full-hierarchy"]
+    namespace: Text | None = None
+    tabular: Text | None = None
+
+    @model_validator(mode="after")
+    def _check_templates(self) -> Self:
+        """Raises UnsupportedOperation for templates with names, and for folders of namespaces inside each other."""
+        if any("{name}" in template for template in (self.namespace, self.tabular) if template is not None):
+            raise UnsupportedOperation(
+                "Field 'storage-layout' must not use {name}: paths never contain names, so that a rename moves no file"
+            )
+        if self.type == "full-hierarchy":
+            raise UnsupportedOperation(
+                "Field 'storage-layout' must not be full-hierarchy: locations of namespaces are not inside each other"
+            )
+        if self.namespace is not None or (self.tabular is not None) != (self.type == "tabular-only"):
+            raise BadRequest("Invalid storage-profile: storage-layout: tabular-only needs tabular, and default has no template")
+        if self.tabular is not None and _TEMPLATE.fullmatch(self.tabular) is None:
+            raise BadRequest(
+                f"Invalid storage-profile: storage-layout: tabular must have {{uuid}} once and else a-z, A-Z, 0-9, '_', '.' and '-', "
+                f"at most {_TEMPLATE_LENGTH_MAX} characters, and must not begin with '.'"
+            )
+        return self
+
+
 class StorageProfile(JsonFields):
     """A parsed storage profile. Two are equal when their JSON is."""
 
@@ -35,10 +70,17 @@ class StorageProfile(JsonFields):
         tuple[_Location, ...], Field(alias="allowed-locations", max_length=ALLOWED_LOCATIONS_MAX, strict=False, fail_fast=True)
     ] = ()
 
+    storage_layout: StorageLayout | None = None
+
     kind: ClassVar[str]
     """The kind of store (KINDS in storage/locations.py), with which the keys of its locations begin."""
     missing_file_check: ClassVar[bool] = False
     """Whether a load checks that the metadata file exists."""
+
+    @field_validator("storage_layout", mode="before")
+    @classmethod
+    def _fill_layout(cls, layout: object) -> object:
+        return {"type": "default"} if layout == {} else layout
 
     @field_validator("allowed")
     @classmethod
@@ -76,6 +118,12 @@ class StorageProfile(JsonFields):
     def default_namespace_location(self, namespace_id: UUID) -> StorageLocation:
         """The default location of a namespace: a folder named by its id, so that paths never contain names; a child's is not inside it."""
         return self.base.child(str(namespace_id))
+
+    def default_tabular_location(self, namespace_location: str, tabular_id: UUID) -> StorageLocation:
+        """The default location of a table or view, named by its id."""
+        if self.storage_layout is None or self.storage_layout.tabular is None:
+            return StorageLocation.parse_structure(namespace_location, what="location").child(str(tabular_id))
+        return self.base.child(self.storage_layout.tabular.replace("{uuid}", str(tabular_id)))
 
     def permit_namespace(self, text: str) -> StorageLocation:
         """As `permit`, for the location of a namespace: there must be room for the name of any table below it."""

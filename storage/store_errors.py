@@ -20,11 +20,15 @@ def file_too_large(location: StorageLocation, bytes_max: int) -> PayloadTooLarge
     return PayloadTooLarge(f"File is larger than {bytes_max} bytes: {location.text}")
 
 
+class StoreUnavailable(ServiceUnavailable, status=503, type="ServiceUnavailableException"):
+    """An object store is unreachable, does not respond, or refuses the credential."""
+
+
 RETRY_AFTER_SECONDS = 1
 """Files are written and read before the append, so that a request may be sent again."""
 
 
-def store_unavailable(location: StorageLocation, reason: str) -> ServiceUnavailable:
+def store_unavailable(location: StorageLocation, reason: str) -> StoreUnavailable:
     """`reason` must be our own text: a store's error text may contain headers and keys."""
     message = f"The object store could not be used ({reason}): {location.text}"
-    return ServiceUnavailable(message, retry_after_seconds=RETRY_AFTER_SECONDS)
+    return StoreUnavailable(message, retry_after_seconds=RETRY_AFTER_SECONDS)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import orjson
 from aiohttp import web
 
-from ...access.authorization import SERVER, Resource
+from ...access.authorization import Resource
 from ...domain.errors import BadRequest, NotFound
 from ...domain.identifiers import uuid_or_none
-from ..api_request import POSITION_HEADER, ApiRequest
+from ..api_request import POSITION_HEADER, PROJECT_PARAMETER, ApiRequest
 from ..paging import listing_digest, page_token, parse_size, token_after
 from ..path_parameters import decode_segment
 from .event_source import EventReader, EventSource, PublishedEvents, refuse_beyond_end
@@ -19,7 +19,9 @@ from .parameters import parse_dialect, parse_names, parse_position, parse_wait, 
 
 CLOUDEVENT = "application/cloudevents+json"
 CLOUDEVENTS_BATCH = "application/cloudevents-batch+json"
-LIST_PARAMETERS = frozenset({"after", "to", "types", "warehouses", "namespaces", "dialect", "page-size", "page-token", "wait-seconds"})
+LIST_PARAMETERS = frozenset(
+    {"after", "to", "types", "warehouses", "namespaces", "dialect", "page-size", "page-token", "wait-seconds", PROJECT_PARAMETER}
+)
 _NEVER_CACHED = {"Cache-Control": "no-store"}
 
 
@@ -66,8 +68,8 @@ async def load_event(call: ApiRequest) -> web.StreamResponse:
     event_id = uuid_or_none(decode_segment(call.segments["event_id"], "event id"))
     if event_id is None:
         raise BadRequest("Invalid event id: must be a UUID of 36 characters")
-    await call.authorize(SERVER)
-    body = await call.catalog.events.load_event(event_id, parse_dialect(call.query))
+    await call.authorize(Resource("project", call.context.project_id))
+    body = await call.catalog.events.load_event(call.context.project_id, event_id, parse_dialect(call.query))
     if body is None:
         raise NotFound(f"Event does not exist: {event_id}")
     response = await call.json_bytes(body)
@@ -79,10 +81,12 @@ async def _parse_request(call: ApiRequest, source: EventSource, last_event_id: s
     query = call.query
     types, namespaces, dialect = parse_names(query, "types"), parse_names(query, "namespaces"), parse_dialect(query)
     warehouse_ids = await parse_warehouses(call)
-    # A request without a filter reads the whole log.
-    await call.authorize(*(Resource("warehouse", each) for each in warehouse_ids) if warehouse_ids else (SERVER,))
-    reader = source.reader(types=types, warehouse_ids=warehouse_ids, namespaces=namespaces, dialect=dialect)
-    digest = listing_digest("events", dialect, *types, "", *namespaces, "", *sorted(map(str, warehouse_ids)), query.get("to", ""))
+    # A request without a filter reads the whole log of the project.
+    project_id = call.context.project_id
+    await call.authorize(*(Resource("warehouse", each) for each in warehouse_ids) if warehouse_ids else (Resource("project", project_id),))
+    reader = source.reader(project_id, types=types, warehouse_ids=warehouse_ids, namespaces=namespaces, dialect=dialect)
+    chosen = (*types, "", *namespaces, "", *sorted(map(str, warehouse_ids)))
+    digest = listing_digest("events", str(project_id), dialect, *chosen, query.get("to", ""))
     to = parse_position(query["to"], "parameter 'to'") if query.get("to") else None
     return EventsRequest(reader, await _after(source, query, digest, last_event_id), to, digest)
 

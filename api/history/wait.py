@@ -6,10 +6,10 @@ from typing import Any
 
 from aiohttp import web
 
-from ...access.authorization import SERVER
+from ...access.authorization import Resource
 from ...domain.errors import BadRequest
 from ...queries.snapshot_ancestry import SnapshotAncestry, load_snapshot_ancestry
-from ..api_request import SEPARATOR, ApiRequest
+from ..api_request import PROJECT_PARAMETER, SEPARATOR, ApiRequest
 from ..path_parameters import normalize_separator, parse_queried_tabular
 from .event_source import EventSource
 from .parameters import parse_position, parse_wait, warehouse_now
@@ -18,7 +18,7 @@ WAIT_SECONDS_DEFAULT = 30.0
 _SNAPSHOT_ID_MAX = 2**63 - 1
 _SNAPSHOT_ID_DIGITS_MAX = 19
 _TABLE_PARAMETERS = ("warehouse", "namespace", "table", "snapshot-id")
-PARAMETERS = frozenset({*_TABLE_PARAMETERS, "position", "wait-seconds"})
+PARAMETERS = frozenset({*_TABLE_PARAMETERS, "position", "wait-seconds", PROJECT_PARAMETER})
 
 
 async def wait(call: ApiRequest) -> web.StreamResponse:
@@ -29,7 +29,7 @@ async def wait(call: ApiRequest) -> web.StreamResponse:
     if bool(query.get("position")) == bool(named):
         raise BadRequest("Invalid query: give either position, or warehouse, namespace, table and snapshot-id")
     if not named:
-        await call.authorize(SERVER)
+        await call.authorize(Resource("project", call.context.project_id))
         return await call.json(await _until_position(source, parse_position(query["position"], "parameter 'position'"), seconds))
     missing = [name for name in _TABLE_PARAMETERS[1:] if name not in named]
     if missing:

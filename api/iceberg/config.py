@@ -7,6 +7,10 @@ from ..api_request import SEPARATOR, ApiRequest
 from ..limits import iso_8601_duration
 from ..routing import ROUTES
 
+_PURGE_BY_CATALOG = "rest-catalog-purge"
+"""Spark sends the `PURGE` of `DROP TABLE` to the catalog. Without it, Spark deletes the files itself, also those of a table that could be
+undropped. Spark up to Iceberg 1.11 does not know it."""
+
 
 async def get_config(call: ApiRequest) -> web.Response:
     """Returns the prefix of a warehouse, with a position if the client requested a past state, where its store is, and what its operator
@@ -21,7 +25,7 @@ async def get_config(call: ApiRequest) -> web.Response:
         overrides["namespace-separator"] = "".join(f"%{byte:02X}" for byte in separator.encode())
     return await call.json(
         {
-            "defaults": {**config.defaults, **warehouse.profile.client_config()},
+            "defaults": {_PURGE_BY_CATALOG: "true", **config.defaults, **warehouse.profile.client_config()},
             "overrides": overrides,
             "endpoints": call.app[ROUTES].endpoints,
             "idempotency-key-lifetime": iso_8601_duration(call.catalog.limits.idempotency_key_lifetime),

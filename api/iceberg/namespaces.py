@@ -12,10 +12,10 @@ from ...domain.errors import NoSuchNamespace
 from ...domain.identifiers import NamespaceIdentifier, name_key
 from ...queries import list_namespaces as list_namespaces_query
 from ...queries import load_namespace
-from ..api_request import ApiRequest
+from ..api_request import ApiRequest, force_option, requested_force
 from ..paging import listing_digest, parse_page
 from ..path_parameters import parse_existing_namespace, parse_parent
-from .listings import bounded, listing_context, respond_listing
+from .listings import bounded, listing_context, requested_members, respond_listing, with_objects
 
 
 async def list_namespaces(call: ApiRequest) -> web.Response:
@@ -36,9 +36,10 @@ async def _children(call: ApiRequest, warehouse: Warehouse, parent: NamespaceIde
     listing = listing_digest("namespaces", warehouse.prefix, *(name_key(level, exact=warehouse.exact_names) for level in levels))
     # The name is a level of its own after those of the parent.
     before = orjson.dumps(levels)[:-1] + (b"," if levels else b"")
-    page = bounded(parse_page(call.query, listing, call.catalog.limits), before)
+    members = requested_members(call, "namespace-uuids")
+    page = with_objects(bounded(parse_page(call.query, listing, call.catalog.limits), before), members)
     found = await list_namespaces_query.list_namespaces(call.catalog.queries, listing_context(call), warehouse, parent, page)
-    return await respond_listing(call, "namespaces", found, listing, before, b"]")
+    return await respond_listing(call, "namespaces", found, listing, before, b"]", members)
 
 
 async def create_namespace(call: ApiRequest) -> web.Response:
@@ -62,8 +63,10 @@ async def namespace_exists(call: ApiRequest) -> web.Response:
 
 
 async def drop_namespace(call: ApiRequest) -> web.Response:
-    command = DropNamespace(namespace=parse_existing_namespace(call.segments["namespace"]))
-    return await call.execute(execute_drop_namespace, command)
+    """`force`: also if it is protected."""
+    force = requested_force(call)
+    command = DropNamespace(namespace=parse_existing_namespace(call.segments["namespace"]), force=force)
+    return await call.execute(execute_drop_namespace, command, options=force_option(force))
 
 
 async def update_properties(call: ApiRequest) -> web.Response:

@@ -15,7 +15,7 @@ from ...domain.metadata.requirements import is_creation
 from ...queries import list_tabulars
 from ...queries import load_credentials as load_credentials_query
 from ...queries import load_table as load_table_query
-from ..api_request import ApiRequest
+from ..api_request import ApiRequest, force_option, requested_force
 from ..bodies import BodyReader
 from ..limits import ApiLimits
 from ..path_parameters import parse_boolean, parse_existing_namespace, parse_existing_tabular, parse_new_tabular
@@ -103,10 +103,15 @@ async def update_table(call: ApiRequest) -> web.Response:
 
 
 async def drop_table(call: ApiRequest) -> web.Response:
-    """Drops a table. Its files are deleted only if `purgeRequested` is true."""
-    purge_requested = parse_boolean(call.query.get("purgeRequested") or "false", "purgeRequested")
-    command = DropTable(table=existing_table(call), purge_requested=purge_requested)
-    response = await call.execute(execute_drop_table, command, options=(purge_requested,))
+    """Drops a table. Its files are deleted only if `purgeRequested` is true, or left out and the warehouse's purge default.
+
+    `force`: also if it is protected, and the drop is final, also in a soft-deleting warehouse.
+    """
+    purge = call.query.get("purgeRequested") or None
+    purge_requested = None if purge is None else parse_boolean(purge, "purgeRequested")
+    force = requested_force(call)
+    command = DropTable(table=existing_table(call), purge_requested=purge_requested, force=force)
+    response = await call.execute(execute_drop_table, command, options=(bool(purge_requested), *force_option(force)))
     if call.request.headers.get("User-Agent", "").startswith("ClickHouse/"):
         # ClickHouse takes 204 for a failure and repeats the request (ClickHouse/ClickHouse#89206).
         response.set_status(200)
@@ -114,7 +119,10 @@ async def drop_table(call: ApiRequest) -> web.Response:
 
 
 async def unregister_table(call: ApiRequest) -> web.Response:
-    return await call.execute(execute_unregister_table, UnregisterTable(table=existing_table(call)))
+    """`force`: also if it is protected."""
+    force = requested_force(call)
+    command = UnregisterTable(table=existing_table(call), force=force)
+    return await call.execute(execute_unregister_table, command, options=force_option(force))
 
 
 async def rename_table(call: ApiRequest) -> web.Response:

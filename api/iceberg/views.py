@@ -11,7 +11,7 @@ from ...domain.commands import CommitView, CreateView, DropView, RegisterView, R
 from ...domain.identifiers import TabularIdentifier
 from ...queries import list_tabulars
 from ...queries import load_view as load_view_query
-from ..api_request import ApiRequest
+from ..api_request import ApiRequest, force_option, requested_force
 from ..path_parameters import parse_existing_namespace, parse_existing_tabular
 from .listings import list_identifiers
 
@@ -70,7 +70,9 @@ async def replace_view(call: ApiRequest) -> web.Response:
 
 
 async def drop_view(call: ApiRequest) -> web.Response:
-    return await call.execute(execute_drop_view, DropView(view=_existing_view(call)))
+    """`force`: also if it is protected, and the drop is final, also in a soft-deleting warehouse."""
+    force = requested_force(call)
+    return await call.execute(execute_drop_view, DropView(view=_existing_view(call), force=force), options=force_option(force))
 
 
 async def rename_view(call: ApiRequest) -> web.Response:

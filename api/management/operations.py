@@ -1,17 +1,54 @@
 """The operations of the management API."""
 
 from ..routing import Operation
-from . import event_schemas, proposals, warehouses
+from . import deleted_tabulars, event_schemas, projects, proposals, protection, server, warehouses
 
 _WAREHOUSES = "/management/v1/warehouse"
+_PROJECT = "/management/v1/project"
+_PROJECT_BY_ID = f"{_PROJECT}/{{project_id}}"
 _PROPOSALS = "/management/v1/proposals"
 _PROPOSAL = f"{_PROPOSALS}/{{proposal}}"
 _NONE: frozenset[str] = frozenset()
 _WAREHOUSE = f"{_WAREHOUSES}/{{warehouse_id}}"
+_NAMESPACE_PROTECTION = f"{_WAREHOUSE}/namespace/{{namespace_id}}/protection"
+_TABLE_PROTECTION = f"{_WAREHOUSE}/table/{{table_id}}/protection"
+_VIEW_PROTECTION = f"{_WAREHOUSE}/view/{{view_id}}/protection"
+
+_ACTIONS = server.ACTIONS_PARAMETERS
 
 OPERATIONS = (
-    Operation("createWarehouse", "POST", _WAREHOUSES, warehouses.create_warehouse, parameters=_NONE),
-    Operation("listWarehouses", "GET", _WAREHOUSES, warehouses.list_warehouses),
+    Operation("getServerInfo", "GET", "/management/v1/info", server.get_server_info, of_server=True, parameters=_NONE),
+    Operation("bootstrap", "POST", "/management/v1/bootstrap", server.bootstrap, of_server=True, reads=True, parameters=_NONE),
+    Operation("whoami", "GET", "/management/v1/whoami", server.whoami, of_server=True, parameters=_NONE),
+    Operation("getServerActions", "GET", "/management/v1/server/actions", server.get_server_actions, of_server=True, parameters=_ACTIONS),
+    Operation("getProjectActions", "GET", f"{_PROJECT}/actions", server.get_project_actions, parameters=_ACTIONS),
+    Operation("getWarehouseActions", "GET", f"{_WAREHOUSE}/actions", server.get_warehouse_actions, parameters=_ACTIONS),
+    Operation(
+        "getNamespaceActions",
+        "GET",
+        f"{_WAREHOUSE}/namespace/{{namespace_id}}/actions",
+        server.get_namespace_actions,
+        parameters=_ACTIONS,
+    ),
+    Operation("getTableActions", "GET", f"{_WAREHOUSE}/table/{{table_id}}/actions", server.get_table_actions, parameters=_ACTIONS),
+    Operation("getViewActions", "GET", f"{_WAREHOUSE}/view/{{view_id}}/actions", server.get_view_actions, parameters=_ACTIONS),
+    Operation("createProject", "POST", _PROJECT, projects.create_project, of_server=True, parameters=_NONE),
+    Operation("listProjects", "GET", "/management/v1/project-list", projects.list_projects, of_server=True, parameters=_NONE),
+    Operation("getProject", "GET", _PROJECT, projects.get_project, parameters=_NONE),
+    Operation("renameProject", "POST", f"{_PROJECT}/rename", projects.rename_project, parameters=_NONE),
+    Operation("deleteProject", "DELETE", _PROJECT, projects.delete_project, parameters=_NONE),
+    Operation("getProjectById", "GET", _PROJECT_BY_ID, projects.get_project, parameters=_NONE),
+    Operation("renameProjectById", "POST", f"{_PROJECT_BY_ID}/rename", projects.rename_project, parameters=_NONE),
+    Operation("deleteProjectById", "DELETE", _PROJECT_BY_ID, projects.delete_project, parameters=_NONE),
+    Operation("createWarehouse", "POST", _WAREHOUSES, warehouses.create_warehouse, project_in_body=True, parameters=_NONE),
+    Operation(
+        "listWarehouses",
+        "GET",
+        _WAREHOUSES,
+        warehouses.list_warehouses,
+        parameters=warehouses.LIST_PARAMETERS,
+        repeatable=frozenset({"warehouseStatus"}),
+    ),
     Operation("getWarehouse", "GET", _WAREHOUSE, warehouses.get_warehouse, parameters=_NONE),
     Operation(
         "updateWarehouseConfig",
@@ -32,6 +69,60 @@ OPERATIONS = (
         warehouses.update_warehouse_format_version_policy,
         parameters=_NONE,
     ),
+    Operation("setWarehouseReadOnly", "POST", f"{_WAREHOUSE}/read-only", warehouses.set_warehouse_read_only, parameters=_NONE),
+    Operation(
+        "validateWarehouse",
+        "POST",
+        f"{_WAREHOUSES}-creation-validation",
+        warehouses.validate_warehouse,
+        reads=True,
+        project_in_body=True,
+        parameters=_NONE,
+    ),
+    Operation(
+        "validateStorageProfile",
+        "POST",
+        f"{_WAREHOUSE}/storage/validate-profile",
+        warehouses.validate_storage_profile,
+        reads=True,
+        parameters=_NONE,
+    ),
+    Operation(
+        "validateStorageCredential",
+        "POST",
+        f"{_WAREHOUSE}/storage/validate-credential",
+        warehouses.validate_storage_credential,
+        reads=True,
+        parameters=_NONE,
+    ),
+    Operation(
+        "validateStorageAccess",
+        "POST",
+        f"{_WAREHOUSE}/storage/validate-access",
+        warehouses.validate_storage_access,
+        reads=True,
+        parameters=_NONE,
+    ),
+    Operation("updateStorageProfile", "POST", f"{_WAREHOUSE}/storage", warehouses.update_storage_profile, parameters=_NONE),
+    Operation(
+        "updateStorageCredential", "POST", f"{_WAREHOUSE}/storage-credential", warehouses.update_storage_credential, parameters=_NONE
+    ),
+    Operation(
+        "updateWarehouseDeleteProfile",
+        "POST",
+        f"{_WAREHOUSE}/delete-profile",
+        warehouses.update_warehouse_delete_profile,
+        parameters=_NONE,
+    ),
+    Operation("setWarehousePurgeDefault", "POST", f"{_WAREHOUSE}/purge-default", warehouses.set_warehouse_purge_default, parameters=_NONE),
+    Operation(
+        "listDeletedTabulars",
+        "GET",
+        f"{_WAREHOUSE}/deleted-tabulars",
+        deleted_tabulars.list_deleted_tabulars,
+        parameters=deleted_tabulars.LIST_PARAMETERS,
+    ),
+    Operation("undropTabulars", "POST", f"{_WAREHOUSE}/deleted-tabulars/undrop", deleted_tabulars.undrop_tabulars, parameters=_NONE),
     Operation(
         "getWarehouseStatistics",
         "GET",
@@ -39,6 +130,12 @@ OPERATIONS = (
         warehouses.get_warehouse_statistics,
         parameters=frozenset(warehouses.STATISTICS_PARAMETERS),
     ),
+    Operation("getNamespaceProtection", "GET", _NAMESPACE_PROTECTION, protection.get_namespace_protection, parameters=_NONE),
+    Operation("setNamespaceProtection", "POST", _NAMESPACE_PROTECTION, protection.set_namespace_protection, parameters=_NONE),
+    Operation("getTableProtection", "GET", _TABLE_PROTECTION, protection.get_table_protection, parameters=_NONE),
+    Operation("setTableProtection", "POST", _TABLE_PROTECTION, protection.set_table_protection, parameters=_NONE),
+    Operation("getViewProtection", "GET", _VIEW_PROTECTION, protection.get_view_protection, parameters=_NONE),
+    Operation("setViewProtection", "POST", _VIEW_PROTECTION, protection.set_view_protection, parameters=_NONE),
     Operation("listProposals", "GET", _PROPOSALS, proposals.list_proposals, parameters=proposals.LIST_PARAMETERS),
     Operation("loadProposal", "GET", _PROPOSAL, proposals.load, parameters=_NONE),
     Operation("approveProposal", "POST", f"{_PROPOSAL}/approve", proposals.approve, commits=True, parameters=_NONE),

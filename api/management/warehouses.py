@@ -1,72 +1,75 @@
 """Warehouses: create, list, load, change and delete them, as in Lakekeeper's management API (`/management/v1/warehouse`)."""
 
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from uuid import UUID
 
 import orjson
 import structlog
 from aiohttp import web
 
-from ...access.request_context import PROJECT_ID_DEFAULT
 from ...access.resolve_warehouse import warehouse_by_id
+from ...access.warehouse import Warehouse
 from ...commands.warehouses.change_warehouse import change_warehouse as execute_change_warehouse
 from ...commands.warehouses.change_warehouse import delete_warehouse as execute_delete_warehouse
 from ...commands.warehouses.change_warehouse import rename_warehouse as execute_rename_warehouse
 from ...commands.warehouses.create_warehouse import CreateWarehouse
 from ...commands.warehouses.create_warehouse import create_warehouse as execute_create_warehouse
+from ...commands.warehouses.update_storage import StorageUpdate, UpdateStorageCredential, UpdateStorageProfile
+from ...commands.warehouses.update_storage import update_storage as execute_update_storage
 from ...commands.warehouses.update_warehouse_config import update_warehouse_config as execute_update_warehouse_config
-from ...domain.errors import BadRequest, NoSuchProject, NoSuchWarehouse, UnsupportedOperation
+from ...commands.warehouses.validate_storage import validate_access, validate_creation, validate_update
+from ...domain.errors import BadRequest, NoSuchWarehouse, UnsupportedOperation
 from ...domain.format_versions import FORMAT_VERSIONS
 from ...domain.identifiers import parse_name, uuid_or_none
 from ...domain.properties import PropertyUpdate
 from ...domain.warehouse import (
+    DeleteProfile,
     DeleteWarehouse,
     FormatVersionPolicy,
     RenameWarehouse,
     SetWarehouseProtection,
+    SetWarehousePurgeDefault,
+    SetWarehouseReadOnly,
     SetWarehouseStatus,
     UpdateWarehouseConfig,
+    UpdateWarehouseDeleteProfile,
     UpdateWarehouseFormatVersionPolicy,
 )
 from ...queries import load_warehouse as load_warehouse_query
 from ...queries.load_statistics import load_statistics
-from ..api_request import POSITION_HEADER, ApiRequest, Command, Execute
+from ..api_request import POSITION_HEADER, PROJECT_PARAMETER, ApiRequest, Command, Execute
 from ..bodies import BodyReader
 from ..paging import listing_digest, page_token, parse_page
-from ..path_parameters import check_parameters, decode_segment, parameter_values, parse_boolean
+from ..path_parameters import decode_segment, parameter_values, parse_boolean
 
 _log = structlog.get_logger("icecore.api")
 
-PROJECT_HEADER = "x-project-id"
 _STATUSES = ("active", "inactive")
-_STATUS, _PROJECT = "warehouseStatus", "projectId"
+_STATUS = "warehouseStatus"
+LIST_PARAMETERS = frozenset({_STATUS, PROJECT_PARAMETER})
 STATISTICS_PARAMETERS = ("page_token", "page_size")
 _HOUR = timedelta(hours=1)
 _FIELDS = frozenset(
     {
         "warehouse-name", "project-id", "storage-profile", "storage-credential", "delete-profile", "allowed-format-versions",
-        "default-format-version", "managed-by", "exact-names",
+        "default-format-version", "managed-by", "exact-names", "purge-default",
     }
 )  # fmt: skip
+_MANAGED_BY = "managed-by"
+_PROFILE, _CREDENTIAL, _NEW_CREDENTIAL = "storage-profile", "storage-credential", "new-storage-credential"
 _CONFIG_FIELDS = ("defaults", "overrides")
 _UPDATE_FIELDS = ("updates", "removals")
 _ALLOWED, _DEFAULT = "allowed-format-versions", "default-format-version"
+_DELETE_PROFILE, _PURGE_DEFAULT = "delete-profile", "purge-default"
 
 
 async def create_warehouse(call: ApiRequest) -> web.Response:
     """201 with the warehouse. Its profile must be one that the operator permits."""
-    _refuse_other_project(call.request.headers.get(PROJECT_HEADER))
-    body, fields = await call.fields()
-    fields.refuse_unknown(_FIELDS)
-    _refuse_other_project(fields.text_or_none("project-id"))
-    _refuse_what_is_not_served(fields)
-    command = CreateWarehouse(
-        name=fields.name("warehouse-name", "warehouse name", parse_name),
-        storage_profile=fields.object("storage-profile"),
-        storage_credential=fields.object_or_none("storage-credential"),
-        exact_names=fields.boolean("exact-names"),
-        format_versions=_format_version_policy(fields),
-    )
+    body, fields = await _creation_fields(call)
+    if fields.text_or_none(_MANAGED_BY) not in (None, "self-managed"):
+        raise UnsupportedOperation("Field 'managed-by' must be self-managed: instance administrators are not supported")
+    command = _creation(fields, fields.name("warehouse-name", "warehouse name", parse_name))
     context = call.command_context(None, body, ())
     result = await execute_create_warehouse(call.catalog.commands, context, command, permitted=call.catalog.permitted_profiles)
     assert isinstance(result.body, bytes), "created at once, without approval"
@@ -75,12 +78,37 @@ async def create_warehouse(call: ApiRequest) -> web.Response:
     return await call.command_response(result)
 
 
+async def validate_warehouse(call: ApiRequest) -> web.Response:
+    """200 with the checks of a creation, which is not made."""
+    _, fields = await _creation_fields(call)
+    command, permitted = _creation(fields, fields.text("warehouse-name")), call.catalog.permitted_profiles
+    return await call.json(
+        await validate_creation(call.catalog.commands, call.context, command, fields.text_or_none(_MANAGED_BY), permitted)
+    )
+
+
+async def _creation_fields(call: ApiRequest) -> tuple[bytes, BodyReader]:
+    body, fields = await call.fields()
+    fields.refuse_unknown(_FIELDS)
+    await call.enter_project(fields.text_or_none("project-id"))
+    return body, fields
+
+
+def _creation(fields: BodyReader, name: str) -> CreateWarehouse:
+    return CreateWarehouse(
+        name=name,
+        storage_profile=fields.object(_PROFILE),
+        storage_credential=fields.object_or_none(_CREDENTIAL),
+        exact_names=fields.boolean("exact-names"),
+        format_versions=_format_version_policy(fields),
+        delete_profile=DeleteProfile() if fields.object_or_none(_DELETE_PROFILE) is None else _delete_profile(fields),
+        purge_default=fields.boolean(_PURGE_DEFAULT),
+    )
+
+
 async def list_warehouses(call: ApiRequest) -> web.Response:
     """The warehouses with a requested `warehouseStatus`; without one the active ones, as in Lakekeeper."""
     raw_query = call.request.rel_url.raw_query_string
-    check_parameters(raw_query, (_STATUS, _PROJECT), repeatable=(_STATUS,))
-    _refuse_other_project(call.request.headers.get(PROJECT_HEADER))
-    _refuse_other_project(call.query.get(_PROJECT))
     statuses = parameter_values(raw_query, _STATUS)
     if not set(statuses) <= set(_STATUSES):
         raise BadRequest(f"Invalid parameter '{_STATUS}': must be one of {', '.join(_STATUSES)}")
@@ -89,7 +117,7 @@ async def list_warehouses(call: ApiRequest) -> web.Response:
 
 
 async def get_warehouse(call: ApiRequest) -> web.Response:
-    return await call.json(await load_warehouse_query.load_warehouse(call.catalog.queries, call.context, _warehouse_id(call)))
+    return await call.json(await load_warehouse_query.load_warehouse(call.catalog.queries, call.context, parse_warehouse_id(call)))
 
 
 async def update_warehouse_config(call: ApiRequest) -> web.Response:
@@ -97,14 +125,14 @@ async def update_warehouse_config(call: ApiRequest) -> web.Response:
     body, fields = await call.fields()
     fields.refuse_unknown(_CONFIG_FIELDS)
     defaults, overrides = (_property_update(call, fields, name) for name in _CONFIG_FIELDS)
-    return await _execute(call, execute_update_warehouse_config, UpdateWarehouseConfig(defaults, overrides), body)
+    return await execute_on_warehouse(call, execute_update_warehouse_config, UpdateWarehouseConfig(defaults, overrides), body)
 
 
 async def rename_warehouse(call: ApiRequest) -> web.Response:
     body, fields = await call.fields()
     fields.refuse_unknown(("new-name",))
     command = RenameWarehouse(fields.name("new-name", "warehouse name", parse_name))
-    return await _execute(call, execute_rename_warehouse, command, body)
+    return await execute_on_warehouse(call, execute_rename_warehouse, command, body)
 
 
 async def activate_warehouse(call: ApiRequest) -> web.Response:
@@ -120,10 +148,16 @@ async def set_warehouse_protection(call: ApiRequest) -> web.Response:
     body, fields = await call.fields()
     fields.refuse_unknown(("protected",))
     command = SetWarehouseProtection(fields.required_boolean("protected"))
-    response = await _execute(call, execute_change_warehouse, command, body)
+    response = await execute_on_warehouse(call, execute_change_warehouse, command, body)
     protection = await call.json({"protected": command.protected, "updated_at": None})
     protection.headers[POSITION_HEADER] = response.headers[POSITION_HEADER]
     return protection
+
+
+async def set_warehouse_read_only(call: ApiRequest) -> web.Response:
+    body, fields = await call.fields()
+    fields.refuse_unknown(("read-only",))
+    return await execute_on_warehouse(call, execute_change_warehouse, SetWarehouseReadOnly(fields.required_boolean("read-only")), body)
 
 
 async def update_warehouse_format_version_policy(call: ApiRequest) -> web.Response:
@@ -131,30 +165,115 @@ async def update_warehouse_format_version_policy(call: ApiRequest) -> web.Respon
     fields.refuse_unknown((_ALLOWED, _DEFAULT))
     if fields.integers_or_none(_ALLOWED, len(FORMAT_VERSIONS)) is None:
         raise fields.invalid(_ALLOWED, "is required")
-    return await _execute(call, execute_change_warehouse, UpdateWarehouseFormatVersionPolicy(_format_version_policy(fields)), body)
+    return await execute_on_warehouse(
+        call, execute_change_warehouse, UpdateWarehouseFormatVersionPolicy(_format_version_policy(fields)), body
+    )
+
+
+async def update_storage_profile(call: ApiRequest) -> web.Response:
+    """200 with the warehouse. The former credential is not kept, as in Lakekeeper."""
+    return await _update_storage(call, *await _profile_update(call))
+
+
+async def update_storage_credential(call: ApiRequest) -> web.Response:
+    """200 with the warehouse. Without a credential, the former one is removed, as in Lakekeeper."""
+    return await _update_storage(call, *await _credential_update(call))
+
+
+async def validate_storage_profile(call: ApiRequest) -> web.Response:
+    """200 with the checks of an update, which is not made."""
+    command, _ = await _profile_update(call)
+    return await _validate_update(call, command)
+
+
+async def validate_storage_credential(call: ApiRequest) -> web.Response:
+    """200 with the checks of an update, which is not made."""
+    command, _ = await _credential_update(call)
+    return await _validate_update(call, command)
+
+
+async def validate_storage_access(call: ApiRequest) -> web.Response:
+    """200 with the checks of the storage that the warehouse has. A body is ignored."""
+    return await call.json(await validate_access(call.catalog.commands, call.context, await requested_warehouse(call)))
+
+
+async def _validate_update(call: ApiRequest, command: StorageUpdate) -> web.Response:
+    warehouse, permitted = await requested_warehouse(call), call.catalog.permitted_profiles
+    return await call.json(await validate_update(call.catalog.commands, call.context, warehouse, command, permitted))
+
+
+async def _profile_update(call: ApiRequest) -> tuple[StorageUpdate, bytes]:
+    """The command and the body."""
+    body, fields = await call.fields()
+    fields.refuse_unknown((_PROFILE, _CREDENTIAL))
+    return UpdateStorageProfile(fields.object(_PROFILE), fields.object_or_none(_CREDENTIAL)), body
+
+
+async def _credential_update(call: ApiRequest) -> tuple[StorageUpdate, bytes]:
+    """The command and the body."""
+    body, fields = await call.fields()
+    fields.refuse_unknown((_NEW_CREDENTIAL,))
+    return UpdateStorageCredential(fields.object_or_none(_NEW_CREDENTIAL)), body
+
+
+async def _update_storage(call: ApiRequest, command: StorageUpdate, body: bytes) -> web.Response:
+    return await execute_on_warehouse(call, partial(execute_update_storage, permitted=call.catalog.permitted_profiles), command, body)
+
+
+async def update_warehouse_delete_profile(call: ApiRequest) -> web.Response:
+    """200 with the warehouse. It concerns later drops."""
+    body, fields = await call.fields()
+    fields.refuse_unknown((_DELETE_PROFILE,))
+    return await execute_on_warehouse(call, execute_change_warehouse, UpdateWarehouseDeleteProfile(_delete_profile(fields)), body)
+
+
+async def set_warehouse_purge_default(call: ApiRequest) -> web.Response:
+    """200 with the warehouse. Lakekeeper has no such route: there, a drop that does not say so deletes the files."""
+    body, fields = await call.fields()
+    fields.refuse_unknown((_PURGE_DEFAULT,))
+    return await execute_on_warehouse(
+        call, execute_change_warehouse, SetWarehousePurgeDefault(fields.required_boolean(_PURGE_DEFAULT)), body
+    )
 
 
 async def delete_warehouse(call: ApiRequest) -> web.Response:
     """204. `force`: also if it is protected."""
     force = parse_boolean(call.query.get("force", "false"), "force")
-    return await _execute(call, execute_delete_warehouse, DeleteWarehouse(force), b"", (force,))
+    return await execute_on_warehouse(call, execute_delete_warehouse, DeleteWarehouse(force), b"", (force,))
 
 
 async def _set_status(call: ApiRequest, *, active: bool) -> web.Response:
     """200 without a body, as in Lakekeeper. A body is ignored: clients send an empty one."""
-    response = await _execute(call, execute_change_warehouse, SetWarehouseStatus(active), b"")
+    response = await execute_on_warehouse(call, execute_change_warehouse, SetWarehouseStatus(active), b"")
     return web.Response(headers={POSITION_HEADER: response.headers[POSITION_HEADER]})
 
 
-async def _execute(
+async def execute_on_warehouse(
     call: ApiRequest, execute: Execute[Command], command: Command, body: bytes, options: tuple[bool, ...] = ()
 ) -> web.Response:
     """Runs a command on the warehouse in the path, active or not. `options` are the query parameters that change what it does."""
-    warehouse_id = _warehouse_id(call)
-    async with call.catalog.backends.connection() as connection:
-        warehouse = await warehouse_by_id(connection, call.context.project_id, warehouse_id, or_deleted=True)
+    warehouse = await requested_warehouse(call, or_deleted=True)
     result = await execute(call.catalog.commands, call.command_context(warehouse, body, options), warehouse, command)
     return await call.command_response(result)
+
+
+async def requested_warehouse(call: ApiRequest, *, or_deleted: bool = False) -> Warehouse:
+    """The warehouse in the path, active or not. Raises NoSuchWarehouse."""
+    warehouse_id = parse_warehouse_id(call)
+    async with call.catalog.backends.connection() as connection:
+        return await warehouse_by_id(connection, call.context.project_id, warehouse_id, or_deleted=or_deleted)
+
+
+def _delete_profile(fields: BodyReader) -> DeleteProfile:
+    """Lakekeeper's TabularDeleteProfile."""
+    profile = fields.fields(_DELETE_PROFILE)
+    kind, seconds = profile.text("type"), profile.integer_or_none("expiration-seconds")
+    if kind not in ("hard", "soft"):
+        raise profile.invalid("type", "must be hard or soft")
+    profile.refuse_unknown(("type",) if kind == "hard" else ("type", "expiration-seconds"))
+    if kind == "soft" and seconds is None:
+        raise profile.invalid("expiration-seconds", "is required")
+    return DeleteProfile(seconds)
 
 
 def _format_version_policy(fields: BodyReader) -> FormatVersionPolicy:
@@ -173,7 +292,7 @@ def _property_update(call: ApiRequest, fields: BodyReader, name: str) -> Propert
 
 async def get_warehouse_statistics(call: ApiRequest) -> web.Response:
     """A page of hours, newest first. Hours without changes are left out, as in Lakekeeper."""
-    warehouse_id = _warehouse_id(call)
+    warehouse_id = parse_warehouse_id(call)
     listing = listing_digest("statistics", str(warehouse_id))
     requested = parse_page(call.query, listing, call.catalog.limits, STATISTICS_PARAMETERS, size_alone=True)
     before, size = None if requested.after is None else _hour(requested.after), requested.size or call.catalog.limits.page_size_default
@@ -194,8 +313,8 @@ async def get_warehouse_statistics(call: ApiRequest) -> web.Response:
     return await call.json({"warehouse-ident": warehouse_id, "stats": stats, "position": page.position, "next-page-token": token})
 
 
-def _warehouse_id(call: ApiRequest) -> UUID:
-    _refuse_other_project(call.request.headers.get(PROJECT_HEADER))
+def parse_warehouse_id(call: ApiRequest) -> UUID:
+    """The id in the path. Raises NoSuchWarehouse if it is none."""
     text = decode_segment(call.segments["warehouse_id"], "warehouse id")
     warehouse_id = uuid_or_none(text)
     if warehouse_id is None:
@@ -209,17 +328,3 @@ def _hour(text: str) -> datetime:
         return datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError):
         raise BadRequest(f"Invalid parameter '{STATISTICS_PARAMETERS[0]}': not a token of this catalog") from None
-
-
-def _refuse_other_project(text: str | None) -> None:
-    if text is not None and uuid_or_none(text) != PROJECT_ID_DEFAULT:
-        raise NoSuchProject(f"Project does not exist: {text[:64]}; the only one is {PROJECT_ID_DEFAULT}")
-
-
-def _refuse_what_is_not_served(fields: BodyReader) -> None:
-    """Refuses features of Lakekeeper that this catalog does not have, and accepts fields that ask only for what it does anyway."""
-    delete_profile = fields.object_or_none("delete-profile")
-    if delete_profile is not None and delete_profile != {"type": "hard"}:
-        raise UnsupportedOperation('Field \'delete-profile\' must be {"type": "hard"}: soft delete is not supported')
-    if fields.text_or_none("managed-by") not in (None, "self-managed"):
-        raise UnsupportedOperation("Field 'managed-by' must be self-managed: instance administrators are not supported")

@@ -22,9 +22,10 @@ from benchmarks.reliability.history import History
 from benchmarks.reliability.nemesis import Nemesis
 from benchmarks.reliability.server import SECRET_KEY, Server, serving
 from benchmarks.reliability.workload import Workload
-from icecore.access.request_context import ANONYMOUS, PROJECT_ID_DEFAULT, RequestContext
+from icecore.access.request_context import ANONYMOUS, RequestContext
 from icecore.commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
 from icecore.compose import open_catalog
+from icecore.domain.project import PROJECT_ID_DEFAULT
 from icecore.migrations.apply import apply_migrations
 from icecore.settings import Settings
 from tests.servers.pgbouncer import pgbouncer

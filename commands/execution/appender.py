@@ -53,8 +53,9 @@ class Appender:
             return {}
         return await self.approval.review(submission.context, warehouse, submission.changes)
 
-    async def write_files(self, warehouse: Warehouse, decision: Decision) -> None:
+    async def write_files(self, warehouse: Warehouse | None, decision: Decision) -> None:
         if decision.files:
+            assert warehouse is not None, "of a table or view"
             store = await self._backends.store(warehouse)
             for failure in await gather_errors([write_metadata(store, file.location, file.document) for file in decision.files]):
                 if failure is not None:
@@ -62,18 +63,18 @@ class Appender:
             if fault_points.SWITCHED_ON:
                 await fault_points.reach("commit.after_metadata_put")
 
-    async def submit(self, decisions: Sequence[tuple[Warehouse, Decision]]) -> list[AppendResult]:
+    async def submit(self, decisions: Sequence[tuple[Warehouse | None, Decision]]) -> list[AppendResult]:
         """Appends decisions on warehouses, whose files are written, in one call."""
         for warehouse, decision in decisions:
             decision.submission.record = decision.record
             decision.submission.decided_on_warehouse = warehouse
         return await self._committer.submit_batch([decision.submission for _, decision in decisions])
 
-    async def append(self, warehouse: Warehouse, decision: Decision) -> CommandResult:
-        """Reviews one decision, writes its files and appends it."""
+    async def append(self, warehouse: Warehouse | None, decision: Decision) -> CommandResult:
+        """Reviews one decision on a warehouse or, without a review, on a project, writes its files and appends it."""
         if not decision.submission.must_be_appended:
             return CommandResult(decision, None)
-        if decision.reviewed and self.reviews(decision.submission.context):
+        if warehouse is not None and decision.reviewed and self.reviews(decision.submission.context):
             try:
                 await self.review(warehouse, decision)
             except CatalogError:
@@ -93,10 +94,11 @@ class Appender:
             raise
         return CommandResult(decision, result)
 
-    async def discard(self, warehouse: Warehouse, decision: Decision) -> None:
+    async def discard(self, warehouse: Warehouse | None, decision: Decision) -> None:
         """Deletes files, a credential and preloaded parts that no event refers to. What cannot be deleted remains, unused."""
         files = [file.location for file in decision.files]
         if files:
+            assert warehouse is not None, "of a table or view"
             try:
                 await (await self._backends.store(warehouse)).delete(files)
             except CatalogError as error:

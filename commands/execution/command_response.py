@@ -10,7 +10,7 @@ class CommandResponse:
     """An HTTP status, an encoded JSON body, the position of the command in the log, and an ETag.
 
     position -- 0 before it is known.
-    replayed -- whether this repeats the response of an Idempotency-Key.
+    replayed -- whether this replays the response of an Idempotency-Key.
     """
 
     status: int

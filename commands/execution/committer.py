@@ -36,7 +36,7 @@ STATEMENT_TIMEOUT_SECONDS = 30
 # How long commands are collected while a call is in flight before the next one is sent: many small calls that wait for the lock cost
 # Postgres more.
 LINGER_SECONDS_MAX = 0.02
-# How long a call whose result was lost is repeated before the client gets CommitStateUnknown.
+# How long a call whose result was lost is sent again before the client gets CommitStateUnknown.
 DOUBT_SECONDS_MAX = 10
 # The same if another transaction holds the append lock all that time.
 DOUBT_BEHIND_LOCK_SECONDS_MAX = 1.75
@@ -176,7 +176,7 @@ class Committer:
         await waiter
 
     def _wake(self) -> None:
-        """Wakes one connection if there is work: the one that worked last, whose backend has warm caches."""
+        """Wakes one connection if there is work: the one that worked last, whose server process has warm caches."""
         while self._waiting and self._idle_connections and not self._lingering:
             waiter = self._idle_connections.pop()
             if not waiter.done():
@@ -259,7 +259,7 @@ class Committer:
         return connection
 
     async def _append_singly(self, connection: Connection | None, waiting: _Waiting) -> Connection | None:
-        """Appends a batch command by command, up to the first without an outcome. Commands after a failed one find another head."""
+        """Appends a batch command by command, up to the first without an outcome. Commands after a failed one find another last event."""
         results: list[AppendResult] = []
         for submission in waiting.submissions:
             single = _Waiting([submission], asyncio.get_running_loop().create_future(), waiting.in_doubt)

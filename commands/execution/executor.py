@@ -1,4 +1,4 @@
-"""Runs commands: repeats the responses of Idempotency-Keys, decides again after conflicts, and returns the response."""
+"""Runs commands: replays the responses of Idempotency-Keys, decides again after conflicts, and returns the response."""
 
 import asyncio
 import time
@@ -13,21 +13,23 @@ from ...access.resolve_warehouse import find_warehouse
 from ...access.warehouse import Warehouse
 from ...approval.hooks import PendingApproval
 from ...database.connections import Connection
-from ...domain.errors import CatalogError, CommitFailed, InternalError, NoSuchWarehouse, UnsupportedOperation
+from ...domain.errors import CatalogError, CommitFailed, InternalError, NoSuchWarehouse, UnsupportedOperation, WarehouseReadOnly
+from ...domain.identifiers import name_key
 from ...log.changes import read_last_event_id
 from ...log.head import log_head_and_standbys
-from ...security.secrets import SecretStore
+from ...security.secrets import SecretStore, SecretUnreadable
 from ...storage.object_store import ObjectStore
 from ...storage.store_checks import StoreCheckLimit
+from ...storage.store_errors import StoreUnavailable
 from ..proposals import proposals
 from ..proposals.proposals import Proposals
 from ..tables.metrics_reports import MetricsReports
 from ..tabulars.new_names_and_locations import location_taken_error
-from . import idempotency
+from . import clock, idempotency
 from .appender import Appender
 from .command_response import CommandResponse
 from .committer import Committer
-from .handler import CommandHandler, CommandResult, StreamCommandHandler, TableToCache
+from .handler import CommandHandler, CommandResult, ProjectCommandHandler, StreamCommandHandler, TableToCache
 from .idempotency import StoredResponse
 from .preloaded_parts import PreloadedPartsLost
 from .replays import Replays
@@ -35,15 +37,17 @@ from .resolver import DecideAgain, Resolver
 from .stream_queues import StreamQueues
 from .submission import AppendResult, Submission
 
-AnyHandler = CommandHandler | StreamCommandHandler[Any]
+AnyHandler = CommandHandler | StreamCommandHandler[Any] | ProjectCommandHandler
 
 
 class CommandExecutor:
     """Executes the commands of one process.
 
     decide_seconds_max -- how long a command is decided again after conflicts.
-    skip_storage_validation -- stores of new warehouses are not checked.
-    warehouse_creation_lock -- one warehouse is created at a time. store_check_limit -- for the checks of new warehouses.
+    skip_storage_validation -- stores of new and changed warehouses are not checked.
+    reserved_namespaces -- names that no new namespace at the top of a warehouse may have, in any case of letters.
+    warehouse_creation_lock -- one warehouse is created, or its storage profile changed, at a time.
+    store_check_limit -- for checks of stores.
     """
 
     def __init__(
@@ -56,6 +60,7 @@ class CommandExecutor:
         *,
         decide_seconds_max: float,
         skip_storage_validation: bool = False,
+        reserved_namespaces: Sequence[str] = (),
     ) -> None:
         self.backends = backends
         self._authorizer = authorizer
@@ -69,10 +74,13 @@ class CommandExecutor:
         self.large_documents = backends.large_documents
         self._replays = Replays(backends)
         committer.on_unreachable = self.queues.refuse_waiting
+        self.reserved_namespaces = frozenset(map(name_key, reserved_namespaces))
         self.skip_storage_validation = skip_storage_validation
         self.warehouse_creation_lock = asyncio.Lock()
         self.store_check_limit = StoreCheckLimit()
         self._decide_seconds_max = decide_seconds_max
+        self.now_ms: Callable[[], int] = clock.now_ms
+        """The clock of drops and expiries."""
         self.on_warehouse_changed: Callable[[], None] = lambda: None
         """Called if a command was decided on an outdated warehouse."""
 
@@ -97,7 +105,7 @@ class CommandExecutor:
 
     async def _execute(self, handler: AnyHandler) -> CommandResponse:
         context = handler.context
-        if handler.warehouse.as_of is not None:
+        if handler.warehouse is not None and handler.warehouse.as_of is not None:
             raise UnsupportedOperation(
                 f"Warehouse {handler.warehouse.name} is read as of position {handler.warehouse.as_of}: a past state cannot be changed"
             )
@@ -110,7 +118,7 @@ class CommandExecutor:
                 if stored.replicated:
                     # Append finds the key, and returns once the standbys have it.
                     await self.committer.submit(Submission(context, record=stored.record))
-                return await self._repeat(context, stored)
+                return await self._replay(context, stored)
         deadline = time.monotonic() + self._decide_seconds_max
         while True:
             try:
@@ -131,6 +139,8 @@ class CommandExecutor:
                 return response
             if time.monotonic() > deadline:
                 raise CommitFailed("Other requests kept changing the same object; try again")
+            if isinstance(handler, ProjectCommandHandler):
+                continue
             try:
                 handler.warehouse = await self._current(handler.warehouse)
             except NoSuchWarehouse as refusal:
@@ -146,9 +156,13 @@ class CommandExecutor:
             self.on_warehouse_changed()
         return current
 
-    async def _rests_on_outdated(self, warehouse: Warehouse, refusal: CatalogError) -> bool:
+    async def _rests_on_outdated(self, warehouse: Warehouse | None, refusal: CatalogError) -> bool:
         """Whether the warehouse has changed since it was cached, so that the command may be permitted now."""
-        if warehouse.event_id is None or not refusal.deterministic or isinstance(refusal, CommitFailed):
+        # The store may refuse a credential that has been replaced, and the maintenance may have ended.
+        of_warehouse = isinstance(refusal, StoreUnavailable | SecretUnreadable | WarehouseReadOnly)
+        if warehouse is None or warehouse.event_id is None:
+            return False
+        if not (refusal.deterministic or of_warehouse) or isinstance(refusal, CommitFailed):
             # A failed requirement does not depend on the warehouse.
             return False
         async with self.connection() as connection:
@@ -156,28 +170,35 @@ class CommandExecutor:
 
     async def _attempt(self, handler: AnyHandler, deadline: float) -> CommandResult:
         """Decides once and appends the decision. Raises what the handler and the queues raise."""
-        if not handler.warehouse.active and not handler.allows_inactive_warehouse:
-            raise handler.warehouse.inactive_error()
+        warehouse = handler.warehouse
+        if warehouse is not None and not warehouse.active and not handler.allows_inactive_warehouse:
+            raise warehouse.inactive_error()
+        if warehouse is not None and warehouse.read_only and not handler.allows_inactive_warehouse:
+            raise warehouse.read_only_error()
         if isinstance(handler, StreamCommandHandler):
             stream = await handler.resolve()
             await self.authorize(handler.context, [stream.resource])
             return await self.queues.run(stream, handler, deadline)
         resolved = await handler.resolve()
         await self.authorize(handler.context, resolved.resources)
-        await handler.prepare()
+        if isinstance(handler, CommandHandler):
+            await handler.prepare()
         async with self.queues.locked(resolved.streams):
             decision = await handler.decide()
             began = time.monotonic()
-            result = await self.appender.append(handler.warehouse, decision)
+            result = await self.appender.append(warehouse, decision)
         if decision.table_to_cache is not None and result.append_result is not None and result.append_result.outcome == "appended":
-            self._remember(handler.warehouse, decision.table_to_cache, began)
+            assert warehouse is not None, "of a table"
+            self._remember(warehouse, decision.table_to_cache, began)
         return result
 
     def _remember(self, warehouse: Warehouse, table: TableToCache, began: float) -> None:
         stream = self.resolver.remember(warehouse, table.identifier, table.claim)
         self.queues.begin(stream, table.state, table.document_bytes, began)
 
-    async def _response(self, context: RequestContext, warehouse: Warehouse, command_result: CommandResult) -> CommandResponse | None:
+    async def _response(
+        self, context: RequestContext, warehouse: Warehouse | None, command_result: CommandResult
+    ) -> CommandResponse | None:
         """The response, or None if another command came first."""
         decision, result = command_result.decision, command_result.append_result
         if result is None:
@@ -198,9 +219,9 @@ class CommandExecutor:
                 raise InternalError("Postgres rejected the command")
         return None
 
-    async def _refused(self, context: RequestContext, warehouse: Warehouse, refusal: CatalogError) -> CommandResponse:
+    async def _refused(self, context: RequestContext, warehouse: Warehouse | None, refusal: CatalogError) -> CommandResponse:
         """Raises the refusal, after storing it under the Idempotency-Key if there is one."""
-        if context.approves is not None and refusal.deterministic:
+        if context.approves is not None and warehouse is not None and refusal.deterministic:
             refusal = await self.proposals.closed_or_refusal(context, warehouse, refusal)
         if context.idempotency_key is None or not refusal.deterministic:
             raise refusal
@@ -212,6 +233,7 @@ class CommandExecutor:
     async def _raise_pending(self, handler: AnyHandler, pending: PendingApproval) -> CommandResponse:
         """Raises the refusal that names the proposal, after the proposal is in the log and the refusal is stored under the key."""
         context, warehouse = handler.context, handler.warehouse
+        assert warehouse is not None, "only changes in a warehouse are reviewed"
         refusal, result = await self.proposals.hold(context, warehouse, handler.command, pending)
         if result is None:
             return await self._refused(context, warehouse, refusal)
@@ -224,9 +246,9 @@ class CommandExecutor:
             raise idempotency.key_reused_error()
         assert result.record is not None
         assert result.detail is not None
-        return await self._repeat(context, StoredResponse(result.record, result.position, result.detail, replicated=False))
+        return await self._replay(context, StoredResponse(result.record, result.position, result.detail, replicated=False))
 
-    async def _repeat(self, context: RequestContext, stored: StoredResponse) -> CommandResponse:
+    async def _replay(self, context: RequestContext, stored: StoredResponse) -> CommandResponse:
         record = stored.record
         if record.status >= 400:
             raise proposals.stored_refusal(record)

@@ -101,7 +101,7 @@ class CommandHandler(ABC):
     """One command that is decided on the read models. The queues of its streams wait meanwhile.
 
     warehouse -- its newest state is set if it has changed since. command -- the command; a held change is stored as this.
-    allows_inactive_warehouse -- whether the warehouse may be inactive.
+    allows_inactive_warehouse -- whether the warehouse may be inactive or read-only: the command changes the warehouse itself.
     """
 
     allows_inactive_warehouse: ClassVar[bool] = False
@@ -120,6 +120,25 @@ class CommandHandler(ABC):
     @abstractmethod
     async def decide(self) -> Decision:
         """Decides. Raises a CatalogError to refuse, or DecideAgain if a name refers to another object by now."""
+
+
+@dataclass(slots=True, eq=False)
+class ProjectCommandHandler(ABC):
+    """One command that creates or changes a project, decided on the read models. It has no warehouse, and no approval hook reviews it."""
+
+    warehouse: ClassVar[None] = None
+    allows_inactive_warehouse: ClassVar[bool] = True
+
+    context: RequestContext
+    command: object
+
+    @abstractmethod
+    async def resolve(self) -> Resolved:
+        """The objects for which the principal needs permission."""
+
+    @abstractmethod
+    async def decide(self) -> Decision:
+        """Decides. Raises a CatalogError to refuse."""
 
 
 @dataclass(slots=True, eq=False)

@@ -1,4 +1,4 @@
-"""Idempotency-Key: finds the earlier request of a key and repeats its response (REST spec, "Idempotency-Key")."""
+"""Idempotency-Key: finds the earlier request of a key and replays its response (REST spec, "Idempotency-Key")."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -45,7 +45,7 @@ def key_reused_error() -> UnprocessableEntity:
     return UnprocessableEntity("Idempotency-Key was already used for a different request")
 
 
-async def repeated_response(connection: Connection, stored: StoredResponse) -> CommandResponse:
+async def replayed_response(connection: Connection, stored: StoredResponse) -> CommandResponse:
     """The first response, byte for byte, built from the row of the object's version at that time."""
     record = stored.record
     if record.object_id is None or record.version is None or record.body is not None:

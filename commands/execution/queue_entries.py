@@ -75,14 +75,14 @@ def postgres_unreachable_error() -> ServiceUnavailable:
     return ServiceUnavailable("Postgres cannot be reached", retry_after_seconds=1)
 
 
-def fail(job: "QueuedCommand[S]", error: BaseException) -> None:
+def fail(command: "QueuedCommand[S]", error: BaseException) -> None:
     """Completes a command with an error, unless it is complete.
 
-    Removes a refusal's traceback: its frames refer to the job, and the job to the error, a cycle that would keep a document in memory.
+    Removes a refusal's traceback: its frames refer to the command, and the command to the error, a cycle that would keep a document.
     """
     if isinstance(error, CatalogError | DecideAgain):
         error.__traceback__ = None
-    if not job.future.done():
-        job.future.set_exception(error)
+    if not command.future.done():
+        command.future.set_exception(error)
         # Marks the exception as retrieved: after a disconnect, no task awaits the result.
-        job.future.exception()
+        command.future.exception()

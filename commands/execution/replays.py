@@ -51,10 +51,10 @@ class Replays:
             if size < LARGE_BYTES_MIN:
                 if context.reserve_memory is not None:
                     context.reserve_memory(size)
-                return replace(await idempotency.repeated_response(connection, stored), replayed=True)
+                return replace(await idempotency.replayed_response(connection, stored), replayed=True)
         if context.reserve_memory is not None:
             context.reserve_memory(size)
         async with self._backends.large_documents.share() as share:
             await share.reserve(size)
             async with self._backends.connection_once() as connection:
-                return replace(await idempotency.repeated_response(connection, stored), replayed=True)
+                return replace(await idempotency.replayed_response(connection, stored), replayed=True)

@@ -19,8 +19,9 @@ from ...domain.table import TableState
 from ...domain.view import ViewState
 from ...domain.warehouse import WarehouseState
 from ...log.changes import read_last_event_id
-from ...projections import names, namespaces, tables, views, warehouses
+from ...projections import names, namespaces, protection, tables, views, warehouses
 from ...projections.bounded_reads import LargeDocument
+from ...projections.protection import ProtectedKind
 from ...storage.large_documents import LARGE_BYTES_MIN, DocumentShare
 from .name_cache import NameCache, TabularKey
 
@@ -95,7 +96,7 @@ class Resolver:
         uncached -- do not use the cache: for a command that may be refused by the id alone, before reading the state would reveal that the
             cached id is outdated.
         """
-        key: TabularKey = ("table", *warehouse.scope.path(table))
+        key: TabularKey = ("table", *warehouse.name_lookup.path(table))
         claim = await self._find(warehouse, table, key, uncached=uncached)
         if claim is None:
             raise NoSuchTable(f"Table does not exist: {table}")
@@ -103,7 +104,7 @@ class Resolver:
 
     async def view(self, warehouse: Warehouse, view: TabularIdentifier) -> ResolvedStream[ViewState]:
         """Raises NoSuchView if the name refers to no view."""
-        key: TabularKey = ("view", *warehouse.scope.path(view))
+        key: TabularKey = ("view", *warehouse.name_lookup.path(view))
         claim = await self._find(warehouse, view, key)
         if claim is None:
             raise NoSuchView(f"View does not exist: {view}")
@@ -113,13 +114,27 @@ class Resolver:
     async def namespace(self, warehouse: Warehouse, namespace: NamespaceIdentifier) -> ResolvedStream[NamespaceState]:
         """Raises NoSuchNamespace if it does not exist."""
         async with self._backends.connection() as connection:
-            namespace_id = await names.find_namespace(connection, warehouse.scope, namespace)
-        resource = Resource("namespace", namespace_id)
-        return ResolvedStream(resource, None, self._backends, _nothing_to_forget, namespaces.read_state_within, namespaces.document_bytes)
+            namespace_id = await names.find_namespace(connection, warehouse.name_lookup, namespace)
+        return self._namespace(namespace_id)
 
     def warehouse(self, warehouse: Warehouse) -> ResolvedStream[WarehouseState]:
         resource = Resource("warehouse", warehouse.id)
         return ResolvedStream(resource, None, self._backends, _nothing_to_forget, warehouses.read_state_within, warehouses.document_bytes)
+
+    async def object_by_id(
+        self, warehouse: Warehouse, kind: ProtectedKind, object_id: UUID
+    ) -> ResolvedStream[NamespaceState | TableState | ViewState]:
+        """Raises NoSuchNamespace, NoSuchTable or NoSuchView if the warehouse has no such object."""
+        async with self._backends.connection() as connection:
+            await protection.find(connection, warehouse.id, kind, object_id)
+        match kind:
+            case "namespace":
+                return self._namespace(object_id)
+            case "table":
+                return self.table_by_id(object_id)
+            case "view":
+                resource = Resource("view", object_id)
+                return ResolvedStream(resource, None, self._backends, _nothing_to_forget, views.read_state_within, views.document_bytes)
 
     def table_by_id(self, table_id: UUID) -> ResolvedStream[TableState]:
         """A table by its id, whatever its name."""
@@ -127,11 +142,21 @@ class Resolver:
             Resource("table", table_id), None, self._backends, _nothing_to_forget, tables.read_state_within, tables.document_bytes
         )
 
+    def view_by_id(self, view_id: UUID) -> ResolvedStream[ViewState]:
+        """A view by its id, whatever its name."""
+        return ResolvedStream(
+            Resource("view", view_id), None, self._backends, _nothing_to_forget, views.read_state_within, views.document_bytes
+        )
+
     def remember(self, warehouse: Warehouse, table: TabularIdentifier, claim: NameClaim) -> ResolvedStream[TableState]:
         """Caches the name of a table that was created just now."""
-        key: TabularKey = ("table", *warehouse.scope.path(table))
+        key: TabularKey = ("table", *warehouse.name_lookup.path(table))
         self._names.put(key, claim)
         return self._table(key, claim)
+
+    def _namespace(self, namespace_id: UUID) -> ResolvedStream[NamespaceState]:
+        resource = Resource("namespace", namespace_id)
+        return ResolvedStream(resource, None, self._backends, _nothing_to_forget, namespaces.read_state_within, namespaces.document_bytes)
 
     def _table(self, key: TabularKey, claim: NameClaim) -> ResolvedStream[TableState]:
         resource, forget = Resource("table", claim.owner), partial(self._names.forget, key, claim)
@@ -160,9 +185,9 @@ class Resolver:
             # The entry may be outdated: `ResolvedStream.check` detects that, and the name is looked up again.
             return known
         async with self._backends.connection() as connection:
-            found = await names.find(connection, warehouse.scope, identifier.namespace, identifier.name)
+            found = await names.find(connection, warehouse.name_lookup, identifier.namespace, identifier.name)
         if found is None or found.object_id is None or found.kind != key[0]:
             return None
-        claim = NameClaim("tabular", found.namespace_id, warehouse.scope.key(identifier.name), found.object_id)
+        claim = NameClaim("tabular", found.namespace_id, warehouse.name_lookup.key(identifier.name), found.object_id)
         self._names.put(key, claim)
         return claim

@@ -147,21 +147,21 @@ class StreamQueue(Generic[S]):
         except BaseException as error:
             self.forget()
             failure = error if isinstance(error, Exception) else CommitStateUnknown("The server stopped during the change")
-            for job in (*(job for job, _ in batch), *(entry.job for entry in not_appended)):
-                fail(job, failure)
+            for command in (*(command for command, _ in batch), *(each.command for each in not_appended)):
+                fail(command, failure)
             if not isinstance(error, Exception):
                 raise
             _log.exception("stream_queue_failed", stream=str(self._stream.id))
 
     async def _finish(self, batch: "_Batch[S]", not_appended: "list[_NotAppended[S]]", share: DocumentShare) -> None:
         unreviewed: list[QueuedCommand[S]] = []
-        if any(self._reviewed(job) for job, _ in batch):
+        if any(self._reviewed(command) for command, _ in batch):
             batch, not_appended, unreviewed = await self._review(batch, not_appended)
         if not batch:
             try:
                 again = await self._finish_not_appended(not_appended, share)
             except ShareWaitEnded:
-                self._requeue([*(entry.job for entry in not_appended), *unreviewed])
+                self._requeue([*(each.command for each in not_appended), *unreviewed])
                 self._barrier_first()
             else:
                 self._requeue([*again, *unreviewed])
@@ -170,12 +170,12 @@ class StreamQueue(Generic[S]):
         again += unreviewed
         # A refusal is valid if every command before it was appended. If there was none, it depends on the batch's first state, which is
         # confirmed if the first command was appended, or if it was read after the request arrived.
-        for entry in not_appended:
-            confirmed = applied_count > 0 or entry.is_fault or entry.job.arrived <= self._confirmed_at
-            if confirmed and entry.decided_after <= applied_count:
-                self._return_not_appended(entry)
+        for each in not_appended:
+            confirmed = applied_count > 0 or each.holds_in_any_state or each.command.arrived <= self._confirmed_at
+            if confirmed and each.decided_after <= applied_count:
+                self._return_not_appended(each)
             else:
-                again.append(entry.job)
+                again.append(each.command)
         self._requeue(again)
 
     async def _read(self, share: DocumentShare) -> None:
@@ -191,29 +191,29 @@ class StreamQueue(Generic[S]):
         self._confirmed_at = began
 
     async def _decide_batch(self) -> "tuple[_Batch[S], list[_NotAppended[S]]]":
-        """Takes jobs from the queue and decides each on the state that the job before will leave."""
+        """Takes commands from the queue and decides each on the state that the previous command will leave."""
         batch: _Batch[S] = []
         not_appended: list[_NotAppended[S]] = []
         state, size = self._state, 0
         assert state is not None
         while self.entries and len(batch) < self._batch_max and size < STREAM_BATCH_BYTES_MAX:
-            job = self.entries[0]
-            if isinstance(job, Barrier):
+            command = self.entries[0]
+            if isinstance(command, Barrier):
                 break
             self.entries.popleft()
-            if job.future.done():
+            if command.future.done():
                 continue
-            job.begun = True
+            command.begun = True
             try:
                 large = self.state_bytes >= _LARGE_STATE_BYTES_MIN
-                decision = await job.decide(state, self._generation, self._document, large=large)
+                decision = await command.decide(state, self._generation, self._document, large=large)
             except Exception as refusal:
-                not_appended.append(_NotAppended(job, refusal, len(batch)))
+                not_appended.append(_NotAppended(command, refusal, len(batch)))
                 continue
             if not decision.submission.must_be_appended:
-                not_appended.append(_NotAppended(job, CommandResult(decision, None), len(batch)))
+                not_appended.append(_NotAppended(command, CommandResult(decision, None), len(batch)))
                 continue
-            batch.append((job, decision))
+            batch.append((command, decision))
             state = decision.after or state  # type: ignore[assignment]
             size += sum(len(file.document) for file in decision.files)
         return batch, not_appended
@@ -221,102 +221,102 @@ class StreamQueue(Generic[S]):
     async def _review(
         self, batch: "_Batch[S]", not_appended: "list[_NotAppended[S]]"
     ) -> "tuple[_Batch[S], list[_NotAppended[S]], list[QueuedCommand[S]]]":
-        """Returns the part of the batch before the first command without approval, the refusals, and the jobs to decide again.
+        """Returns the part of the batch before the first command without approval, the refusals, and the commands to decide again.
 
         A hook's refusal depends on the queue's cached state like any other refusal. Commands after it were decided on a state that will not
         exist. A command without a verdict fails at once, wherever it is in the batch: deciding it again would call an unresponsive
         hook once more for each of them.
         """
         reviewed = await asyncio.gather(
-            *(self._appender.review(job.handler.warehouse, decision) for job, decision in batch if self._reviewed(job)),
+            *(self._appender.review(command.handler.warehouse, decision) for command, decision in batch if self._reviewed(command)),
             return_exceptions=True,
         )
         outcomes = iter(reviewed)
-        for index, (job, _) in enumerate(batch):
-            outcome = next(outcomes) if self._reviewed(job) else None
+        for index, (command, _) in enumerate(batch):
+            outcome = next(outcomes) if self._reviewed(command) else None
             if outcome is None:
                 continue
             if not isinstance(outcome, Exception):
                 raise outcome
-            kept = [entry for entry in not_appended if entry.decided_after <= index]
-            again = [entry.job for entry in not_appended if entry.decided_after > index]
+            kept = [each for each in not_appended if each.decided_after <= index]
+            again = [each.command for each in not_appended if each.decided_after > index]
             for later, _ in batch[index + 1 :]:
                 failure = next(outcomes) if self._reviewed(later) else None
                 if isinstance(failure, ApprovalUnavailable):
                     fail(later, failure)
                 else:
                     again.append(later)
-            return batch[:index], [*kept, _NotAppended(job, outcome, index)], again
+            return batch[:index], [*kept, _NotAppended(command, outcome, index)], again
         return batch, not_appended, []
 
     async def _finish_not_appended(self, not_appended: "list[_NotAppended[S]]", share: DocumentShare) -> "list[QueuedCommand[S]]":
         """Returns refusals to their clients, without a batch, if the state was confirmed after their requests arrived.
 
-        Otherwise reads the state and returns the jobs to decide again. Raises ShareWaitEnded if the wait for memory was ended.
+        Otherwise reads the state and returns the commands to decide again. Raises ShareWaitEnded if the wait for memory was ended.
         """
-        if any(entry.job.arrived > self._confirmed_at and not entry.is_fault for entry in not_appended):
+        if any(each.command.arrived > self._confirmed_at and not each.holds_in_any_state for each in not_appended):
             began, state = time.monotonic(), self._state
             try:
                 if state is None or await self._stream.last_event_id() != state.event_id:
                     await self._read(share)
-                    return [entry.job for entry in not_appended]
+                    return [each.command for each in not_appended]
             except ShareWaitEnded:
                 raise
             except Exception as error:
                 self.forget()
-                for entry in not_appended:
-                    fail(entry.job, error)
+                for each in not_appended:
+                    fail(each.command, error)
                 return []
             self._confirmed_at = began
-        for entry in not_appended:
-            self._return_not_appended(entry)
+        for each in not_appended:
+            self._return_not_appended(each)
         return []
 
-    def _reviewed(self, job: "QueuedCommand[S]") -> bool:
-        return self._appender.reviews(job.handler.context)
+    def _reviewed(self, command: "QueuedCommand[S]") -> bool:
+        return self._appender.reviews(command.handler.context)
 
-    def _return_not_appended(self, entry: "_NotAppended[S]") -> None:
+    def _return_not_appended(self, not_appended: "_NotAppended[S]") -> None:
         """Delays the refusal of a commit that conflicted with another, if many clients compete."""
-        self._metrics.refused += isinstance(entry.error_or_result, Exception)
-        if isinstance(entry.error_or_result, CommitFailed):
-            self._backoff.refuse(entry.finish)
+        self._metrics.refused += isinstance(not_appended.error_or_result, Exception)
+        if isinstance(not_appended.error_or_result, CommitFailed):
+            self._backoff.refuse(not_appended.finish)
         else:
-            entry.finish()
+            not_appended.finish()
 
     async def _append_batch(self, batch: "_Batch[S]") -> "tuple[int, list[QueuedCommand[S]]]":
         """Writes the files of all commands concurrently, and appends.
 
-        Returns the number of commands in effect before the first that is not, and the jobs to decide again.
+        Returns the number of commands in effect before the first that is not, and the commands to decide again.
         """
         whole, again = await self._write_files(batch)
         if not whole:
             return 0, again
         began = time.monotonic()
         try:
-            results = await self._appender.submit([(job.handler.warehouse, decision) for job, decision in whole])
+            results = await self._appender.submit([(command.handler.warehouse, decision) for command, decision in whole])
         except CatalogError as error:
             self.forget()
             if isinstance(error, NOT_APPENDED):
-                await gather_errors([self._appender.discard(job.handler.warehouse, decision) for job, decision in whole])
-            for job, _ in whole:
-                fail(job, error)
+                await gather_errors([self._appender.discard(command.handler.warehouse, decision) for command, decision in whole])
+            for command, _ in whole:
+                fail(command, error)
             # The commands after them were decided on a state that does not exist, or whose existence is unknown.
             return 0, again
         applied_count, conflicting = await self._finish_batch(whole, results, began)
         return applied_count, conflicting + again
 
     async def _write_files(self, batch: "_Batch[S]") -> "tuple[_Batch[S], list[QueuedCommand[S]]]":
-        """Returns the part of the batch before the first file that could not be written, and the jobs after it, to decide again."""
-        written = await gather_errors([self._appender.write_files(job.handler.warehouse, decision) for job, decision in batch])
+        """Returns the part of the batch before the first file that could not be written, and the commands after it, to decide again."""
+        written = await gather_errors([self._appender.write_files(command.handler.warehouse, decision) for command, decision in batch])
         bad = next((index for index, outcome in enumerate(written) if outcome is not None), None)
         if bad is None:
             return batch, []
         failure = written[bad]
         assert failure is not None
         fail(batch[bad][0], failure)
-        for job, decision in batch[bad:]:
-            await self._appender.discard(job.handler.warehouse, decision)
-        return batch[:bad], [job for job, _ in batch[bad + 1 :]]
+        for command, decision in batch[bad:]:
+            await self._appender.discard(command.handler.warehouse, decision)
+        return batch[:bad], [command for command, _ in batch[bad + 1 :]]
 
     async def _finish_batch(self, batch: "_Batch[S]", results: list[AppendResult], began: float) -> "tuple[int, list[QueuedCommand[S]]]":
         self._metrics.batch_lengths[len(batch)] += 1
@@ -324,20 +324,20 @@ class StreamQueue(Generic[S]):
         if results[0].outcome in _APPLIED:
             # Before the winner's response: otherwise the winner would often be back first, and win again.
             self._backoff.commit_succeeded()
-        for index, ((job, decision), result) in enumerate(zip(batch, results, strict=True)):
+        for index, ((command, decision), result) in enumerate(zip(batch, results, strict=True)):
             if result.outcome not in _APPLIED:
                 applied_count = min(applied_count, index)
             if result.outcome in _CONFLICTS:
-                conflicting.append(job)
-                await self._appender.discard(job.handler.warehouse, decision)
+                conflicting.append(command)
+                await self._appender.discard(command.handler.warehouse, decision)
                 continue
             if result.outcome == "warehouse_changed":
                 # The executor reads the warehouse again.
-                await self._appender.discard(job.handler.warehouse, decision)
-                fail(job, DecideAgain())
+                await self._appender.discard(command.handler.warehouse, decision)
+                fail(command, DecideAgain())
                 continue
-            if not job.future.done():
-                job.future.set_result(CommandResult(decision, result))
+            if not command.future.done():
+                command.future.set_result(CommandResult(decision, result))
             if index < applied_count:
                 self._confirmed_at = began
                 if decision.after is not None:
@@ -354,35 +354,35 @@ class StreamQueue(Generic[S]):
                 self._backoff.commit_conflicted()
         return applied_count, conflicting
 
-    def _requeue(self, jobs: Sequence["QueuedCommand[S]"]) -> None:
-        """Puts jobs back to the front of the queue in their order, unless their time is up."""
+    def _requeue(self, commands: Sequence["QueuedCommand[S]"]) -> None:
+        """Puts commands back to the front of the queue in their order, unless their time is up."""
         now = time.monotonic()
-        for job in sorted(jobs, key=lambda job: job.arrived, reverse=True):
-            if now > job.deadline:
+        for command in sorted(commands, key=lambda command: command.arrived, reverse=True):
+            if now > command.deadline:
                 # The executor's deadline has passed too: it raises CommitFailed, which is not stored under the Idempotency-Key.
-                fail(job, DecideAgain())
-            elif not job.future.done():
-                self.entries.appendleft(job)
+                fail(command, DecideAgain())
+            elif not command.future.done():
+                self.entries.appendleft(command)
 
     def _fail_queue(self, error: Exception) -> None:
         """Fails all waiting commands, because the state cannot be read."""
         self.forget()
         while self.entries and isinstance(self.entries[0], QueuedCommand):
-            job = self.entries.popleft()
-            assert isinstance(job, QueuedCommand)
-            fail(job, error)
+            command = self.entries.popleft()
+            assert isinstance(command, QueuedCommand)
+            fail(command, error)
 
 
 @dataclass(slots=True)
 class _NotAppended(Generic[S]):
     """A command that appends nothing (refused or unchanged), decided after the first `decided_after` commands of a batch."""
 
-    job: QueuedCommand[S]
+    command: QueuedCommand[S]
     error_or_result: Exception | CommandResult
     decided_after: int
 
     @property
-    def is_fault(self) -> bool:
+    def holds_in_any_state(self) -> bool:
         """Whether it failed for a reason that a newer state would not change."""
         if isinstance(self.error_or_result, ApprovalUnavailable | TooManyRequests):
             return True
@@ -390,6 +390,6 @@ class _NotAppended(Generic[S]):
 
     def finish(self) -> None:
         if isinstance(self.error_or_result, Exception):
-            fail(self.job, self.error_or_result)
-        elif not self.job.future.done():
-            self.job.future.set_result(self.error_or_result)
+            fail(self.command, self.error_or_result)
+        elif not self.command.future.done():
+            self.command.future.set_result(self.error_or_result)

@@ -46,16 +46,16 @@ class StreamQueues:
         if len(queue.entries) >= QUEUE_COMMANDS_MAX:
             raise TooManyRequests(f"{QUEUE_COMMANDS_MAX} commands on the same object are already waiting")
         loop = asyncio.get_running_loop()
-        job = QueuedCommand(stream, handler, deadline, loop.create_future())
-        queue.put(job)
-        too_long = loop.call_later(QUEUE_WAIT_SECONDS_MAX, _refuse_unless_begun, job)
+        command = QueuedCommand(stream, handler, deadline, loop.create_future())
+        queue.put(command)
+        too_long = loop.call_later(QUEUE_WAIT_SECONDS_MAX, _refuse_unless_begun, command)
         try:
             # If the client disconnects, the command is skipped if it has not begun; else it completes.
-            return await job.future
+            return await command.future
         finally:
             too_long.cancel()
-            # The traceback refers to this frame, and the job to the error: a cycle that would keep documents until a garbage collection.
-            del job
+            # The traceback refers to this frame, and the command to the error: a cycle that would keep documents in memory.
+            del command
 
     @asynccontextmanager
     async def locked(self, streams: Sequence[ResolvedStream[State]]) -> AsyncIterator[None]:
@@ -140,9 +140,9 @@ class StreamQueues:
                 return
 
 
-def _refuse_unless_begun(job: "QueuedCommand[S]") -> None:
-    if not job.begun:
-        fail(job, _waited_too_long())
+def _refuse_unless_begun(command: "QueuedCommand[S]") -> None:
+    if not command.begun:
+        fail(command, _waited_too_long())
 
 
 def _waited_too_long() -> TooManyRequests:

@@ -1,4 +1,4 @@
-"""What a command appends: its events, the versions of streams they expect, their claims, and the rows they fold to."""
+"""What a command appends: its events, the last events of streams that they expect, their claims, and the rows they fold to."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -102,15 +102,22 @@ class Submission:
     decided_on_warehouse: Warehouse | None = None
     no_warehouse_events_since: tuple[UUID, int] | None = None
     _expected_heads: list[tuple[UUID, UUID | None]] = field(default_factory=list)
-    _events: list[tuple[UUID, int, str, bytes, UUID, UUID]] = field(default_factory=list)
+    _events: list[tuple[UUID, int, str, bytes, UUID, UUID, UUID]] = field(default_factory=list)
     _taken: list[Claim] = field(default_factory=list)
     _released: list[Claim] = field(default_factory=list)
 
     def add(
-        self, stream_id: UUID, warehouse_id: UUID, before: State | None, events: Sequence[Event], generation: int | None = None
+        self,
+        stream_id: UUID,
+        warehouse_id: UUID,
+        before: State | None,
+        events: Sequence[Event],
+        generation: int | None = None,
+        project_id: UUID | None = None,
     ) -> State:
         """Adds events to a stream in the state `before` (None: a new stream), and returns the state after them.
 
+        project_id -- of the events; None: that of the context.
         Raises BadRequest if the object would claim too many locations or its document would be too large.
         """
         assert events, "at least one event"
@@ -118,13 +125,14 @@ class Submission:
             assert self.generation in (None, generation)
             self.generation = generation
         self._expected_heads.append((stream_id, before.event_id if before is not None else None))
-        fold = StreamFold(stream_id, self.context.project_id, warehouse_id, before)
+        project_id = self.context.project_id if project_id is None else project_id
+        fold = StreamFold(stream_id, project_id, warehouse_id, before)
         version = before.version if before is not None else 0
         state: State | None = before
         for event in events:
             version += 1
             event_id, data = uuid7(), event.encode()
-            self._events.append((stream_id, version, event.TOPIC, data, event_id, warehouse_id))
+            self._events.append((stream_id, version, event.TOPIC, data, event_id, warehouse_id, project_id))
             state = fold.apply(self.rows, len(self._events), version, event_id, event.TOPIC, data)
         assert state is not None
         self._check_size(before, state)
@@ -152,8 +160,8 @@ class Submission:
         """Makes the append fail if the stream has changed, although the command does not write to it."""
         self.depend_on_event(state.id, state.event_id)
 
-    def depend_on_event(self, stream_id: UUID, event_id: UUID) -> None:
-        """As `depend_on`, given the stream's newest event."""
+    def depend_on_event(self, stream_id: UUID, event_id: UUID | None) -> None:
+        """As `depend_on`, given the stream's newest event; None if it has none."""
         self._expected_heads.append((stream_id, event_id))
 
     def take_preloaded(self, table_id: UUID, generation: int, parts: int) -> None:
@@ -198,7 +206,9 @@ class Submission:
             "expected_heads": self._expected_heads,
             "events": [
                 (stream_id, version, topic, _blob(blobs, data), event_id, warehouse_id)
-                for stream_id, version, topic, data, event_id, warehouse_id in self._events
+                if project_id == context.project_id
+                else (stream_id, version, topic, _blob(blobs, data), event_id, warehouse_id, project_id)
+                for stream_id, version, topic, data, event_id, warehouse_id, project_id in self._events
             ],
             "rows": self.rows.to_json(blobs),
         }

@@ -11,7 +11,7 @@ from ...access.request_context import RequestContext
 from ...access.warehouse import Warehouse
 from ...database.connections import Connection
 from ...domain.commands import CreateNamespace
-from ...domain.namespace import LOCATION, decide_create, decide_parent
+from ...domain.namespace import LOCATION, check_reserved, decide_create, decide_parent
 from ...projections import names
 from ...security.property_rules import refuse_credential_properties
 from ..execution.command_response import CommandResponse
@@ -37,7 +37,7 @@ class _Creation(CommandHandler):
 
     async def resolve(self) -> Resolved:
         async with self.executor.connection() as connection:
-            self.taken = await names.find(connection, self.warehouse.scope, self.command.namespace, None) is not None
+            self.taken = await names.find(connection, self.warehouse.name_lookup, self.command.namespace, None) is not None
             self.parent_id = await self._parent_id(connection)
         parent_id = self.parent_id or self.warehouse.id
         return Resolved(other_resources=[Resource("warehouse" if parent_id == self.warehouse.id else "namespace", parent_id)])
@@ -52,16 +52,17 @@ class _Creation(CommandHandler):
         parent = self.command.namespace.parent
         if parent is None:
             return self.warehouse.id
-        found = await names.find(connection, self.warehouse.scope, parent, None)
+        found = await names.find(connection, self.warehouse.name_lookup, parent, None)
         return None if found is None else found.namespace_id
 
     def _decide_creation(self) -> Decision:
         namespace, properties, profile = self.command.namespace, self.command.properties, self.warehouse.profile
+        check_reserved(namespace, self.executor.reserved_namespaces)
         parent_id = decide_parent(namespace, taken=self.taken, parent_id=self.parent_id)
         namespace_id, requested = uuid7(), properties.get(LOCATION)
         location = profile.default_namespace_location(namespace_id) if requested is None else profile.permit_namespace(requested)
         name, key = namespace.levels[-1], location.claim_key(profile.storage_identity)
-        created = decide_create(parent_id, name, self.warehouse.scope.key(name), location.text, key, properties)
+        created = decide_create(parent_id, name, self.warehouse.name_lookup.key(name), location.text, key, properties)
         submission = Submission(self.context, parents=[parent_id])
         submission.add(namespace_id, self.warehouse.id, None, [created])
         body = orjson.dumps({"namespace": namespace.levels, "properties": created.properties})

@@ -1,4 +1,4 @@
-"""DropNamespace: drops an empty namespace."""
+"""DropNamespace: drops an empty namespace. A protected one needs `force`."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -8,7 +8,7 @@ from ...access.warehouse import Warehouse
 from ...database.connections import Connection
 from ...domain.commands import DropNamespace
 from ...domain.namespace import NamespaceState, decide_drop
-from ...projections import names
+from ...projections import names, soft_deleted
 from ...storage.large_documents import DocumentShare
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
@@ -17,12 +17,16 @@ from ..execution.resolver import ResolvedStream
 from ..execution.submission import IdempotencyRecord, Submission
 
 _CHILDREN = ("table", "view", "namespace")
+SOFT_DELETED_NAMED_MAX = 10
+"""Limit on the soft-deleted objects that a refusal names."""
 
 
 async def drop_namespace(
     executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: DropNamespace
 ) -> CommandResponse:
-    """204. Raises NamespaceNotEmpty if it contains tables, views or namespaces."""
+    """204. Raises NamespaceProtected without `force`, and NamespaceNotEmpty if it contains tables, views or namespaces, soft-deleted ones
+    included.
+    """
     async with executor.large_documents.share() as share:
         return await executor.execute(_Drop(context, warehouse, command, executor, share))
 
@@ -47,7 +51,8 @@ class _Drop(CommandHandler):
         state, generation = await self.namespace.read_named(self.share)
         async with self.executor.connection() as connection:
             child_kind = await _find_child_kind(connection, self.warehouse, state.id)
-        event = decide_drop(self.command.namespace, child_kind)
+            deleted = await soft_deleted.list_soft_deleted(connection, self.warehouse.id, state.id, None, SOFT_DELETED_NAMED_MAX)
+        event = decide_drop(state, self.command.namespace, child_kind, [each.described for each in deleted], force=self.command.force)
         # Append detects objects that are created in it meanwhile.
         submission = Submission(self.context, empty=[state.id])
         submission.add(state.id, self.warehouse.id, state, [event], generation)
@@ -57,6 +62,6 @@ class _Drop(CommandHandler):
 async def _find_child_kind(connection: Connection, warehouse: Warehouse, namespace_id: UUID) -> str | None:
     """The kind of an object in the namespace; None if it is empty."""
     for kind in _CHILDREN:
-        if await names.list_names(connection, warehouse.scope, namespace_id, kind, None, 1):
+        if await names.list_names(connection, warehouse.name_lookup, namespace_id, kind, None, 1):
             return kind
     return None

@@ -18,6 +18,9 @@ from ...domain.commands import (
     DropView,
     RenameTable,
     RenameView,
+    SetNamespaceProtection,
+    SetTableProtection,
+    SetViewProtection,
     UnregisterTable,
     UpdateNamespaceProperties,
 )
@@ -29,6 +32,7 @@ from ..execution.executor import CommandExecutor
 from ..namespaces.create_namespace import create_namespace
 from ..namespaces.drop_namespace import drop_namespace
 from ..namespaces.update_namespace_properties import update_namespace_properties
+from ..protection.set_protection import set_namespace_protection, set_table_protection, set_view_protection
 from ..tables.commit_table import commit_table
 from ..tables.commit_transaction import commit_transaction
 from ..tables.create_table import create_table
@@ -45,15 +49,18 @@ Execute = Callable[[CommandExecutor, RequestContext, Warehouse, Any], Awaitable[
 EXECUTED_BY: Mapping[type, Execute] = {
     CreateNamespace: create_namespace,
     UpdateNamespaceProperties: update_namespace_properties,
+    SetNamespaceProtection: set_namespace_protection,
     DropNamespace: drop_namespace,
     CreateTable: create_table,
     CommitTable: commit_table,
     CommitTransaction: commit_transaction,
+    SetTableProtection: set_table_protection,
     DropTable: drop_table,
     UnregisterTable: unregister_table,
     RenameTable: rename_table,
     CreateView: create_view,
     CommitView: commit_view,
+    SetViewProtection: set_view_protection,
     DropView: drop_view,
     RenameView: rename_view,
 }

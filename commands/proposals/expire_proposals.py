@@ -12,9 +12,8 @@ from ...access.request_context import Principal, RequestContext
 from ...database.advisory_locks import AdvisoryLock
 from ...database.connections import Connection
 from ...domain.proposal import decide_expire
-from ...projections import proposals
+from ...projections import proposals, warehouses
 from ..execution.clock import now_ms
-from ..execution.executor import CommandExecutor
 from ..execution.leader_job import LeaderJob
 from ..execution.submission import Submission
 
@@ -30,10 +29,6 @@ class ExpiryJob(LeaderJob):
     NAME = "expire-proposals"
     LEADER_LOCK = AdvisoryLock.EXPIRE_PROPOSALS_JOB
 
-    def __init__(self, executor: CommandExecutor, project_id: UUID) -> None:
-        super().__init__(executor)
-        self._project_id = project_id
-
     async def run_once(self) -> int:
         """Closes expired proposals, if no other process leads. Returns their number."""
         return await self.lead(self._round)
@@ -46,11 +41,13 @@ class ExpiryJob(LeaderJob):
         """Whether the proposal was closed here. It may have been approved before."""
         async with self._executor.connection() as connection:
             found = await proposals.read_state(connection, proposal_id)
+            warehouse = None if found is None else await warehouses.read_of_any_project(connection, found[0].warehouse_id)
         event = None if found is None else decide_expire(found[0], now_ms())
-        if found is None or event is None:
+        if found is None or event is None or warehouse is None:
             return False
         state, _ = found
-        submission = Submission(RequestContext(str(uuid7()), self._project_id, _PRINCIPAL, "expireProposal", causation_id=state.event_id))
+        context = RequestContext(str(uuid7()), warehouse.project_id, _PRINCIPAL, "expireProposal", causation_id=state.event_id)
+        submission = Submission(context)
         submission.add(state.id, state.warehouse_id, state, [event])
         result = await self._executor.committer.submit(submission)
         _log.info("proposal_expired", proposal_id=str(proposal_id), outcome=result.outcome)

@@ -158,7 +158,7 @@ class Proposals:
         context = submission.context
         assert context.approves is not None
         state = await self.load(context.approves.proposal_id)
-        event = decide_approve(state, object_heads(submission.changes), context.principal.id, now_ms())
+        event = decide_approve(state, object_heads(warehouse, submission.changes), context.principal.id, now_ms())
         after = submission.add(state.id, warehouse.id, state, [event])
         assert isinstance(after, ProposalState)
         return IdempotencyRecord(200, body=orjson.dumps(proposal_json(after)))

@@ -9,6 +9,7 @@ from ...access.request_context import RequestContext
 from ...access.warehouse import Warehouse
 from ...domain.commands import CommitTable
 from ...domain.documents import Json
+from ...domain.metadata.increasing_summary import apply_increasing_summary
 from ...domain.metadata.requirements import check_requirements, is_creation
 from ...domain.metadata.updates import apply_updates
 from ...domain.names import ResolvedName
@@ -158,6 +159,7 @@ def _new_metadata(warehouse: Warehouse, commit: ParsedCommit, table_id: UUID) ->
         table_uuid=str(table_id),
         format_version=warehouse.format_versions.of_new_tables,
     )
+    metadata = apply_increasing_summary(None, metadata)
     refuse_credential_properties(metadata["properties"], "properties")
     check_document_locations(warehouse.profile, None, metadata)
     warehouse.format_versions.check(metadata["format-version"])

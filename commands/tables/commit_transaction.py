@@ -41,7 +41,7 @@ class _Transaction(CommandHandler):
 
     async def resolve(self) -> Resolved:
         changes = self.command.changes
-        if len({self.warehouse.scope.path(change.table) for change in changes}) < len(changes):
+        if len({self.warehouse.name_lookup.path(change.table) for change in changes}) < len(changes):
             raise BadRequest("Invalid table-changes: a table is named more than once")
         commits = [change for change in changes if not creates(change)]
         self.commits = await in_thread_if(is_large_request(self.context), _parsed, commits)

@@ -59,6 +59,7 @@ class OldMetadataFilesJob(LeaderJob):
     async def _round(self, leading: Connection) -> int:
         now = time.monotonic()
         paused = [warehouse_id for warehouse_id, until in self._paused_until.items() if until > now]
+        paused += await warehouses.read_only_ids(leading)
         found = await old_metadata_files.pending_warehouses(leading, paused)
         done = 0
         for start in range(0, len(found), WAREHOUSES_AT_ONCE_MAX):
@@ -96,6 +97,9 @@ class OldMetadataFilesJob(LeaderJob):
             state = await warehouses.read_of_any_project(connection, warehouse_id)
             pending = await old_metadata_files.pending_files(connection, warehouse_id, FILES_AT_ONCE_MAX)
         assert state is not None, "a table's warehouse is in the log before it"
+        if state.read_only:
+            # Since the round began.
+            return 0
         warehouse = as_warehouse(state, None)
         files = await self._unnamed(pending, warehouse.profile.storage_identity)
         kept = [file.key for file in pending if file.key not in files]

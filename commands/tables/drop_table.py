@@ -1,4 +1,4 @@
-"""DropTable: frees the name at once. The files are deleted later, if the client requested a purge."""
+"""DropTable: frees the name at once. The files are deleted later, if a purge was requested."""
 
 from dataclasses import dataclass
 
@@ -9,28 +9,37 @@ from ...domain.table import TableState, decide_drop
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..execution.handler import Decision, StreamCommandHandler
-from ..execution.resolver import ResolvedStream, Resolver
+from ..execution.resolver import ResolvedStream
 from ..execution.submission import IdempotencyRecord, Submission
 
 
 async def drop_table(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: DropTable) -> CommandResponse:
     """204. With `purge_requested` a job deletes the files, and the location is free afterwards.
 
+    In a soft-deleting warehouse the table can be undropped until it expires. A requested purge waits for that, and the location is not
+    free.
     If the table's property gc.enabled forbids it, the files stay, the event records that, and the location is free at once.
+    Raises TableProtected without `force`.
     """
-    return await executor.execute(_Drop(context, warehouse, command, executor.resolver))
+    return await executor.execute(_Drop(context, warehouse, command, executor))
 
 
 @dataclass(slots=True, eq=False)
 class _Drop(StreamCommandHandler[TableState]):
     command: DropTable
-    resolver: Resolver
+    executor: CommandExecutor
 
     async def resolve(self) -> ResolvedStream[TableState]:
-        return await self.resolver.table(self.warehouse, self.command.table)
+        return await self.executor.resolver.table(self.warehouse, self.command.table)
 
     def decide(self, state: TableState, generation: int) -> Decision:
         submission = Submission(self.context)
-        event = decide_drop(state, purge_requested=self.command.purge_requested)
+        requested = self.command.purge_requested
+        event = decide_drop(
+            state,
+            purge_requested=self.warehouse.purge_default if requested is None else requested,
+            force=self.command.force,
+            expires_at_ms=None if self.command.force else self.warehouse.delete_profile.expires_at_ms(self.executor.now_ms()),
+        )
         after = submission.add(state.id, self.warehouse.id, state, [event], generation)
         return Decision(submission, IdempotencyRecord(204), CommandResponse(204, None), after=after)

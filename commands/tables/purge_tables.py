@@ -91,6 +91,7 @@ class PurgeJob(LeaderJob):
             begun, now = [table_id for table_id, _ in running.values()], time.monotonic()
             of_a_warehouse = Counter(warehouse_id for _, warehouse_id in running.values())
             busy = [warehouse_id for warehouse_id, count in of_a_warehouse.items() if count >= PURGES_OF_A_WAREHOUSE_MAX]
+            busy += await warehouses.read_only_ids(leading)
             paused = [table_id for table_id, failure in self._failures.items() if failure.until > now]
             next_one = await tables.next_purging(leading, [*begun, *self._failures], busy)
             if next_one is None and self._failures:
@@ -136,11 +137,21 @@ class PurgeJob(LeaderJob):
         warehouse = as_warehouse(state, None)
         store = await self._executor.store(warehouse)
         async with self._readers.one() as reader:
-            fence = partial(self._fence, leading, table_id)
+            fence = partial(self._fence, leading, table_id, warehouse)
             files = await TablePurge(store, warehouse.profile.storage_identity, named, reader, fence).run()
-        result = await self._append(warehouse, table_id, files)
-        if result is None:
-            return False
+        while True:
+            result = await self._append(warehouse, table_id, files)
+            if result is None:
+                return False
+            if result.outcome != "warehouse_changed":
+                break
+            # The event of a second run would not name what the first one deleted.
+            async with self._executor.connection() as connection:
+                state = await warehouses.read_of_any_project(connection, warehouse_id)
+            assert state is not None
+            warehouse = as_warehouse(state, None)
+            if warehouse.read_only:
+                raise warehouse.read_only_error()
         _log.info(
             "table_purged",
             table_id=str(table_id),
@@ -172,7 +183,8 @@ class PurgeJob(LeaderJob):
             if event is None:
                 return None
             context = RequestContext(str(uuid7()), warehouse.project_id, _PRINCIPAL, "purgeTable", causation_id=table.event_id)
-            submission = Submission(context)
+            # Not if the warehouse has become read-only meanwhile.
+            submission = Submission(context, decided_on_warehouse=warehouse)
             submission.add(table_id, warehouse.id, table, [event], generation)
             return await self._executor.committer.submit(submission)
 
@@ -180,12 +192,16 @@ class PurgeJob(LeaderJob):
         """The state, and the generation of the read models it was read from."""
         return await self._executor.resolver.table_by_id(table_id).read(share)
 
-    async def _fence(self, leading: Connection, table_id: UUID) -> None:
-        """Raises LeadershipLost unless this process leads and the table still holds its locations."""
+    async def _fence(self, leading: Connection, table_id: UUID, warehouse: Warehouse) -> None:
+        """Raises LeadershipLost unless this process leads and the table still holds its locations, and WarehouseReadOnly."""
         try:
             async with asyncio.timeout(FENCE_SECONDS_MAX):
+                read_only = await warehouses.is_read_only(leading, warehouse.id)
                 holds = await self.leads(leading) and await tables.is_purging(leading, table_id)
         except (TimeoutError, psycopg.Error):
-            holds = False
+            holds = read_only = False
         if not holds:
             raise LeadershipLost("Another process may be the leader")
+        if read_only:
+            # The purge goes on after the maintenance.
+            raise warehouse.read_only_error()

@@ -24,7 +24,7 @@ async def report_metrics(
 ) -> CommandResponse:
     """204. Raises NoSuchTable if the table does not exist. There is no event, because the catalog does not change."""
     async with executor.connection() as connection:
-        table_id = await names.find_table(connection, warehouse.scope, command.table)
+        table_id = await names.find_table(connection, warehouse.name_lookup, command.table)
     await executor.authorize(context, [Resource("table", table_id)])
     executor.metrics_reports.offer(table_id, command.report)
     return CommandResponse(204, None, 0)

@@ -18,7 +18,7 @@ from ..tabulars.metadata_files import build_loaded_table, serialize_table
 async def unregister_table(
     executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: UnregisterTable
 ) -> CommandResponse:
-    """200 with the last metadata and its location."""
+    """200 with the last metadata and its location. Raises TableProtected without `force`."""
     return await executor.execute(_Unregistration(context, warehouse, command, executor.resolver))
 
 
@@ -32,6 +32,6 @@ class _Unregistration(StreamCommandHandler[TableState]):
 
     def decide(self, state: TableState, generation: int) -> Decision:
         submission = Submission(self.context)
-        after = submission.add(state.id, self.warehouse.id, state, [decide_unregister(state)], generation)
+        after = submission.add(state.id, self.warehouse.id, state, [decide_unregister(state, force=self.command.force)], generation)
         body = results.commit_table_response(build_loaded_table(state, serialize_table(state.document)))
         return Decision(submission, IdempotencyRecord(200, state.id, state.version), CommandResponse(200, body), after=after)

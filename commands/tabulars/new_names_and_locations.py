@@ -19,11 +19,11 @@ from ...storage.locations import StorageLocation
 
 
 def location_of(warehouse: Warehouse, requested: str | None, namespace_location: str, object_id: UUID) -> str:
-    """The location of a new table or view: the client's, if it is permitted; without one, a folder in the namespace's location, named by
-    the object's id. A path without a scheme is in the bucket or file system of the warehouse.
+    """The location of a new table or view: the client's, if it is permitted; without one, that of the storage layout, a folder
+    named by the object's id. A path without a scheme is in the bucket or file system of the warehouse.
     """
     if requested is None:
-        return StorageLocation.parse_structure(namespace_location, what="location").child(str(object_id)).text
+        return warehouse.profile.default_tabular_location(namespace_location, object_id).text
     if requested.startswith("/"):
         # ClickHouse sends the path in the bucket.
         base = warehouse.profile.base
@@ -88,11 +88,11 @@ class NewName:
 
     async def find(self, connection: Connection) -> ResolvedName | None:
         """What the name refers to now; None if the namespace does not exist."""
-        return await names.find(connection, self.warehouse.scope, self.identifier.namespace, self.identifier.name)
+        return await names.find(connection, self.warehouse.name_lookup, self.identifier.namespace, self.identifier.name)
 
     def check(self, found: ResolvedName | None) -> FreeName:
         """The name, if it is free. Raises as `decide_new_name`."""
-        name_key = self.warehouse.scope.key(self.identifier.name)
+        name_key = self.warehouse.name_lookup.key(self.identifier.name)
         return decide_new_name(found, self.identifier, name_key, self.kind, staged=self.staged)
 
 
@@ -145,5 +145,6 @@ def location_taken_error(key: str) -> BadRequest:
     """
     location = key.partition("|")[2].removesuffix("/")
     return BadRequest(
-        f"Location is already taken, or overlaps that of another table, view or namespace, or of a purge that has not ended: {location}"
+        "Location is already taken, or overlaps that of another table, view or namespace, of one that is soft-deleted, or of a purge that"
+        f" has not ended: {location}"
     )

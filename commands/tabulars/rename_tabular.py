@@ -36,7 +36,7 @@ class TabularRename(CommandHandler):
     async def resolve(self) -> Resolved:
         self.stream = await self.find()
         async with self.executor.connection() as connection:
-            self.namespace = await names.find(connection, self.warehouse.scope, self.command.destination.namespace, None)
+            self.namespace = await names.find(connection, self.warehouse.name_lookup, self.command.destination.namespace, None)
         return Resolved([self.stream], [parent_of(self.namespace, self.warehouse)])
 
     async def prepare(self) -> None:
@@ -46,14 +46,14 @@ class TabularRename(CommandHandler):
     async def decide(self) -> Decision:
         assert self.stream is not None
         state, generation = await self.stream.read_named(self.share)
-        scope, destination = self.warehouse.scope, self.command.destination
+        lookup, destination = self.warehouse.name_lookup, self.command.destination
         async with self.executor.connection() as connection:
-            found = await names.find(connection, scope, destination.namespace, destination.name)
+            found = await names.find(connection, lookup, destination.namespace, destination.name)
         if found is not None and (self.namespace is None or found.namespace_id != self.namespace.namespace_id):
             # The namespace is not the one that was authorized.
             raise DecideAgain
         submission = Submission(self.context)
-        event = _decide(state, found, self.command.source, destination, scope.key(destination.name))
+        event = _decide(state, found, self.command.source, destination, lookup.key(destination.name))
         if event is None:
             submission.depend_on(state)
         else:

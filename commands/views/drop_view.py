@@ -9,24 +9,30 @@ from ...domain.view import ViewState, decide_drop
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..execution.handler import Decision, StreamCommandHandler
-from ..execution.resolver import ResolvedStream, Resolver
+from ..execution.resolver import ResolvedStream
 from ..execution.submission import IdempotencyRecord, Submission
 
 
 async def drop_view(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: DropView) -> CommandResponse:
-    """204."""
-    return await executor.execute(_Drop(context, warehouse, command, executor.resolver))
+    """204. Raises ViewProtected without `force`.
+
+    In a soft-deleting warehouse the view can be undropped until it expires, and its location is not free.
+    """
+    return await executor.execute(_Drop(context, warehouse, command, executor))
 
 
 @dataclass(slots=True, eq=False)
 class _Drop(StreamCommandHandler[ViewState]):
     command: DropView
-    resolver: Resolver
+    executor: CommandExecutor
 
     async def resolve(self) -> ResolvedStream[ViewState]:
-        return await self.resolver.view(self.warehouse, self.command.view)
+        return await self.executor.resolver.view(self.warehouse, self.command.view)
 
     def decide(self, state: ViewState, generation: int) -> Decision:
         submission = Submission(self.context)
-        after = submission.add(state.id, self.warehouse.id, state, [decide_drop(state)], generation)
+        expires_at_ms = None if self.command.force else self.warehouse.delete_profile.expires_at_ms(self.executor.now_ms())
+        after = submission.add(
+            state.id, self.warehouse.id, state, [decide_drop(state, expires_at_ms, force=self.command.force)], generation
+        )
         return Decision(submission, IdempotencyRecord(204), CommandResponse(204, None), after=after)

@@ -4,6 +4,7 @@ from abc import abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar
+from uuid import UUID
 
 import orjson
 
@@ -22,12 +23,13 @@ from ...domain.warehouse import (
     decide_rename,
 )
 from ...log.head import log_head
-from ...projections import warehouse_content, warehouses
+from ...projections import soft_deleted, warehouse_content, warehouses
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..execution.handler import CommandHandler, Decision, Resolved
 from ..execution.resolver import ResolvedStream
 from ..execution.submission import IdempotencyRecord, Submission
+from ..namespaces.drop_namespace import SOFT_DELETED_NAMED_MAX
 
 
 async def rename_warehouse(
@@ -48,12 +50,14 @@ async def delete_warehouse(
     executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: DeleteWarehouse
 ) -> CommandResponse:
     """204. Raises WarehouseNotEmpty and WarehouseProtected. Its files stay, its credential is destroyed."""
-    response = await executor.execute(_Deletion(context, warehouse, command, executor))
-    if warehouse.secret_ref is not None:
+    deletion = _Deletion(context, warehouse, command, executor)
+    response = await executor.execute(deletion)
+    secret_ref = deletion.secret_ref or warehouse.secret_ref
+    if secret_ref is not None:
         # If this fails, a creation of a warehouse destroys it after an hour.
         with suppress(CatalogError):
             async with executor.connection() as connection:
-                await executor.secrets.destroy(connection, warehouse.project_id, warehouse.secret_ref)
+                await executor.secrets.destroy(connection, warehouse.project_id, secret_ref)
     return response
 
 
@@ -111,13 +115,18 @@ class _Change(_WarehouseHandler):
 
 @dataclass(slots=True, eq=False)
 class _Deletion(_WarehouseHandler):
+    """secret_ref -- the credential of the state that was decided on, which may be newer than the request's warehouse."""
+
     command: DeleteWarehouse
+    secret_ref: UUID | None = None
 
     async def event(self, state: WarehouseState, submission: Submission) -> Event | None:
+        self.secret_ref = state.secret_ref
         async with self.executor.connection() as connection:
             submission.no_warehouse_events_since = (state.id, await log_head(connection))
             content = await warehouse_content.content_kind(connection, state.id)
-        return decide_delete(state, self.command, content)
+            deleted = await soft_deleted.list_soft_deleted(connection, state.id, None, None, SOFT_DELETED_NAMED_MAX)
+        return decide_delete(state, self.command, content, [each.described for each in deleted])
 
     async def response(self, after: WarehouseState) -> tuple[int, bytes | None]:
         return 204, None

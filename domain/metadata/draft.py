@@ -36,7 +36,7 @@ def empty_metadata(format_version: int) -> Json:
 
 
 class Draft:
-    """The working copy that the parts of the table metadata builder share.
+    """The working copy that TableMetadataBuilder, ColumnsBuilder and HistoryBuilder share.
 
     base -- the document before, which is not modified; None for a new table.
     document -- a shallow copy of it. Each list is copied at most once, at its first change.

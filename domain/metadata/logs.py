@@ -23,7 +23,7 @@ def append_metadata_log(log: list[Json], previous_location: str, previous_update
 
 
 def removed_metadata_files(before: Json, after: Json) -> list[str]:
-    """The files that a commit removed from the log, if the table's properties request their deletion."""
+    """The files that a commit removed from the metadata log, if the table's properties request their deletion."""
     if after["properties"].get(METADATA_DELETE_AFTER_COMMIT, "").lower() != "true":
         return []
     kept = {entry["metadata-file"] for entry in after["metadata-log"]}
@@ -31,11 +31,11 @@ def removed_metadata_files(before: Json, after: Json) -> list[str]:
 
 
 def may_delete_metadata_file(*, begun: bool, current: bool, named: bool, live: bool) -> bool:
-    """Whether a file that was removed from the log may be deleted. The remaining files of a dropped table are kept.
+    """Whether a file that was removed from the metadata log may be deleted. The remaining files of a dropped table are kept.
 
     begun -- a store was asked to delete it, which may take effect at any time, so the deletion is completed in any case.
     current -- it is the table's current file, or the last one of a dropped table.
-    named -- the table's log or head refers to it again.
+    named -- it is the current file, or the metadata log refers to it again.
     """
     return not current if begun else live and not named
 

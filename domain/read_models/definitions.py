@@ -25,10 +25,22 @@ class NameRow(NamedTuple):
     name_key: str
 
 
+class ProjectRow(NamedTuple):
+    """One version of a project."""
+
+    project_id: UUID
+    version: int
+    position: int
+    event_id: UUID
+    name: str
+    name_key: str
+    status: str
+
+
 class WarehouseRow(NamedTuple):
     """One version of a warehouse.
 
-    config -- None: neither defaults nor overrides. format_versions -- None: all.
+    config -- None: neither defaults nor overrides. format_versions -- None: all. expiration_seconds -- of the delete profile; None: hard.
     """
 
     warehouse_id: UUID
@@ -45,6 +57,9 @@ class WarehouseRow(NamedTuple):
     status: str
     protected: bool
     format_versions: bytes | None
+    read_only: bool
+    expiration_seconds: int | None
+    purge_default: bool
 
 
 class NamespaceRow(NamedTuple):
@@ -60,9 +75,12 @@ class NamespaceRow(NamedTuple):
     location: str
     location_key: str
     properties: bytes
+    protected: bool
 
 
 class TableRow(NamedTuple):
+    """One version of a table. expires_at_ms, purges -- of a soft-deleted table; otherwise None."""
+
     table_id: UUID
     version: int
     position: int
@@ -76,6 +94,9 @@ class TableRow(NamedTuple):
     locations: list[str]
     next_ordinal: int
     head: bytes
+    protected: bool
+    expires_at_ms: int | None
+    purges: bool | None
 
 
 class PartRow(NamedTuple):
@@ -91,6 +112,8 @@ class PartRow(NamedTuple):
 
 
 class ViewRow(NamedTuple):
+    """One version of a view. expires_at_ms -- of a soft-deleted view; otherwise None."""
+
     view_id: UUID
     version: int
     position: int
@@ -103,6 +126,21 @@ class ViewRow(NamedTuple):
     metadata_location: str
     locations: list[str]
     document: bytes
+    protected: bool
+    expires_at_ms: int | None
+
+
+class SoftDeletedRow(NamedTuple):
+    """A soft-deleted table or view, from the position of its drop to that of its undrop or expiry; `to_position` None: it still is."""
+
+    object_id: UUID
+    from_position: int
+    to_position: int | None
+    warehouse_id: UUID
+    namespace_id: UUID
+    kind: str
+    name: str
+    expires_at_ms: int
 
 
 class ProposalRow(NamedTuple):
@@ -167,7 +205,9 @@ READ_MODELS = (
     ReadModel("tables", TableRow),
     ReadModel("table_parts", PartRow, key_columns=3),
     ReadModel("views", ViewRow),
+    ReadModel("soft_deleted", SoftDeletedRow),
     ReadModel("proposals", ProposalRow),
+    ReadModel("projects", ProjectRow),
 )
 
 # Closed parts whose rows are not closed yet. The table is not folded from the log alone, but its effect on parts must agree with the log.

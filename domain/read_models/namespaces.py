@@ -24,6 +24,7 @@ def project(rows: Rows, position: int, event: Event, after: NamespaceState) -> N
             location=after.location,
             location_key=after.location_key,
             properties=orjson.dumps(after.properties),
+            protected=after.protected,
         )
     )
     match event:

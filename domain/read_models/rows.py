@@ -6,18 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 from ..documents import Json
+from ..table import TableState
+from ..view import ViewState
 from .definitions import (
     READ_MODELS,
     NameRow,
     NamespaceRow,
     PartRow,
+    ProjectRow,
     ProposalRow,
     Row,
     SmallInt,
+    SoftDeletedRow,
     TableRow,
     TombstoneRow,
     ViewRow,
@@ -41,6 +45,13 @@ class ClosedName(NamedTuple):
     object_id: UUID
 
 
+class NoLongerSoftDeleted(NamedTuple):
+    """The object was undropped or has expired at this position."""
+
+    position: int
+    object_id: UUID
+
+
 class ClosedParts(NamedTuple):
     table_id: UUID
     kind: SmallInt
@@ -53,7 +64,7 @@ class Rows:
     """The rows that one command or one stream adds to the read models, in lists named like their tables.
 
     Positions are those of the log; while these are unknown, they are the numbers of the command's events, from 1. A row that is closed
-    stays open in its list, and its end is in `names_closed` or `parts_closed`.
+    stays open in its list, and its end is in `names_closed`, `soft_deleted_closed` or `parts_closed`.
     """
 
     names: list[NameRow] = field(default_factory=list)
@@ -64,13 +75,25 @@ class Rows:
     table_parts: list[PartRow] = field(default_factory=list)
     parts_closed: list[ClosedParts] = field(default_factory=list)
     views: list[ViewRow] = field(default_factory=list)
+    soft_deleted: list[SoftDeletedRow] = field(default_factory=list)
+    soft_deleted_closed: list[NoLongerSoftDeleted] = field(default_factory=list)
     proposals: list[ProposalRow] = field(default_factory=list)
+    projects: list[ProjectRow] = field(default_factory=list)
 
     def open_name(self, position: int, object_id: UUID, parent_id: UUID, kind: str, name: str, name_key: str) -> None:
         self.names.append(NameRow(object_id, position, None, parent_id, kind, name, name_key))
 
     def close_name(self, position: int, object_id: UUID) -> None:
         self.names_closed.append(ClosedName(position, object_id))
+
+    def follow_soft_deletion(self, position: int, kind: str, before: TableState | ViewState | None, after: TableState | ViewState) -> None:
+        """Begins or ends the row of a table or view that is soft-deleted after, or was before."""
+        if before is not None and before.status == "soft-deleted" and after.status != "soft-deleted":
+            self.soft_deleted_closed.append(NoLongerSoftDeleted(position, after.id))
+        elif after.status == "soft-deleted":
+            assert after.expires_at_ms is not None, "what is soft-deleted expires"
+            row = SoftDeletedRow(after.id, position, None, after.warehouse_id, after.namespace_id, kind, after.name, after.expires_at_ms)
+            self.soft_deleted.append(row)
 
     @property
     def count(self) -> int:
@@ -79,12 +102,11 @@ class Rows:
 
     def ended_names(self) -> list[NameRow]:
         """The names, each with the position at which it is closed. An event that closes and opens a name closes the earlier one."""
-        if not self.names_closed:
-            return self.names
-        closed: dict[UUID, list[int]] = defaultdict(list)
-        for position, object_id in self.names_closed:
-            closed[object_id].append(position)
-        return [row._replace(to_position=_first_after(closed[row.object_id], row.from_position)) for row in self.names]
+        return _ended(self.names, self.names_closed)
+
+    def ended_soft_deleted(self) -> list[SoftDeletedRow]:
+        """The rows of what is or was soft-deleted, each with the position at which that ended."""
+        return _ended(self.soft_deleted, self.soft_deleted_closed)
 
     def finished(self) -> dict[str, Sequence[Row]]:
         """The rows of a whole stream by table, after all its events are folded."""
@@ -94,7 +116,11 @@ class Rows:
             part if (end := ends.get((part.kind, part.ordinal))) is None else part._replace(valid_to=end)
             for part in sorted(self.table_parts, key=attrgetter("kind", "ordinal"))
         ]
-        return {model.table: getattr(self, model.table) for model in READ_MODELS} | {"names": self.ended_names(), "table_parts": parts}
+        return {model.table: getattr(self, model.table) for model in READ_MODELS} | {
+            "names": self.ended_names(),
+            "soft_deleted": self.ended_soft_deleted(),
+            "table_parts": parts,
+        }
 
     def to_json(self, blobs: list[bytes]) -> Json:
         """The rows as JSON for `append`. Bytes are appended to `blobs`; the JSON has their index, from 1.
@@ -108,6 +134,8 @@ class Rows:
         written |= {
             "names": self.ended_names(),
             "names_closed": self.names_closed,
+            "soft_deleted": self.ended_soft_deleted(),
+            "soft_deleted_closed": self.soft_deleted_closed,
             "parts_closed": few,
             "part_tombstones": [TombstoneRow(table_id, kind, at, multirange(ordinals)) for table_id, kind, at, ordinals in many],
         }
@@ -143,6 +171,19 @@ def _columns(parts: list[PartRow], blobs: list[bytes]) -> list[Json]:
         )
         blobs += [part.body for part in members]
     return columns
+
+
+_Ending = TypeVar("_Ending", NameRow, SoftDeletedRow)
+
+
+def _ended(rows: list[_Ending], closed: Sequence[ClosedName | NoLongerSoftDeleted]) -> list[_Ending]:
+    """The rows, each with the first position after its beginning at which its object was closed."""
+    if not closed:
+        return rows
+    positions: dict[UUID, list[int]] = defaultdict(list)
+    for position, object_id in closed:
+        positions[object_id].append(position)
+    return [row._replace(to_position=_first_after(positions[row.object_id], row.from_position)) for row in rows]
 
 
 def _first_after(positions: Sequence[int], position: int) -> int | None:

@@ -32,11 +32,13 @@ COUNTED = {
     "table.registered": Counts(tables=1),
     "table.committed": Counts(commits=1),
     "table.dropped": Counts(tables=-1),
+    "table.undropped": Counts(tables=1),
     "table.unregistered": Counts(tables=-1),
     "view.created": Counts(views=1),
     "view.registered": Counts(views=1),
     "view.committed": Counts(commits=1),
     "view.dropped": Counts(views=-1),
+    "view.undropped": Counts(views=1),
 }
 """The effect of each topic, without its version. Other events count nothing."""
 

@@ -6,12 +6,13 @@ from uuid import UUID
 from .. import streams
 from ..events import Event, decode
 from ..namespace import NamespaceState
+from ..project import ProjectState
 from ..proposal import ProposalState
 from ..streams import State
 from ..table import TableState
 from ..view import ViewState
 from ..warehouse import WarehouseState
-from . import namespaces, proposals, tables, views, warehouses
+from . import namespaces, projects, proposals, tables, views, warehouses
 from .rows import Rows
 
 
@@ -35,11 +36,13 @@ class StreamFold:
             case TableState():
                 tables.project(rows, position, cast("TableState | None", before), event, after)
             case ViewState():
-                views.project(rows, position, event, after)
+                views.project(rows, position, cast("ViewState | None", before), event, after)
             case NamespaceState():
                 namespaces.project(rows, position, event, after)
             case WarehouseState():
                 warehouses.project(rows, position, event, after)
+            case ProjectState():
+                projects.project(rows, position, after)
             case ProposalState():
                 proposals.project(rows, position, after)
         return after

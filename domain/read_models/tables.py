@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from operator import is_
 
 from ..documents import TABLE_KINDS, KindDelta, Part, table_head
-from ..events import Event, TableCommitted, TableCreated, TableOverwritten, TableRegistered, TableRenamed
+from ..events import Event, TableCommitted, TableCreated, TableOverwritten, TableRegistered, TableRenamed, TableUndropped
 from ..table import TableState
 from .definitions import PartRow, TableRow
 from .rows import ClosedParts, Rows
@@ -31,10 +31,13 @@ def project(rows: Rows, position: int, before: TableState | None, event: Event, 
             locations=list(after.location_keys),
             next_ordinal=after.document.next_ordinal,
             head=table_head(after.document),
+            protected=after.protected,
+            expires_at_ms=after.expires_at_ms,
+            purges=after.purges if after.status == "soft-deleted" else None,
         )
     )
     match event:
-        case TableCreated() | TableRegistered():
+        case TableCreated() | TableRegistered() | TableUndropped():
             rows.open_name(position, after.id, after.namespace_id, "table", after.name, after.name_key)
         case TableRenamed():
             rows.close_name(position, after.id)
@@ -44,6 +47,7 @@ def project(rows: Rows, position: int, before: TableState | None, event: Event, 
         case _:
             if before is not None and before.status == "live" and after.status != "live":
                 rows.close_name(position, after.id)
+    rows.follow_soft_deletion(position, "table", before, after)
     if isinstance(event, TableCommitted):
         # The event's delta contains the changes of the parts. Those added are the last ones.
         for kind, delta in event.delta["parts"].items():

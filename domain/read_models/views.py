@@ -2,13 +2,13 @@
 
 import orjson
 
-from ..events import Event, ViewCreated, ViewDropped, ViewRegistered, ViewRenamed
+from ..events import Event, ViewCreated, ViewDropped, ViewRegistered, ViewRenamed, ViewUndropped
 from ..view import ViewState
 from .definitions import ViewRow
 from .rows import Rows
 
 
-def project(rows: Rows, position: int, event: Event, after: ViewState) -> None:
+def project(rows: Rows, position: int, before: ViewState | None, event: Event, after: ViewState) -> None:
     """The rows that the event at `position` adds."""
     rows.views.append(
         ViewRow(
@@ -24,13 +24,16 @@ def project(rows: Rows, position: int, event: Event, after: ViewState) -> None:
             metadata_location=after.metadata_location,
             locations=list(after.location_keys),
             document=orjson.dumps(after.metadata),
+            protected=after.protected,
+            expires_at_ms=after.expires_at_ms,
         )
     )
     match event:
-        case ViewCreated() | ViewRegistered():
+        case ViewCreated() | ViewRegistered() | ViewUndropped():
             rows.open_name(position, after.id, after.namespace_id, "view", after.name, after.name_key)
         case ViewRenamed():
             rows.close_name(position, after.id)
             rows.open_name(position, after.id, after.namespace_id, "view", after.name, after.name_key)
         case ViewDropped():
             rows.close_name(position, after.id)
+    rows.follow_soft_deletion(position, "view", before, after)

@@ -26,6 +26,9 @@ def project(rows: Rows, position: int, event: Event, after: WarehouseState) -> N
             status=after.status,
             protected=after.protected,
             format_versions=_format_versions(after.format_versions),
+            read_only=after.read_only,
+            expiration_seconds=after.delete_profile.expiration_seconds,
+            purge_default=after.purge_default,
         )
     )
     if isinstance(event, WarehouseRenamed | WarehouseDeleted):

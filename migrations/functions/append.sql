@@ -9,6 +9,8 @@
 --   error      any other error of Postgres, with its code
 -- waited_microseconds: how long the call waited for the lock; the same in every row.
 -- batch: JSON array of commands (commands/execution/submission.py writes it); blobs: the bytes they refer to by index, from 1.
+-- icecore.events has the eventsourcing library's names: originator_id is the stream, originator_version its version, notification_id the
+-- position, state the encoded event.
 -- Runs in its own transaction in read committed and takes the lock first, so that it sees all that the previous holder committed.
 create or replace function icecore.append(batch jsonb, blobs bytea[])
 returns table (command integer, outcome text, "position" bigint, detail text, status smallint, object_id uuid, version bigint, body bytea,
@@ -136,7 +138,7 @@ begin
         v_position := v_position + 1;
         v_first := coalesce(v_first, v_position);
         v_row := ((e->>0)::uuid, (e->>1)::bigint, e->>2, blobs[(e->>3)::integer], v_position, (e->>4)::uuid, v_command,
-                  v_recorded, c->>'actor', (c->>'project')::uuid, (e->>5)::uuid, c->>'request',
+                  v_recorded, c->>'actor', coalesce((e->>6)::uuid, (c->>'project')::uuid), (e->>5)::uuid, c->>'request',
                   c->>'correlation', (c->>'causation')::uuid, c->>'traceparent', null, c->>'context')::icecore.events;
         v_row.hash := icecore.event_hash(v_hash, v_row);
         insert into icecore.events values (v_row.*);
@@ -170,8 +172,8 @@ begin
         get stacked diagnostics outcome = constraint_name, detail = pg_exception_detail;
         v_position := s_position; v_hash := s_hash; v_at := s_at; position := v_position;
       when others then
-        if sqlstate like '53%' or sqlstate in ('25006', '58030') then
-          -- No space, read-only or a disk error: the command is not the cause, so the whole batch fails.
+        if sqlstate like '53%' or sqlstate in ('25006', '40P01', '55P03', '58030') then
+          -- No space, read-only, a deadlock, the lock of a table or a disk error: the command is not the cause, so the whole batch fails.
           raise;
         end if;
         get stacked diagnostics outcome = returned_sqlstate, detail = message_text;

@@ -5,7 +5,7 @@ language plpgsql as $$
 declare
   r jsonb;
   v_name icecore.names; v_warehouse icecore.warehouses; v_namespace icecore.namespaces; v_table icecore.tables; v_view icecore.views;
-  v_proposal icecore.proposals;
+  v_proposal icecore.proposals; v_project icecore.projects; v_soft_deleted icecore.soft_deleted;
 begin
   -- Names are closed before others are opened, in the order of events. One statement per row, by key: a join with the JSON would be planned
   -- for as many rows as the JSON might have.
@@ -20,10 +20,25 @@ begin
     v_name.from_position := p_before + v_name.from_position; v_name.to_position := p_before + v_name.to_position;
     insert into icecore.names values (v_name.*);
   end loop;
+  for k in 0 .. coalesce(jsonb_array_length(rows->'soft_deleted_closed'), 0) - 1 loop
+    r := rows->'soft_deleted_closed'->k;
+    update icecore.soft_deleted s set to_position = p_before + (r->>'position')::bigint
+      where s.generation = p_generation and s.object_id = (r->>'object_id')::uuid and s.to_position is null;
+  end loop;
+  for k in 0 .. coalesce(jsonb_array_length(rows->'soft_deleted'), 0) - 1 loop
+    v_soft_deleted := jsonb_populate_record(null::icecore.soft_deleted, rows->'soft_deleted'->k);
+    v_soft_deleted.generation := p_generation;
+    v_soft_deleted.from_position := p_before + v_soft_deleted.from_position; v_soft_deleted.to_position := p_before + v_soft_deleted.to_position;
+    insert into icecore.soft_deleted values (v_soft_deleted.*);
+  end loop;
   for k in 0 .. coalesce(jsonb_array_length(rows->'tables'), 0) - 1 loop
     r := rows->'tables'->k;
     v_table := jsonb_populate_record(null::icecore.tables, r);
     v_table.generation := p_generation; v_table.position := p_before + v_table.position; v_table.head := blobs[(r->>'head')::integer];
+    -- A server from before migration 0006 does not send it, here and below: it stays as in the version before.
+    v_table.protected := coalesce(v_table.protected, (
+      select x.protected from icecore.tables x
+      where x.generation = p_generation and x.table_id = v_table.table_id and x.version = v_table.version - 1), false);
     insert into icecore.tables values (v_table.*);
   end loop;
   if rows ? 'table_parts' then
@@ -57,6 +72,9 @@ begin
     r := rows->'views'->k;
     v_view := jsonb_populate_record(null::icecore.views, r);
     v_view.generation := p_generation; v_view.position := p_before + v_view.position; v_view.document := blobs[(r->>'document')::integer];
+    v_view.protected := coalesce(v_view.protected, (
+      select x.protected from icecore.views x
+      where x.generation = p_generation and x.view_id = v_view.view_id and x.version = v_view.version - 1), false);
     insert into icecore.views values (v_view.*);
   end loop;
   for k in 0 .. coalesce(jsonb_array_length(rows->'namespaces'), 0) - 1 loop
@@ -64,6 +82,9 @@ begin
     v_namespace := jsonb_populate_record(null::icecore.namespaces, r);
     v_namespace.generation := p_generation; v_namespace.position := p_before + v_namespace.position;
     v_namespace.properties := blobs[(r->>'properties')::integer];
+    v_namespace.protected := coalesce(v_namespace.protected, (
+      select x.protected from icecore.namespaces x
+      where x.generation = p_generation and x.namespace_id = v_namespace.namespace_id and x.version = v_namespace.version - 1), false);
     insert into icecore.namespaces values (v_namespace.*);
   end loop;
   for k in 0 .. coalesce(jsonb_array_length(rows->'warehouses'), 0) - 1 loop
@@ -74,6 +95,15 @@ begin
     v_warehouse.format_versions := blobs[(r->>'format_versions')::integer];
     -- A server from before migration 0004 does not send these.
     v_warehouse.status := coalesce(v_warehouse.status, 'active'); v_warehouse.protected := coalesce(v_warehouse.protected, false);
+    -- Nor these from before migrations 0008 and 0010, which stay as they were.
+    if not (r ? 'read_only' and r ? 'purge_default' and r ? 'expiration_seconds') then
+      select x.read_only, x.purge_default, x.expiration_seconds
+        into v_warehouse.read_only, v_warehouse.purge_default, v_warehouse.expiration_seconds
+        from icecore.warehouses x
+        where x.generation = p_generation and x.warehouse_id = v_warehouse.warehouse_id and x.version = v_warehouse.version - 1;
+    end if;
+    v_warehouse.read_only := coalesce(v_warehouse.read_only, false);
+    v_warehouse.purge_default := coalesce(v_warehouse.purge_default, false);
     insert into icecore.warehouses values (v_warehouse.*);
   end loop;
   for k in 0 .. coalesce(jsonb_array_length(rows->'proposals'), 0) - 1 loop
@@ -82,5 +112,10 @@ begin
     v_proposal.generation := p_generation; v_proposal.position := p_before + v_proposal.position;
     v_proposal.document := blobs[(r->>'document')::integer];
     insert into icecore.proposals values (v_proposal.*);
+  end loop;
+  for k in 0 .. coalesce(jsonb_array_length(rows->'projects'), 0) - 1 loop
+    v_project := jsonb_populate_record(null::icecore.projects, rows->'projects'->k);
+    v_project.generation := p_generation; v_project.position := p_before + v_project.position;
+    insert into icecore.projects values (v_project.*);
   end loop;
 end $$;

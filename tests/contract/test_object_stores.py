@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import stat
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import uuid4
@@ -303,6 +305,30 @@ class TestLocalFiles:
         assert isinstance(profile, LocalProfile)
         with pytest.raises(ServiceUnavailable, match=f"the folder {folder} cannot be created"):
             await LocalStore(profile).put_new(profile.base.child("t", "f"), b"x")
+
+    async def test_a_new_file_below_a_file_is_refused(self, local_store: OpenedStore) -> None:
+        """It is the client's error, and not a missing file."""
+        base = local_store.profile.base
+        await local_store.store.put_new(base.child("t"), b"x")
+        with pytest.raises(BadRequest, match="leads through a file"):
+            await LocalStore(_local(local_store)).put_new(base.child("t", "f"), b"x")
+
+    async def test_out_of_descriptors_for_the_cache_the_file_is_written(
+        self, local_store: OpenedStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        location = local_store.profile.base.child("t", "f")
+        store = LocalStore(_local(local_store))
+        dup = os.dup
+
+        def refused(descriptor: int) -> int:
+            if sys._getframe(1).f_code.co_name == "_folder":
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+            return dup(descriptor)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "dup", refused)
+            await store.put_new(location, b"x")
+            assert b"x" == await store.get(location)
 
     async def test_a_missing_directory_is_not_a_missing_file(self, local_store: OpenedStore, tmp_path: Path) -> None:
         """If a disk is not mounted, the file is not lost, so a load must not say that it is missing."""

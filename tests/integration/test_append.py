@@ -340,6 +340,22 @@ async def test_an_append_that_postgres_refuses_as_a_whole_has_no_effect(committe
     assert ["appended", "appended"] == [result.outcome for result in await committer.submit_batch([first, second])]
 
 
+async def test_a_locked_table_fails_the_call_at_once_and_not_each_command(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by VACUUM FULL. The commands are not the cause, so the answer is 503; each would hold up all others for the lock timeout."""
+    monkeypatch.setattr("icecore.commands.execution.committer.LOCK_TIMEOUT_SECONDS", 1)
+    committer = Committer(database, connections=1)
+    committer.start()
+    try:
+        async with await AsyncConnection.connect(database) as holder:
+            await holder.execute("lock table icecore.namespaces in access exclusive mode")
+            with pytest.raises(ServiceUnavailable, match="Postgres is busy"):
+                await committer.submit_batch([namespace(name)[0] for name in "abcdef"])
+        assert "appended" == (await committer.submit(namespace("a")[0])).outcome
+    finally:
+        await committer.close()
+    await sound(database)
+
+
 async def test_rows_of_another_generation_are_refused(committer: Committer, database: str) -> None:
     """A rebuild switched generations between the decision and the append. The command is decided again."""
     created, state = namespace("a")

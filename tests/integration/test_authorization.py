@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from icecore.access.authorization import SERVER, Resource
-from icecore.access.request_context import ANONYMOUS, PROJECT_ID_DEFAULT, Principal, RequestContext
+from icecore.access.request_context import ANONYMOUS, Principal, RequestContext
 from icecore.access.resolve_warehouse import resolve_warehouse
 from icecore.api.operations import OPERATIONS
 from icecore.commands.namespaces.create_namespace import create_namespace
@@ -22,6 +22,7 @@ from icecore.compose import Application
 from icecore.domain.commands import CreateNamespace, CreateTable, DropNamespace, RenameTable
 from icecore.domain.errors import Forbidden, NotAuthorized
 from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.domain.project import PROJECT_ID_DEFAULT
 from icecore.projections.names import find_namespace
 from tests.fixtures.catalog import context, served_catalog
 from tests.fixtures.rest_client import SCHEMA, RestClient
@@ -45,6 +46,8 @@ OPEN = {operation.name for operation in OPERATIONS if operation.open}
 W = "/catalog/v1/demo"
 N, T, V = f"{W}/namespaces/n", f"{W}/namespaces/n/tables/t", f"{W}/namespaces/n/views/v"
 PROPOSAL = uuid4()
+DROPPED = uuid4()
+PLACEHOLDERS = {"warehouse": "demo", "namespace": "n", "table": "t", "view": "v"}
 REQUESTS: dict[str, tuple[str, Any, Sequence[str]]] = {
     "getConfig": ("/catalog/v1/config?warehouse=demo", None, ["warehouse demo"]),
     "listNamespaces": (f"{W}/namespaces", None, ["warehouse demo"]),
@@ -87,6 +90,23 @@ REQUESTS: dict[str, tuple[str, Any, Sequence[str]]] = {
     ),
     "registerView": (f"{N}/register-view", {"name": "r", "metadata-location": "file:///nowhere/1.metadata.json"}, ["namespace n"]),
     "queryEvents": (f"{W}/events", {}, ["warehouse demo"]),
+    "getServerInfo": ("/management/v1/info", None, ["server"]),
+    "bootstrap": ("/management/v1/bootstrap", {"accept-terms-of-use": True}, ["server"]),
+    "whoami": ("/management/v1/whoami", None, ["server"]),
+    "getServerActions": ("/management/v1/server/actions", None, ["server"]),
+    "getProjectActions": ("/management/v1/project/actions", None, ["project"]),
+    "getWarehouseActions": ("/management/v1/warehouse/{warehouse}/actions", None, ["warehouse demo"]),
+    "getNamespaceActions": ("/management/v1/warehouse/{warehouse}/namespace/{namespace}/actions", None, ["namespace n"]),
+    "getTableActions": ("/management/v1/warehouse/{warehouse}/table/{table}/actions", None, ["table t"]),
+    "getViewActions": ("/management/v1/warehouse/{warehouse}/view/{view}/actions", None, ["view v"]),
+    "createProject": ("/management/v1/project", {"project-name": "tenant"}, ["server"]),
+    "listProjects": ("/management/v1/project-list", None, ["server"]),
+    "getProject": ("/management/v1/project", None, ["project"]),
+    "renameProject": ("/management/v1/project/rename", {"new-name": "tenant"}, ["project"]),
+    "deleteProject": ("/management/v1/project", None, ["project"]),
+    "getProjectById": (f"/management/v1/project/{PROJECT_ID_DEFAULT}", None, ["project"]),
+    "renameProjectById": (f"/management/v1/project/{PROJECT_ID_DEFAULT}/rename", {"new-name": "tenant"}, ["project"]),
+    "deleteProjectById": (f"/management/v1/project/{PROJECT_ID_DEFAULT}", None, ["project"]),
     "createWarehouse": (
         "/management/v1/warehouse",
         {"warehouse-name": "w", "storage-profile": {"type": "local", "directory": "/nowhere"}},
@@ -108,15 +128,56 @@ REQUESTS: dict[str, tuple[str, Any, Sequence[str]]] = {
         {"allowed-format-versions": [3]},
         ["warehouse demo"],
     ),
+    "setWarehouseReadOnly": ("/management/v1/warehouse/{warehouse}/read-only", {"read-only": True}, ["warehouse demo"]),
+    "validateWarehouse": (
+        "/management/v1/warehouse-creation-validation",
+        {"warehouse-name": "w", "storage-profile": {"type": "local", "directory": "/nowhere"}},
+        ["project"],
+    ),
+    "validateStorageProfile": (
+        "/management/v1/warehouse/{warehouse}/storage/validate-profile",
+        {"storage-profile": {"type": "local", "directory": "/nowhere"}},
+        ["warehouse demo"],
+    ),
+    "validateStorageCredential": ("/management/v1/warehouse/{warehouse}/storage/validate-credential", {}, ["warehouse demo"]),
+    "validateStorageAccess": ("/management/v1/warehouse/{warehouse}/storage/validate-access", None, ["warehouse demo"]),
+    "updateStorageProfile": (
+        "/management/v1/warehouse/{warehouse}/storage",
+        {"storage-profile": {"type": "local", "directory": "/nowhere"}},
+        ["warehouse demo"],
+    ),
+    "updateStorageCredential": ("/management/v1/warehouse/{warehouse}/storage-credential", {}, ["warehouse demo"]),
+    "updateWarehouseDeleteProfile": (
+        "/management/v1/warehouse/{warehouse}/delete-profile",
+        {"delete-profile": {"type": "soft", "expiration-seconds": 60}},
+        ["warehouse demo"],
+    ),
+    "setWarehousePurgeDefault": ("/management/v1/warehouse/{warehouse}/purge-default", {"purge-default": True}, ["warehouse demo"]),
+    "listDeletedTabulars": ("/management/v1/warehouse/{warehouse}/deleted-tabulars", None, ["warehouse demo"]),
+    "undropTabulars": (
+        "/management/v1/warehouse/{warehouse}/deleted-tabulars/undrop",
+        {"targets": [{"type": "table", "id": str(DROPPED)}]},
+        ["table dropped"],
+    ),
     "deleteWarehouse": ("/management/v1/warehouse/{warehouse}", None, ["warehouse demo"]),
+    "getNamespaceProtection": ("/management/v1/warehouse/{warehouse}/namespace/{namespace}/protection", None, ["namespace n"]),
+    "setNamespaceProtection": (
+        "/management/v1/warehouse/{warehouse}/namespace/{namespace}/protection",
+        {"protected": True},
+        ["namespace n"],
+    ),
+    "getTableProtection": ("/management/v1/warehouse/{warehouse}/table/{table}/protection", None, ["table t"]),
+    "setTableProtection": ("/management/v1/warehouse/{warehouse}/table/{table}/protection", {"protected": True}, ["table t"]),
+    "getViewProtection": ("/management/v1/warehouse/{warehouse}/view/{view}/protection", None, ["view v"]),
+    "setViewProtection": ("/management/v1/warehouse/{warehouse}/view/{view}/protection", {"protected": True}, ["view v"]),
     "getWarehouseStatistics": ("/management/v1/warehouse/{warehouse}/statistics", None, ["warehouse demo"]),
     "listProposals": ("/management/v1/proposals", None, ["project"]),
     "loadProposal": (f"/management/v1/proposals/{PROPOSAL}", None, ["proposal"]),
     "approveProposal": (f"/management/v1/proposals/{PROPOSAL}/approve", None, ["proposal"]),
     "rejectProposal": (f"/management/v1/proposals/{PROPOSAL}/reject", {"reason": "no"}, ["proposal"]),
-    "listEvents": ("/history/v1/events", None, ["server"]),
-    "loadEvent": (f"/history/v1/events/{uuid4()}", None, ["server"]),
-    "wait": ("/history/v1/wait?position=1", None, ["server"]),
+    "listEvents": ("/history/v1/events", None, ["project"]),
+    "loadEvent": (f"/history/v1/events/{uuid4()}", None, ["project"]),
+    "wait": ("/history/v1/wait?position=1", None, ["project"]),
 }
 
 # The same operations for other resources: in a namespace, in a warehouse, and for objects that do not exist.
@@ -179,7 +240,7 @@ def server(recorder: Recorder, database: str, tmp_path: Path) -> Iterator[Served
             assert 200 == client.call_root("POST", f"{W}/namespaces", {"namespace": [name]}).status
         assert 200 == client.call_root("POST", f"{N}/tables", {"name": "t", "schema": SCHEMA}).status
         assert 200 == client.call_root("POST", f"{N}/views", {"name": "v", **VIEW}).status
-        ids = {"project": PROJECT_ID_DEFAULT, "server": SERVER.id, "proposal": PROPOSAL}
+        ids = {"project": PROJECT_ID_DEFAULT, "server": SERVER.id, "proposal": PROPOSAL, "table dropped": DROPPED}
         with psycopg.connect(database) as connection:
             ids |= dict(connection.execute("select kind || ' ' || name, object_id from icecore.names").fetchall())
         recorder.asked.clear()
@@ -189,7 +250,10 @@ def server(recorder: Recorder, database: str, tmp_path: Path) -> Iterator[Served
 
 def test_every_operation_is_listed_here() -> None:
     """A new operation must list its resources, or be open."""
-    assert {"getHealth", "getLiveness", "getReadiness", "getToken", "listEventSchemas", "loadEventSchema"} == OPEN
+    assert {
+        "getHealth", "getLiveness", "getReadiness", "getToken", "listEventSchemas", "loadEventSchema", "getManagementDocument",
+        "getHistoryDocument", "redirectToSwaggerUi", "getSwaggerUi", "getSwaggerUiFile",
+    } == OPEN  # fmt: skip
     assert {operation.name for operation in OPERATIONS} - OPEN == set(REQUESTS)
 
 
@@ -199,7 +263,11 @@ def test_what_is_not_permitted_does_nothing(server: Served, recorder: Recorder) 
     methods = {operation.name: operation.method for operation in OPERATIONS}
     for name, address, body, permitted_on in [*((name, *request) for name, request in REQUESTS.items()), *OTHERS]:
         recorder.asked.clear()
-        response = client.call_root(methods[name], address.format(warehouse=server.ids["warehouse demo"]), body)
+        ids = {
+            kind: server.ids[f"{kind} {which}"]
+            for kind, which in (("warehouse", "demo"), ("namespace", "n"), ("table", "t"), ("view", "v"))
+        }
+        response = client.call_root(methods[name], address.format(**ids), body)
         assert 403 == response.status, address
         assert methods[name] == "HEAD" or response.error[1] == "ForbiddenException"
         ((context, resources),) = recorder.asked
@@ -263,7 +331,7 @@ async def test_what_is_moved_goes_where_it_was_permitted(recorder: Recorder, cat
     async def create(namespace: NamespaceIdentifier) -> UUID:
         await create_namespace(catalog.commands, context("createNamespace"), warehouse, CreateNamespace(namespace, {}))
         async with catalog.backends.connection() as connection:
-            return await find_namespace(connection, warehouse.scope, namespace)
+            return await find_namespace(connection, warehouse.name_lookup, namespace)
 
     async def replace() -> None:
         recorder.meanwhile = None

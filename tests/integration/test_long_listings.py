@@ -154,11 +154,11 @@ async def listed_during_a_rename(served: Served, monkeypatch: pytest.MonkeyPatch
         await create(run, NamespaceIdentifier(("short",)), f"n{number:02}")
     monkeypatch.setattr(names, "NAMES_READ_AT_ONCE_MAX", 10)
     monkeypatch.setattr(listings, "_ITEMS_AT_ONCE_MAX", 7)
-    list_names, reads = names.list_names, 0
+    list_names, reads = names._list, 0
 
-    async def meanwhile(*asked: Any) -> list[tuple[str, str]]:
+    async def meanwhile(*asked: Any, **more: Any) -> Any:
         nonlocal reads
-        rows = await list_names(*asked)
+        rows = await list_names(*asked, **more)
         reads += 1
         # The first read only determines that there are many.
         if reads == 2:
@@ -166,7 +166,7 @@ async def listed_during_a_rename(served: Served, monkeypatch: pytest.MonkeyPatch
             assert 204 == (await served.ask("POST", "/catalog/v1/demo/tables/rename", body)).status
         return rows
 
-    monkeypatch.setattr(names, "list_names", meanwhile)
+    monkeypatch.setattr(names, "_list", meanwhile)
     query = {} if size is None else {"pageToken": "", "pageSize": size}
     answered = await served.ask("GET", "/catalog/v1/demo/namespaces/short/tables", query=query)
     return [name for _, name in listed(answered.json)], answered.json["next-page-token"] is not None

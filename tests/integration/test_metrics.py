@@ -151,8 +151,8 @@ async def test_a_log_that_does_not_respond_is_reported_in_time(catalog: Applicat
 
 async def test_every_job_and_connection_is_counted(catalog: Application) -> None:
     """Each number under its own name."""
-    jobs = {job.NAME: job for job in (catalog.purge, catalog.old_files, catalog.parts, catalog.expiry)}
-    assert 4 == len(jobs)
+    jobs = {job.NAME: job for job in (catalog.purge, catalog.old_files, catalog.parts, catalog.expiry, catalog.soft_deletion)}
+    assert 5 == len(jobs)
     for number, job in enumerate(jobs.values()):
         job.metrics.succeeded, job.metrics.failed, job.metrics.items = 10 + number, 20 + number, 30 + number
     catalog.backends.connections.metrics.waits, catalog.backends.connections.metrics.wait_seconds = 3, 0.5

@@ -28,8 +28,13 @@ CHECKSUMS = {
     "0002_statistics": "0b8c71a848953e614f5fdf300e904de7cc76b2aceb5a2d95781df5ba9f47e9c9",
     "0003_warehouse_config": "ff0111fed6ab64f4bae064ca7b6f8ea194507e294f59cd94afc4c88d3aa460ec",
     "0004_warehouse_changes": "3b767089636b0a1a335eadc4d0ac38ba033a987b2237e164191b0430ba557dfc",
+    "0006_protection": "e010d3e615873fe6111e54c158a5af7fe5cc46d3adec27a4f016354f9fb4c0ef",
+    "0007_projects": "bde178e010fd2b8378a3675909b45d3dbdc1d62269fcdd4f2047003d0125e1a0",
+    "0008_warehouse_storage": "32d0a60dbd5dac3fed464654840c224ca7516eb63526b07abb8ef33d80adf771",
+    "0009_append_locked_tables": "9dd9812fb510bab95add20a09796beef2e202342b426fb78acf7bd7879e8881d",
+    "0010_soft_deletion": "bc03e874a67178dc977110cfd99baa5ff517a9def122bc7d951be301821a243f",
 }
-FUNCTIONS = ("0004_warehouse_changes", "267ccc3378c9249fb511aff3ca36fa39960d4424e4f10f46ed8d4673998db0e2")
+FUNCTIONS = ("0010_soft_deletion", "4da5dbd331991542ca8cb0a998a018d6f2066c248659cba493563044af5b9fe6")
 """The newest migration, and the checksum of its functions."""
 
 

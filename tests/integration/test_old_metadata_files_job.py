@@ -24,10 +24,13 @@ from icecore.commands.tables.delete_old_metadata_files import OldMetadataFilesJo
 from icecore.commands.tables.register_table import register_table
 from icecore.commands.tables.unregister_table import unregister_table
 from icecore.commands.views.create_view import create_view
+from icecore.commands.warehouses.change_warehouse import change_warehouse
 from icecore.compose import Application
 from icecore.domain.commands import CommitTable, CreateNamespace, CreateTable, CreateView, RegisterTable, UnregisterTable
 from icecore.domain.errors import BadRequest, NotFound
 from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.domain.warehouse import SetWarehouseReadOnly
+from icecore.projections import old_metadata_files
 from icecore.storage.locations import StorageLocation
 from icecore.storage.metadata_files import read_metadata
 from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
@@ -295,3 +298,21 @@ async def test_a_begun_deletion_waits_while_another_object_claims_the_location(t
         await two.register(waiting[0])
     assert 1 == await job.run_once()
     assert ([], [False, True, True]) == (two.pending(), [local(location).exists() for location in waiting])
+
+
+async def test_a_warehouse_that_becomes_read_only_during_a_round_keeps_its_files(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The round has found its pending files before."""
+    pending_warehouses = old_metadata_files.pending_warehouses
+
+    async def found_before(connection: Any, without: Any) -> Any:
+        found = await pending_warehouses(connection, without)
+        await change_warehouse(two.catalogs[1].commands, context("setWarehouseReadOnly"), two.warehouse, SetWarehouseReadOnly(True))
+        return found
+
+    pending = two.pending()
+    assert pending
+    with monkeypatch.context() as patched:
+        patched.setattr(old_metadata_files, "pending_warehouses", found_before)
+        assert 0 == await OldMetadataFilesJob(two.catalogs[0].commands).run_once()
+    assert pending == two.pending()
+    assert all(local(file).exists() for file in pending)

@@ -485,7 +485,8 @@ def test_warehouses_are_made_and_listed_without_their_credentials(own: dict[str,
     secret = {"type": "s3", "credential-type": "access-key", "aws-access-key-id": "AKIA0", "aws-secret-access-key": "hunter2"}
     (tmp_path / "credential.json").write_text(json.dumps(secret))
     arguments = ["warehouse", "create", "lake", "--profile", json.dumps(profile), "--credential", f"@{tmp_path}/credential.json"]
-    piped = icecore("warehouse", "create", "other", *arguments[3:-1], "-", stdin=json.dumps(secret), **own)
+    other = json.dumps(profile | {"bucket": "other"})
+    piped = icecore("warehouse", "create", "other", "--profile", other, "--credential", "-", stdin=json.dumps(secret), **own)
     assert 0 == piped.returncode, piped.stderr
     made = icecore(*arguments, **own)
     assert 0 == made.returncode, made.stderr
@@ -493,7 +494,7 @@ def test_warehouses_are_made_and_listed_without_their_credentials(own: dict[str,
     ids = [(json.loads(each.stdout)["warehouse-id"], name) for each, name in ((piped, "other"), (made, "lake"))]
     assert ids == [(each["id"], each["name"]) for each in json.loads(listed.stdout)]
     table = icecore("warehouse", "list", **own)
-    rows = [[name, warehouse_id, "active", "s3://lake"] for warehouse_id, name in ids]
+    rows = [[name, warehouse_id, "active", f"s3://{name}"] for warehouse_id, name in ids]
     assert ["other", "lake"] == [name for name, *_ in rows]
     assert rows == [line.split() for line in table.stdout.splitlines()[1:]]
     again = icecore(*arguments, **own)

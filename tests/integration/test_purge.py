@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from icecore.access.request_context import PROJECT_ID_DEFAULT
 from icecore.access.resolve_warehouse import resolve_warehouse
 from icecore.access.warehouse import Warehouse
 from icecore.commands.namespaces.create_namespace import create_namespace
@@ -19,6 +18,7 @@ from icecore.compose import Application
 from icecore.domain.commands import CommitTable, CreateNamespace, CreateTable, DropTable
 from icecore.domain.errors import BadRequest
 from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.domain.project import PROJECT_ID_DEFAULT
 from icecore.projections.verify import verify
 from tests.fixtures.catalog import context
 from tests.fixtures.rest_client import SCHEMA, RestClient

@@ -17,12 +17,14 @@ from icecore.access.resolve_warehouse import resolve_warehouse
 from icecore.access.warehouse import Warehouse
 from icecore.commands.execution.executor import CommandExecutor
 from icecore.commands.namespaces.create_namespace import create_namespace
+from icecore.commands.projects.create_project import create_project
 from icecore.commands.tables.commit_table import commit_table
 from icecore.commands.tables.create_table import create_table
 from icecore.commands.tables.drop_table import drop_table
 from icecore.commands.tables.purge_tables import PURGES_OF_A_WAREHOUSE_MAX, PurgeJob
 from icecore.commands.tables.register_table import register_table
-from icecore.commands.tables.table_purge import DELETE_PAGE_FILES
+from icecore.commands.tables.table_purge import DELETE_PAGE_FILES, PurgedFiles, TablePurge
+from icecore.commands.warehouses.change_warehouse import change_warehouse
 from icecore.commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
 from icecore.compose import Application
 from icecore.database.connections import Connection
@@ -30,7 +32,9 @@ from icecore.domain.byte_pieces import joined
 from icecore.domain.commands import CommitTable, CreateNamespace, CreateTable, DropTable, RegisterTable
 from icecore.domain.errors import AlreadyExists, BadRequest, CatalogError, NotFound, ServiceUnavailable
 from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.domain.project import CreateProject
 from icecore.domain.table import TableState
+from icecore.domain.warehouse import SetWarehouseProtection
 from icecore.projections.rebuild import rebuild
 from icecore.storage.large_documents import DocumentShare
 from icecore.storage.locations import StorageLocation
@@ -365,6 +369,7 @@ class FailingStore:
 
 async def test_tables_of_every_project_are_purged(catalog: Application, tmp_path: Path) -> None:
     """Tables of another project's warehouse are purged too."""
+    await create_project(catalog.commands, context("createProject"), CreateProject("another", UUID(int=7)))
     theirs = await a_warehouse(catalog, "theirs", tmp_path / "theirs", UUID(int=7))
     ours = await the_warehouse(catalog)
     for warehouse, folder in ((theirs, tmp_path / "theirs" / "here"), (ours, tmp_path / "warehouse" / "here")):
@@ -516,3 +521,27 @@ async def test_a_job_whose_session_ended_can_be_stopped(catalog: Application, mo
     async with asyncio.timeout(SECONDS_MAX):
         await working.wait()
         await job.close()
+
+
+async def test_a_change_of_the_warehouse_during_a_purge_does_not_begin_it_again(
+    catalog: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The event has the number of files that were deleted; a second run would find none."""
+    warehouse = await the_warehouse(catalog)
+    await a_table(catalog, warehouse, "t", tmp_path / "warehouse" / "here")
+    await dropped(catalog, warehouse, "t")
+    run, runs = TablePurge.run, 0
+
+    async def changed_meanwhile(purge: TablePurge) -> PurgedFiles:
+        nonlocal runs
+        runs += 1
+        files = await run(purge)
+        await change_warehouse(catalog.commands, context("setWarehouseProtection"), warehouse, SetWarehouseProtection(True))
+        return files
+
+    monkeypatch.setattr(TablePurge, "run", changed_meanwhile)
+    assert (1, 1) == (await catalog.purge.run_once(), runs)
+    async with catalog.backends.connection() as connection:
+        query = "select state from icecore.events where topic = 'table.purged.v1'"
+        ((state,),) = await (await connection.execute(query)).fetchall()
+    assert 5 == orjson.loads(state)["files-deleted"]

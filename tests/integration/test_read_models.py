@@ -56,8 +56,8 @@ def a_row(model: ReadModel, numbers: Iterator[int]) -> Any:
         "text[]": lambda: [f"text {next(numbers)}", "ü"],
         "bytea": lambda: b"\x00%d" % next(numbers),
     }
-    fixed = {"status": {"proposals": "open", "warehouses": "inactive"}.get(model.table, "live")} | (
-        {"kind": "table"} if model.table == "names" else {}
+    fixed = {"status": {"proposals": "open", "warehouses": "inactive", "projects": "active"}.get(model.table, "live")} | (
+        {"kind": "table"} if model.table in ("names", "soft_deleted") else {}
     )
     filled = {column: fixed.get(column) or made[kind]() for column, kind in zip(model.columns, model.types, strict=True)}
     return model.row(**filled)

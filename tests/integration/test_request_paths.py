@@ -136,7 +136,9 @@ async def test_the_document_names_the_files_in_their_order(database: str, catalo
             warm, kept = _section("A commit to a table that was committed to before", commit), _section("A load that is in the cache", load)
             async with _publisher(database, StandardOutputSink(type="stdout")):
                 published = _section("An event to a sink", await _published(catalog, f"published{number}"))
-            if (text := introduction + warm + "\n" + kept + "\n" + published) == expected:
+            text = introduction + warm + "\n" + kept + "\n" + published
+            within = commit.switches(BACKGROUND) <= COMMIT_CALLS_MAX and load.switches(BACKGROUND) <= LOAD_CALLS_MAX
+            if text == expected and within:
                 break
     if os.environ.get("ICECORE_TEST_RECORD"):
         DOCUMENT.write_text(text, encoding="utf-8")

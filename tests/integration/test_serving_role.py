@@ -23,7 +23,8 @@ from tests.fixtures.command_runs import EVERY_KIND, CommandRun
 
 # Tables that only append writes, and some of them a rebuild, which the owner runs.
 APPENDED = (
-    "events", "commands", "idempotency", "claims", "location_claims", "names", "warehouses", "namespaces", "tables", "views", "proposals",
+    "events", "commands", "idempotency", "claims", "location_claims", "names", "projects", "warehouses", "namespaces", "tables", "views",
+    "soft_deleted", "proposals",
 )  # fmt: skip
 
 CHANGES = (
@@ -97,7 +98,7 @@ async def test_a_role_that_owns_the_tables_keeps_its_rights(database: str, admin
 
 # The role's rights on each table: read, insert, update (columns in brackets), delete.
 RIGHTS = {
-    **dict.fromkeys((*APPENDED, "read_models", "migrations"), "read"),
+    **dict.fromkeys((*APPENDED, "read_models", "migrations", "server"), "read"),
     "idempotency": "read, delete",
     "table_parts": "read, add, (valid_to), delete",
     "part_tombstones": "read, delete",

@@ -46,14 +46,10 @@ SETTINGS = {"ICECORE_HTTP__STALL_SECONDS_MAX": str(STALL_SECONDS), "ICECORE_HTTP
 @pytest.fixture(scope="module")
 def server() -> Iterator[Icecore]:
     """One server for all attacks, so that leftovers accumulate (docs/decisions/0011)."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with open_directory() as directory, ExitStack() as opened:
-        # The usual limit at the start of a process. The limit of this process is restored.
-        resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS_AT_START, hard))
-        try:
-            started = opened.enter_context(icecore(directory / "data", environment=SETTINGS))
-        finally:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    with (
+        open_directory() as directory,
+        icecore(directory / "data", environment=SETTINGS, descriptors=DESCRIPTORS_AT_START) as started,
+    ):
         yield started
 
 

@@ -49,9 +49,12 @@ from tests.integration.test_warehouse_routes import Management
 from tests.servers.paths import ROOT
 
 NOT_COUNTED = {
+    "project.created", "project.renamed", "project.deleted",
     "warehouse.config-changed", "warehouse.renamed", "warehouse.activated", "warehouse.deactivated", "warehouse.protection-changed",
-    "warehouse.format-version-policy-changed", "warehouse.deleted",
-    "namespace.properties-changed", "table.overwritten", "table.renamed", "table.purged", "view.renamed",
+    "warehouse.format-version-policy-changed", "warehouse.storage-profile-changed", "warehouse.storage-credential-changed",
+    "warehouse.read-only-changed", "warehouse.delete-profile-changed", "warehouse.purge-default-changed", "warehouse.deleted",
+    "namespace.properties-changed", "namespace.protection-changed", "table.protection-changed", "view.protection-changed",
+    "table.overwritten", "table.renamed", "table.expired", "table.purged", "view.renamed", "view.expired",
     "proposal.opened", "proposal.approved", "proposal.rejected", "proposal.expired", "proposal.stale",
 }  # fmt: skip
 
@@ -67,12 +70,13 @@ def _standing(kind: str, gone: str) -> str:
 
 
 RECOUNT = f"""
-select h.warehouse_id, h.hour, {_standing("table", "dropped|unregistered|purged")}, {_standing("view", "dropped")},
+select h.warehouse_id, h.hour, {_standing("table", "dropped|expired|unregistered|purged")}, {_standing("view", "dropped|expired")},
        {_standing("namespace", "dropped")}, h.commits
 from (
   select warehouse_id, date_trunc('hour', recorded_at, 'UTC') as hour,
          count(*) filter (where topic in ('table.committed.v1', 'view.committed.v1')) as commits
-  from icecore.events where topic ~ '(created|registered|dropped|committed|unregistered)[.]v1$' group by 1, 2
+  from icecore.events
+  where not starts_with(topic, 'project.') and topic ~ '(created|registered|dropped|undropped|committed|unregistered)[.]v1$' group by 1, 2
 ) h order by 1, 2
 """
 ROWS = "select warehouse_id, hour, tables, views, namespaces, commits from icecore.warehouse_statistics order by 1, 2"

@@ -40,10 +40,12 @@ def _credentials(shared_catalog: SharedCatalog) -> Any:
     return shared_catalog.rows("select count(*) from icecore.secrets")
 
 
-def test_each_check_is_reported_and_no_file_is_left(shared_catalog: SharedCatalog, s3_store: OpenedStore, tmp_path: Path) -> None:
+def test_each_check_is_reported_and_no_file_is_left(
+    shared_catalog: SharedCatalog, s3_server: S3Server, s3_store: OpenedStore, tmp_path: Path
+) -> None:
     """In a bucket with and without a prefix, and in a folder that does not exist yet."""
     bucket = s3_store.profile.to_json() | {"allowed-locations": []}
-    whole = {name: value for name, value in bucket.items() if name != "key-prefix"}
+    whole = {name: value for name, value in bucket.items() if name != "key-prefix"} | {"bucket": s3_server.new_bucket()}
     local = {"type": "local", "directory": str(tmp_path / "lake" / "house")}
     for profile, credential in ((bucket, S3_CREDENTIAL), (whole, S3_CREDENTIAL), (local, None)):
         made: list[StoreCheck] = []

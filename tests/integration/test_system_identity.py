@@ -226,7 +226,9 @@ def test_fields_without_effect_are_warned_of(database: str, tmp_path: Path) -> N
         assert (201, False) == (plain.status, "warnings" in plain.json)
         fields = {"sts-enabled": True, "remote-signing-enabled": True, **ROLE}
         with structlog.testing.capture_logs() as logs:
-            responses = [client.create("lake", S3 | fields, KEY, key="019ab5e0-0000-7000-8000-000000000001") for _ in range(2)]
+            responses = [
+                client.create("lake", S3 | {"bucket": "other"} | fields, KEY, key="019ab5e0-0000-7000-8000-000000000001") for _ in range(2)
+            ]
         loaded = client.call_root("GET", f"/{responses[0].json['id']}").json
         client.close()
     assert [201, 201] == [response.status for response in responses]
@@ -259,7 +261,10 @@ async def test_no_key_is_in_the_log(
 
         def create() -> list[int]:
             client = Management(url)
-            responses = [client.create("lake", profile, WITH_ID), client.create("other", profile, SYSTEM | {"external-id": "another's"})]
+            responses = [
+                client.create("lake", profile, WITH_ID),
+                client.create("other", profile | {"key-prefix": "other"}, SYSTEM | {"external-id": "another's"}),
+            ]
             client.close()
             return [response.status for response in responses]
 

@@ -312,10 +312,14 @@ async def test_pages_of_the_past_are_pages_of_that_past(catalog: Application) ->
     assert ["t", "ta", "été"] == (await list_tables(catalog.queries, context("listTables"), run.warehouse, namespace, ALL)).items
 
 
-# Jobs, commands that require an unregistered table, commands on a proposal, and one on another warehouse.
+# Jobs, commands that require an unregistered table, commands on a proposal, on another warehouse, and on projects.
 NO_COMMAND = {
     "delete_warehouse",
+    "change_credential",
+    "project",
+    "rename_default_project",
     "run_purge",
+    "run_expiry",
     "close_removed_parts",
     "register",
     "register_over",

@@ -86,12 +86,14 @@ def test_a_warehouse_is_created_listed_loaded_and_used(management: Management, s
         "project-id": PROJECT,
         "storage-profile": local(roots / "lake") | {"allowed-locations": []},
         "delete-profile": {"type": "hard"},
+        "purge-default": False,
         "status": "active",
         "protected": False,
         "managed-by": "self-managed",
         "allowed-format-versions": [1, 2, 3],
         "updated-at": None,
         "exact-names": False,
+        "read-only": False,
         "config": {"defaults": {}, "overrides": {}},
     }
     assert created_warehouse == management.call_root("GET", f"/{created_warehouse['warehouse-id']}").json
@@ -110,6 +112,7 @@ def test_what_lakekeeper_s_clients_send_by_default_is_taken(management: Manageme
     """Every field with the value that is supported. The credential is shown by its type only."""
     body = {
         "delete-profile": {"type": "hard"},
+        "purge-default": False,
         "project-id": PROJECT,
         "allowed-format-versions": [3, 1, 2],
         "default-format-version": 2,
@@ -131,17 +134,23 @@ def test_what_lakekeeper_s_clients_send_by_default_is_taken(management: Manageme
 @pytest.mark.parametrize(
     ("more", "error", "message"),
     [
-        ({"delete-profile": {"type": "soft", "expiration-seconds": 60}}, (406, "UnsupportedOperationException"), "delete-profile"),
+        ({"delete-profile": {"type": "soft"}}, (400, "BadRequestException"), "delete-profile.expiration-seconds"),
+        ({"delete-profile": {"type": "soft", "expiration-seconds": 0}}, (400, "BadRequestException"), "delete-profile"),
+        ({"delete-profile": {"type": "never"}}, (400, "BadRequestException"), "delete-profile.type"),
         ({"delete-profile": "hard"}, (400, "BadRequestException"), "delete-profile"),
         ({"allowed-format-versions": ["2"]}, (400, "BadRequestException"), "allowed-format-versions"),
         ({"managed-by": "instance-admin"}, (406, "UnsupportedOperationException"), "managed-by"),
-        ({"project-id": str(UUID(int=1))}, (404, "NoSuchProjectException"), PROJECT),
+        ({"project-id": str(UUID(int=1))}, (404, "NoSuchProjectException"), str(UUID(int=1))),
         ({"storage-credentials": KEY}, (400, "BadRequestException"), "storage-credentials"),
         ({"warehouse-name": "a/b"}, (400, "BadRequestException"), "'/'"),
         ({"warehouse-name": None}, (400, "BadRequestException"), "warehouse-name"),
         ({"warehouse-name": "DEMO"}, (409, "AlreadyExistsException"), "DEMO"),
         ({"storage-profile": {"type": "memory"}}, (400, "BadRequestException"), "type must be one of"),
-        ({"storage-profile": S3 | {"storage-layout": {"type": "full-hierarchy"}}}, (400, "BadRequestException"), "storage-layout"),
+        (
+            {"storage-profile": S3 | {"storage-layout": {"type": "full-hierarchy"}}},
+            (406, "UnsupportedOperationException"),
+            "full-hierarchy",
+        ),
         ({"storage-profile": S3}, (403, "ForbiddenException"), "ICECORE_WAREHOUSES_WITHOUT_CREDENTIAL"),
         (
             {"storage-profile": S3 | {"endpoint": "http://127.0.0.1:10"}, "storage-credential": KEY},
@@ -292,7 +301,7 @@ def test_a_credential_that_a_killed_creation_left_behind_is_destroyed_an_hour_la
             connection.execute("update icecore.secrets set created_at = now() - interval '1 year'")
             connection.execute(insert, (left, "61 minutes"))
             connection.execute(insert, (fresh, "59 minutes"))
-            assert 201 == client.create("new", S3 | {"key-prefix": "new"}, KEY).status
+            assert 201 == client.create("new", S3 | {"bucket": "new"}, KEY).status
             destroyed = connection.execute("select id from icecore.secrets where ciphertext is null").fetchall()
             assert 4 == connection.execute("select count(*) from icecore.secrets").fetchall()[0][0]
         client.close()
@@ -317,7 +326,11 @@ async def test_no_response_log_or_event_holds_a_credential(database: str, tmp_pa
     def ask(url: str) -> list[RestResponse]:
         client = Management(url)
         responses = [client.call_root("POST", "", body, key=key) for body in bodies for key in (None, uuid7())]
-        responses += [client.call_root("GET", ""), client.call_root("GET", f"/{responses[0].json['id']}")]
+        lake = f"/{responses[0].json['id']}"
+        responses += [client.call_root("POST", f"{lake}/storage-credential", {"new-storage-credential": KEY | {"external-id": CANARY}})]
+        responses += [client.call_root("POST", f"{lake}/storage", {"storage-profile": S3, "storage-credential": KEY}, key=uuid7())]
+        responses += [client.call_root("POST", f"{lake}/storage", {"storage-profile": S3, "storage-credential": {**KEY, "more": CANARY}})]
+        responses += [client.call_root("GET", ""), client.call_root("GET", lake)]
         client.close()
         catalog = RestClient(url, "lake")
         responses += [catalog.create_namespace("a"), catalog.create_table(["a"], "t"), catalog.call_root("GET", "/config?warehouse=lake")]
@@ -330,6 +343,7 @@ async def test_no_response_log_or_event_holds_a_credential(database: str, tmp_pa
         responses = await asyncio.to_thread(ask, url)
     assert [201, 409, 409, 409] == [response.status for response in responses[:4]]
     assert {400, 403} == {response.status for response in responses[4 : 2 * len(bodies)]}
+    assert [200, 200, 400] == [response.status for response in responses[2 * len(bodies) :][:3]]
     assert 503 == responses[-2].status, "the store does not respond"
     for response in responses:
         without_canary("a response", response.body.decode() + str(response.headers))

@@ -47,7 +47,7 @@ async def test_a_large_profile_is_refused(catalog: Application, field: str) -> N
 async def test_a_request_without_a_warehouse_reads_two_warehouses(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     """With two it is known that a request without a name is ambiguous."""
     for number in range(4):
-        await _create(catalog, f"lake{number}", {"type": "s3", "bucket": "lake", "region": "mars-1"})
+        await _create(catalog, f"lake{number}", {"type": "s3", "bucket": f"lake{number}", "region": "mars-1"})
     read, state = [], warehouses._state
 
     def counting(row: tuple[Any, ...]) -> WarehouseState:
@@ -67,7 +67,7 @@ async def test_no_more_credentials_are_known_than_have_room(catalog: Application
     known = backends.Backends(catalog.backends.connections, catalog.backends._stores, catalog.backends._secrets)
     key = {"type": "s3", "credential-type": "access-key", "aws-access-key-id": "id", "aws-secret-access-key": "k" * 30_000}
     for number in range(4):
-        command = CreateWarehouse(f"lake{number}", {"type": "s3", "bucket": "lake", "region": "mars-1"}, key)
+        command = CreateWarehouse(f"lake{number}", {"type": "s3", "bucket": f"lake{number}", "region": "mars-1"}, key)
         await create_warehouse(catalog.commands, context("createWarehouse"), command)
     async with catalog.backends.connection() as connection:
         refs = [state.secret_ref for state in await warehouses.read_all(connection, PROJECT_ID) if state.secret_ref is not None]
@@ -78,7 +78,7 @@ async def test_no_more_credentials_are_known_than_have_room(catalog: Application
 
 
 async def test_other_profiles_are_parsed_and_compared_in_a_thread(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
-    """There may be many with a hundred locations each. Those of other types or in the same store are skipped."""
+    """There may be many with a hundred locations each. Those of other types are skipped."""
     await _create(catalog, "one", {"type": "s3", "bucket": "one", "region": "mars-1", "endpoint": "http://127.0.0.1:9"})
     await _create(catalog, "same", {"type": "s3", "bucket": "same", "region": "mars-1"})
     threads: dict[str, list[threading.Thread]] = {}
@@ -87,9 +87,9 @@ async def test_other_profiles_are_parsed_and_compared_in_a_thread(catalog: Appli
         threads.setdefault(json.get("bucket", "of the demo"), []).append(threading.current_thread())
         return parse_storage_profile(json)
 
-    monkeypatch.setattr("icecore.commands.warehouses.create_warehouse.parse_storage_profile", noting)
+    monkeypatch.setattr("icecore.commands.warehouses.shared_storage.parse_storage_profile", noting)
     await _create(catalog, "two", {"type": "s3", "bucket": "two", "region": "mars-1"})
-    assert {"one", "two"} == threads.keys()
+    assert {"one", "same"} == threads.keys()
     assert threading.main_thread() not in threads["one"]
 
 
@@ -102,9 +102,9 @@ async def test_many_creations_at_once_ask_postgres_one_after_another(catalog: Ap
         asked += 1
         return await try_lock(connection, lock)
 
-    monkeypatch.setattr("icecore.commands.warehouses.create_warehouse.try_lock", counting)
-    profile = {"type": "s3", "bucket": "lake", "region": "mars-1"}
-    responses = await asyncio.gather(*(_create(catalog, f"lake{number}", profile) for number in range(20)))
+    monkeypatch.setattr("icecore.commands.warehouses.shared_storage.try_lock", counting)
+    profiles = [{"type": "s3", "bucket": f"lake{number}", "region": "mars-1"} for number in range(20)]
+    responses = await asyncio.gather(*(_create(catalog, each["bucket"], each) for each in profiles))
     assert {201} == {response.status for response in responses}
     assert 20 == asked
 
@@ -135,7 +135,7 @@ async def test_one_that_is_called_like_another_s_id_takes_nothing_from_it(catalo
 
 async def test_a_reference_that_cannot_be_meant_is_refused_in_its_own_words(catalog: Application) -> None:
     """Without a name, and at a time before the warehouse existed."""
-    with pytest.raises(BadRequest, match="Invalid warehouse '@5': must begin with a name or an id"):
+    with pytest.raises(BadRequest, match="Invalid warehouse '@5': must be a name or an id"):
         await resolve_warehouse(catalog.backends, PROJECT_ID, "@5")
     for point in ("0", "2020-01-01T00:00:00Z"):
         with pytest.raises(NoSuchWarehouse, match=f"Warehouse did not exist at {point}: demo"):

@@ -44,6 +44,7 @@ NO_NAMESPACE = (404, "NoSuchNamespaceException")
 NO_TABLE = (404, "NoSuchTableException")
 NO_VIEW = (404, "NoSuchViewException")
 NO_FILE = (404, "NotFoundException")
+FILES_MISSING = (409, "FilesMissingException")
 TAKEN = (409, "AlreadyExistsException")
 NOT_EMPTY = (409, "NamespaceNotEmptyException")
 COMMIT_FAILED = (409, "CommitFailedException")
@@ -98,6 +99,15 @@ class Namespace:
     location: str = ""
 
 
+@dataclass(slots=True)
+class SoftDeleted:
+    """A table or view that can be undropped. `id` -- Icecore's, once known. slot -- its namespace and name key."""
+
+    slot: tuple[Path, str]
+    tabular: Tabular
+    id: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class File:
     """A metadata file and its content."""
@@ -118,6 +128,12 @@ class CatalogModel:
         self.namespaces: dict[Path, Namespace] = {}
         self.tabulars: dict[tuple[Path, str], Tabular] = {}
         self.files: list[File] = []
+        self.deleted: list[SoftDeleted] = []
+
+    @property
+    def claiming(self) -> list[Tabular]:
+        """The tables and views that claim their places, also soft-deleted ones."""
+        return [*self.tabulars.values(), *(each.tabular for each in self.deleted)]
 
     def key(self, name: str) -> str:
         return name if self.exact_names else SPELLINGS[name]
@@ -134,7 +150,7 @@ class CatalogModel:
         if path[:-1] and path[:-1] not in self.namespaces:
             raise Refused(*NO_NAMESPACE)
         others = [space.location for space in self.namespaces.values()]
-        if location and any(_overlap(location, held) for held in (*others, *(p for t in self.tabulars.values() for p in t.places))):
+        if location and any(_overlap(location, held) for held in (*others, *(p for t in self.claiming for p in t.places))):
             raise Refused(*BAD_REQUEST)
         created = self.namespaces[path] = Namespace(levels[-1], dict(properties), location)
         return created
@@ -142,7 +158,8 @@ class CatalogModel:
     def drop_namespace(self, levels: Sequence[str]) -> None:
         path = self._namespace(levels)
         below = any(other[: len(path)] == path and other != path for other in self.namespaces)
-        if below or any(namespace == path for namespace, _ in self.tabulars):
+        slots = [*self.tabulars, *(each.slot for each in self.deleted)]
+        if below or any(namespace == path for namespace, _ in slots):
             raise Refused(*NOT_EMPTY)
         del self.namespaces[path]
 
@@ -233,6 +250,26 @@ class CatalogModel:
             self.files = [file for file in self.files if not any(file.location.startswith(f"{place}/") for place in tabular.places)]
         return tabular
 
+    def drop_softly(self, kind: str, levels: Sequence[str], name: str) -> SoftDeleted:
+        tabular = self.find(kind, levels, name)
+        slot = (self.path(levels), self.key(name))
+        del self.tabulars[slot]
+        self.deleted.append(SoftDeleted(slot, tabular))
+        return self.deleted[-1]
+
+    def undrop(self, chosen: Sequence[SoftDeleted], *, force: bool) -> None:
+        """All or none. The manifest lists of the model's snapshots do not exist."""
+        if not force and any(each.tabular.content.snapshots for each in chosen):
+            raise Refused(*FILES_MISSING)
+        if any(each not in self.deleted for each in chosen):
+            raise Refused(*(NO_TABLE if chosen[0].tabular.kind == "table" else NO_VIEW))
+        slots = [each.slot for each in chosen]
+        if len({*slots}) < len(slots) or any(slot in self.tabulars for slot in slots):
+            raise Refused(*TAKEN)
+        for each in chosen:
+            self.deleted.remove(each)
+            self.tabulars[each.slot] = each.tabular
+
     # Learning from answers
 
     def learn_namespace(self, namespace: Namespace, properties: Mapping[str, str]) -> None:
@@ -290,7 +327,7 @@ class CatalogModel:
         tabular.places.add(content.location)
 
     def _refuse_conflicts(self, tabular: Tabular, place: str) -> None:
-        others: Collection[Tabular] = [other for other in self.tabulars.values() if other is not tabular]
+        others: Collection[Tabular] = [other for other in self.claiming if other is not tabular]
         if any(_overlap(place, held) for other in others for held in other.places):
             raise Refused(*BAD_REQUEST)
         # It may lie in a namespace's location, but not around it.

@@ -18,9 +18,15 @@ from hypothesis import HealthCheck, Phase, currently_in_test_context, event, set
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
 
+from icecore.access.resolve_warehouse import resolve_warehouse
+from icecore.commands.execution.clock import now_ms
+from icecore.commands.tables.drop_table import drop_table
 from icecore.domain import namespace, table
 from icecore.domain.claims import NameClaim
+from icecore.domain.commands import DropTable
+from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.projections.verify import verify
+from tests.fixtures.catalog import PROJECT_ID, context
 from tests.fixtures.rest_client import (
     SCHEMA,
     RestClient,
@@ -81,6 +87,8 @@ class CatalogMachine(RuleBasedStateMachine):
         self.pasts: dict[int, dict[str, Any]] = {}
         self.numbers = 0
         self.position = 0
+        profile = {"delete-profile": {"type": "soft", "expiration-seconds": 86_400}}
+        assert 200 == self.manage("POST", "/delete-profile", profile).status
         for levels in (["t"], ["a b"]):
             opening = partial(self.model.create_namespace, levels, {})
             self.learned_namespace(*self.ask("createNamespace", "POST", "/namespaces", {"namespace": levels}, opening))
@@ -117,6 +125,14 @@ class CatalogMachine(RuleBasedStateMachine):
         if key is not None:
             self.keyed.append((method, path, body, key, answer))
         return answer, given
+
+    def manage(self, method: str, path: str, body: Any = None) -> RestResponse:
+        """A request to the management API about the warehouse."""
+        root, self.client._root = self.client._root, ""
+        try:
+            return self.client.call_root(method, f"/management/v1/warehouse/{self.warehouse.id}{path}", body)
+        finally:
+            self.client._root = root
 
     def count(self, outcome: str) -> None:
         self.outcomes[outcome] += 1
@@ -321,11 +337,65 @@ class CatalogMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.holds("table", "view"))
     @rule(data=st.data(), kind=st.sampled_from(["table", "table", "view"]), purge=st.booleans(), keyed=KEYED)
+    def drop_softly(self, data: st.DataObject, kind: str, purge: bool, keyed: bool) -> None:
+        levels, name = self.pick(data, kind)
+        path = table_path(levels, name) if kind == "table" else view_path(levels, name)
+        query = "?purgeRequested=true" if purge and kind == "table" else ""
+        act = lambda: self.model.drop_softly(kind, levels, name)  # noqa: E731
+        _, deleted = self.ask(f"drop {kind} softly", "DELETE", path + query, None, act, keyed=keyed, success=204)
+        if deleted is not None:
+            known = {each.id for each in self.model.deleted}
+            (deleted.id,) = {each["id"] for each in self.listed_as_deleted()} - known
+
+    def listed_as_deleted(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.manage("GET", "/deleted-tabulars").json["tabulars"]
+        return found
+
+    @precondition(lambda self: self.model.deleted)
+    @rule(data=st.data(), count=st.integers(1, 2), force=st.booleans())
+    def undrop(self, data: st.DataObject, count: int, force: bool) -> None:
+        chosen = data.draw(st.lists(st.sampled_from(self.model.deleted), min_size=1, max_size=count, unique_by=lambda each: each.id))
+        targets = [{"type": each.tabular.kind, "id": each.id} for each in chosen]
+        refusal = None
+        try:
+            self.model.undrop(chosen, force=force)
+        except Refused as refused:
+            refusal = refused.answer
+        answer = self.manage("POST", "/deleted-tabulars/undrop", {"targets": targets, "force": force})
+        self.count(f"undrop {answer.status if refusal is None else refusal[1]}")
+        if refusal is not None:
+            assert refusal == answer.error, answer.message
+        else:
+            assert 204 == answer.status, answer.body
+            self.position = max(self.position, answer.position)
+
+    @precondition(lambda self: self.holds("table"))
+    @rule(data=st.data(), purge=st.booleans())
+    def drop_and_expire(self, data: st.DataObject, purge: bool) -> None:
+        """By the clock of a process that is behind, so that the table is due at once."""
+        levels, name = self.pick(data, "table")
+        try:
+            self.model.drop("table", levels, name, purge=purge)
+        except Refused:
+            return
+        parts, identifier_ = self.catalog.parts, TabularIdentifier(NamespaceIdentifier(tuple(levels)), name)
+        parts.commands.now_ms = lambda: now_ms() - 100_000_000
+        warehouse = self.catalog.run(resolve_warehouse(parts.backends, PROJECT_ID, self.warehouse.name))
+        self.catalog.run(drop_table(parts.commands, context("dropTable"), warehouse, DropTable(identifier_, purge)))
+        parts.commands.now_ms = now_ms
+        due = "select 1 from icecore.soft_deleted where to_position is null and expires_at_ms < %s"
+        while self.catalog.rows(due, now_ms()):
+            self.catalog.run(parts.soft_deletion.run_once())
+        self.count(f"expired{' with purge' if purge else ''}")
+        self.wait_for_purge()
+
+    @precondition(lambda self: self.holds("table", "view"))
+    @rule(data=st.data(), kind=st.sampled_from(["table", "table", "view"]), purge=st.booleans(), keyed=KEYED)
     def drop(self, data: st.DataObject, kind: str, purge: bool, keyed: bool) -> None:
         levels, name = self.pick(data, kind)
         purge = purge and kind == "table"
         path = table_path(levels, name) if kind == "table" else view_path(levels, name)
-        query = "?purgeRequested=true" if purge else ""
+        query = "?force=true&purgeRequested=true" if purge else "?force=true"
         act = lambda: self.model.drop(kind, levels, name, purge=purge)  # noqa: E731
         operation = f"drop {kind}{' with purge' if purge else ''}"
         answer, _ = self.ask(operation, "DELETE", path + query, None, act, keyed=keyed, success=204)
@@ -400,6 +470,7 @@ class CatalogMachine(RuleBasedStateMachine):
             assert tabular.file == body["metadata-location"], (path, key)
             assert as_content(tabular.kind, body["metadata"]) == tabular.content, (path, key)
         self.pasts[self.position] = found
+        assert {each.id for each in self.model.deleted} == {each["id"] for each in self.listed_as_deleted()}
 
     @invariant()
     def the_log_folds_to_the_read_models(self) -> None:

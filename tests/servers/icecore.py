@@ -56,10 +56,15 @@ class Icecore:
 
 @contextlib.contextmanager
 def icecore(
-    data: Path, *, port: int | None = None, workers: int | None = None, environment: dict[str, str] | None = None
+    data: Path,
+    *,
+    port: int | None = None,
+    workers: int | None = None,
+    environment: dict[str, str] | None = None,
+    descriptors: int | None = None,
 ) -> Iterator[Icecore]:
     """Runs `icecore serve --data DIR --port N` with only the settings of `environment` for the length of the block. Ends it with
-    SIGTERM.
+    SIGTERM. descriptors -- the limit on open files (`ulimit -Sn`) at its start.
     """
     port = port or free_port()
     uri = f"http://127.0.0.1:{port}"
@@ -68,6 +73,8 @@ def icecore(
     command: list[str | Path] = [PROGRAM, "serve", "--data", data, "--port", str(port)]
     if workers is not None:
         command += ["--workers", str(workers)]
+    if descriptors is not None:
+        command = ["sh", "-c", f'ulimit -Sn {descriptors} && exec "$0" "$@"', *command]
     ready = f"{uri}/health"
     with running(
         command,

@@ -130,8 +130,10 @@ def _write(file: Path, properties: Mapping[str, str]) -> None:
 
 
 def _has_started(uri: str) -> bool:
-    with contextlib.suppress(urllib.error.URLError, OSError):
-        return json.load(urllib.request.urlopen(f"{uri}/v1/info", timeout=2))["starting"] is False
+    """Whether it can run a statement: shortly after its start it refuses statements, because no node is active yet."""
+    with contextlib.suppress(urllib.error.URLError, OSError, StatementRefusedError):
+        if json.load(urllib.request.urlopen(f"{uri}/v1/info", timeout=2))["starting"] is False:
+            return bool(Trino(uri, 0, "system").sql("SELECT node_id FROM system.runtime.nodes WHERE state = 'active'"))
     return False
 
 

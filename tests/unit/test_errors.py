@@ -3,7 +3,7 @@
 import pytest
 
 from icecore.domain import errors
-from icecore.domain.errors import CatalogError, Forbidden, StoreCheckFailed
+from icecore.domain.errors import CatalogError, FilesMissing, Forbidden, StoreCheckFailed
 
 # Java: RESTCatalogAdapter.EXCEPTION_ERROR_CODES and the types of ErrorHandlers. The others are the spec's examples, and those of approval,
 # whose types no client knows.
@@ -27,9 +27,21 @@ STATUSES = {
     "UnsupportedOperationException": 406,
     "AlreadyExistsException": 409,
     "NamespaceNotEmptyException": 409,
+    "CreateWarehouseStorageProfileOverlap": 400,
+    "ReservedNamespace": 400,
+    "UpdateError": 400,
     "WarehouseNotEmptyException": 409,
+    "ProjectNotEmptyException": 409,
+    "CatalogAlreadyBootstrapped": 400,
+    "TermsOfUseNotAccepted": 400,
     "WarehouseProtectedException": 409,
+    "NamespaceProtectedException": 409,
+    "TableProtectedException": 409,
+    "ViewProtectedException": 409,
+    "TabularExpiredException": 409,
+    "FilesMissingException": 409,
     "CommitFailedException": 409,
+    "SummaryOutOfOrderException": 409,
     "ChangeRefusedException": 409,
     "ChangeHeldException": 409,
     "ProposalClosedException": 409,
@@ -40,6 +52,7 @@ STATUSES = {
     "InternalServerError": 500,
     "CommitStateUnknownException": 500,
     "ApprovalUnavailableException": 503,
+    "MaintenanceModeError": 503,
     "ServiceUnavailableException": 503,
 }
 
@@ -54,8 +67,10 @@ def test_every_refusal_has_the_status_of_the_reference() -> None:
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: refusal.__name__)
 def test_only_what_would_be_refused_again_is_deterministic(refusal: type[CatalogError]) -> None:
-    """Missing permission, a full queue, a failed store and internal errors are not stored under an Idempotency-Key."""
-    assert refusal.deterministic is (refusal.status not in (401, 429, 500, 503) and refusal not in (Forbidden, StoreCheckFailed))
+    """Missing permission, a full queue, a failed store, missing files and internal errors are not stored under an Idempotency-Key."""
+    assert refusal.deterministic is (
+        refusal.status not in (401, 429, 500, 503) and refusal not in (Forbidden, StoreCheckFailed, FilesMissing)
+    )
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: refusal.__name__)

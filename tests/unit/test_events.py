@@ -18,6 +18,10 @@ from icecore.domain.events import (
     NamespaceCreated,
     NamespaceDropped,
     NamespacePropertiesChanged,
+    NamespaceProtectionChanged,
+    ProjectCreated,
+    ProjectDeleted,
+    ProjectRenamed,
     ProposalApproved,
     ProposalExpired,
     ProposalOpened,
@@ -26,26 +30,37 @@ from icecore.domain.events import (
     TableCommitted,
     TableCreated,
     TableDropped,
+    TableExpired,
     TableOverwritten,
+    TableProtectionChanged,
     TablePurged,
     TableRegistered,
     TableRenamed,
+    TableUndropped,
     TableUnregistered,
     ViewCommitted,
     ViewCreated,
     ViewDropped,
+    ViewExpired,
+    ViewProtectionChanged,
     ViewRegistered,
     ViewRenamed,
+    ViewUndropped,
     WarehouseActivated,
     WarehouseConfigChanged,
     WarehouseCreated,
     WarehouseDeactivated,
     WarehouseDeleted,
+    WarehouseDeleteProfileChanged,
     WarehouseFormatVersionPolicyChanged,
     WarehouseProtectionChanged,
+    WarehousePurgeDefaultChanged,
+    WarehouseReadOnlyChanged,
     WarehouseRenamed,
+    WarehouseStorageCredentialChanged,
+    WarehouseStorageProfileChanged,
+    data_json,
     decode,
-    state_json,
     topics,
     upcaster,
 )
@@ -104,6 +119,9 @@ DELTA: dict[str, Any] = {
 
 # The newest version of every event, as in its golden file.
 EXAMPLES: list[Event] = [
+    ProjectCreated("Équipe", "équipe"),
+    ProjectRenamed("Team B", "team b"),
+    ProjectDeleted(),
     WarehouseCreated("Demo", "demo", {"type": "local", "directory": "/srv/é"}, PARENT, True),
     WarehouseConfigChanged({"rest-page-size": "500"}, ["a"], {"é": "1"}, []),
     WarehouseRenamed("Lac d'Été", "lac d'été"),
@@ -111,23 +129,35 @@ EXAMPLES: list[Event] = [
     WarehouseDeactivated(),
     WarehouseProtectionChanged(True),
     WarehouseFormatVersionPolicyChanged([2, 3], None),
+    WarehouseReadOnlyChanged(True),
+    WarehouseStorageProfileChanged({"type": "local", "directory": "/srv/é", "allowed-locations": []}, None),
+    WarehouseStorageCredentialChanged(PARENT),
+    WarehouseDeleteProfileChanged("soft", 604_800),
+    WarehousePurgeDefaultChanged(True),
     WarehouseDeleted(),
     NamespaceCreated(PARENT, "Zürich", "zürich", "local|file:///w/n/", {"owner": "me", "location": "file:///w/n"}),
     NamespacePropertiesChanged({"a": "1"}, ["b"]),
+    NamespaceProtectionChanged(True),
     NamespaceDropped(),
     TableCreated(PARENT, "T", "t", KEY, "s3://bucket/warehouse/0189/metadata/00000-a.metadata.json", TABLE_METADATA, True),
     TableRegistered(PARENT, "T", "t", KEY, "s3://bucket/warehouse/0189/metadata/v1.json", TABLE_METADATA),
     TableOverwritten(KEY, "s3://bucket/warehouse/0189/metadata/v2.json", TABLE_METADATA),
     TableCommitted("s3://bucket/warehouse/0189/metadata/00001-b.metadata.json", None, DELTA, ["set-properties", "add-snapshot"]),
     TableRenamed(PARENT, "U", "u"),
+    TableProtectionChanged(True),
     TableDropped(True),
+    TableUndropped(),
+    TableExpired(),
     TableUnregistered(),
     TablePurged(3),
     ViewCreated(PARENT, "V", "v", "s3|s3://bucket/warehouse/v/", "s3://bucket/warehouse/v/metadata/00000-a.metadata.json", VIEW_METADATA),
     ViewRegistered(PARENT, "V", "v", "s3|s3://bucket/warehouse/v/", "s3://bucket/warehouse/v/metadata/v1.json", VIEW_METADATA),
     ViewCommitted("s3://bucket/warehouse/v/metadata/00001-b.metadata.json", "s3|s3://bucket/w/", DELTA, ["set-properties"]),
     ViewRenamed(PARENT, "W", "w"),
+    ViewProtectionChanged(True),
     ViewDropped(),
+    ViewUndropped(),
+    ViewExpired(),
     ProposalOpened(
         "updateTable",
         "8f434346648f6b96df89dda901c5176b10a6d83961dd3c1ac88b59b2dc327aa4",
@@ -159,7 +189,7 @@ def test_every_topic_is_stable_and_versioned() -> None:
     """`<noun>.<past participle>.v<n>`, not the path of a class."""
     for topic in topics():
         noun, _, version = topic.split(".")
-        assert noun in ("warehouse", "namespace", "table", "view", "proposal")
+        assert noun in ("project", "warehouse", "namespace", "table", "view", "proposal")
         assert version[0] == "v"
         assert version[1:].isdigit()
 
@@ -194,6 +224,8 @@ def test_an_event_is_stored_in_the_bytes_it_always_was(example: Event) -> None:
         (TableOverwritten(KEY, "s3://b/m.json", TABLE_METADATA, [f"{KEY}x/"]), {"path-keys": [f"{KEY}x/"]}),
         (TableCommitted("s3://b/m.json", None, DELTA, [], [f"{KEY}x/"]), {"path-keys": [f"{KEY}x/"]}),
         (TableDropped(True, gc_enabled=False), {"gc-enabled": False}),
+        (TableDropped(True, expires_at_ms=1_700_000_000_000), {"expires-at-ms": 1_700_000_000_000}),
+        (ViewDropped(1_700_000_000_000), {"expires-at-ms": 1_700_000_000_000}),
         (TablePurged(3, ["s3://b/x"], 7), {"files-left": ["s3://b/x"], "files-left-count": 7}),
     ],
     ids=lambda each: each.TOPIC if isinstance(each, Event) else "",
@@ -266,26 +298,26 @@ def test_large_integers_survive() -> None:
 
 
 def test_a_large_state_is_stored_deflated_and_read_the_same() -> None:
-    """At the limit and one byte above. `state_json` returns the JSON of either."""
+    """At the limit and one byte above. `data_json` returns the JSON of either."""
     plain = NamespacePropertiesChanged({"k": ""}, [])
-    room = events.STATE_BYTES_PLAIN_MAX - len(plain.encode())
+    room = events.DATA_BYTES_PLAIN_MAX - len(plain.encode())
     at_the_bound = NamespacePropertiesChanged({"k": "x" * room}, [])
     above = NamespacePropertiesChanged({"k": "x" * (room + 1)}, [])
     assert at_the_bound.encode().startswith(b"{")
     assert above.encode().startswith(b"\x78")
     for event in (at_the_bound, above):
         assert event == decode(event.TOPIC, event.encode())
-        assert {"updates": event.updates, "removals": []} == orjson.loads(state_json(event.encode()))
+        assert {"updates": event.updates, "removals": []} == orjson.loads(data_json(event.encode()))
 
 
 @pytest.mark.parametrize("level", [1, 6])
 def test_a_state_deflated_by_zlib_is_read(level: int) -> None:
     """Older states were deflated by zlib instead of isal."""
-    event = NamespacePropertiesChanged({"k": "x" * 2 * events.STATE_BYTES_PLAIN_MAX}, [])
-    written = zlib.compress(state_json(event.encode()), level)
+    event = NamespacePropertiesChanged({"k": "x" * 2 * events.DATA_BYTES_PLAIN_MAX}, [])
+    written = zlib.compress(data_json(event.encode()), level)
     assert written != event.encode()
     assert event == decode(event.TOPIC, written)
-    assert len(state_json(written)) == events.state_size(written) == events.state_size(event.encode())
+    assert len(data_json(written)) == events.data_size(written) == events.data_size(event.encode())
 
 
 def test_a_large_state_is_counted_in_the_time_of_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -308,5 +340,5 @@ def test_a_large_state_is_counted_in_the_time_of_its_bytes(monkeypatch: pytest.M
     event = NamespacePropertiesChanged({"k": base64.b64encode(random.Random(1).randbytes(3_000_000)).decode()}, [])
     written = event.encode()
     monkeypatch.setattr(events.zlib, "decompressobj", Noting)
-    assert len(b'{"removals":[],"updates":{"k":""}}') + 4_000_000 == events.state_size(written)
+    assert len(b'{"removals":[],"updates":{"k":""}}') + 4_000_000 == events.data_size(written)
     assert sum(given) < 2 * len(written)

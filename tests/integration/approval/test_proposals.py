@@ -209,7 +209,9 @@ def test_what_waits_is_listed_without_its_command(client: Approver, judge: Judge
 
     async def read(status: ProposalStatus | None) -> list[ProposalState]:
         async with await psycopg.AsyncConnection.connect(server.dsn) as connection:
-            page, more = await proposals.read_page(connection, warehouse_id=None, status=status, as_of=None, after=None, size=10)
+            page, more = await proposals.read_page(
+                connection, project_id=PROJECT_ID, warehouse_id=None, status=status, as_of=None, after=None, size=10
+            )
             assert not more
             return page
 
@@ -430,7 +432,7 @@ def test_a_proposal_expires(database: str, tmp_path: Path, judge: Judge) -> None
 
 async def _expire(dsn: str, folder: Path) -> int:
     async with opened_catalog(dsn, folder / "warehouse") as catalog:
-        return await ExpiryJob(catalog.commands, PROJECT_ID).run_once()
+        return await ExpiryJob(catalog.commands).run_once()
 
 
 def test_the_servers_own_job_closes_what_is_due(client: Approver, judge: Judge) -> None:

@@ -77,6 +77,14 @@ def table_renamed_and_back(client: RestClient) -> None:
     done(client.rename_table((["a"], "t"), (["a"], "aside")), client.rename_table((["a"], "aside"), (["a"], "t")))
 
 
+def purge_default_changed(client: RestClient) -> None:
+    """And back: another policy may have been meant."""
+    assert isinstance(client, Approver)
+    (demo,) = client.manage("GET", "/warehouse").json["warehouses"]
+    path = f"/warehouse/{demo['id']}/purge-default"
+    done(*(client.manage("POST", path, {"purge-default": value}) for value in (True, False)))
+
+
 def namespace_changed(client: RestClient) -> None:
     done(client.call("POST", "/namespaces/n/properties", {"updates": {"other": "1"}, "removals": []}))
 
@@ -107,6 +115,8 @@ CASES: dict[str, tuple[Change, Callable[[RestClient], None]]] = {
     "dropTable with purge, names swapped": (DROP_TABLE, swap_tables),
     "dropTable with purge, made anew": (DROP_TABLE, table_made_anew),
     "dropTable with purge, changed": (DROP_TABLE, table_changed),
+    "dropTable, another purge default": (("DELETE", T, None), purge_default_changed),
+    "dropView, another purge default": (("DELETE", V, None), purge_default_changed),
     "unregisterTable, names swapped": (("POST", f"{T}/unregister", None), swap_tables),
     "renameTable, names swapped": (RENAME_TABLE, swap_tables),
     "renameTable, another namespace": (RENAME_TABLE, replace_namespace),

@@ -10,13 +10,14 @@ import pytest
 
 from icecore.api.paging import listing_digest, page_token
 from icecore.compose import Application
+from tests.fixtures.catalog import PROJECT_ID
 from tests.integration.history.serving import Served
 from tests.integration.history.test_event_pages import head
 from tests.servers.paths import ROOT
 
 TOMORROW = datetime.now(UTC) + timedelta(days=1)
 STREAM = {"Accept": "text/event-stream"}
-EVENTS_PARTS = ("events", "icecore", "", "")
+EVENTS_PARTS = ("events", str(PROJECT_ID), "icecore", "", "")
 """The digest in a page token of events without filters."""
 
 # Requests with {beyond}, a position that the log does not have, and {tomorrow}.

@@ -354,7 +354,6 @@ async def test_streams_with_different_filters_get_their_events(served: Served, h
     await create_warehouse(history.catalog.commands, context("createWarehouse"), CreateWarehouse("elsewhere", profile))
     elsewhere = await CommandRun.on(history.catalog, "elsewhere")
     await elsewhere.step(Step("create_namespace", 0))
-    end = await head(served)
     everything, in_dialect, mine, tables = [await each.__aenter__() for each in opened]
     await until_followed(served, 4)
     await create(history, "other")
@@ -362,9 +361,9 @@ async def test_streams_with_different_filters_get_their_events(served: Served, h
     await create(history, "mine")
     assert isinstance(await history.step(Step("commit", 0, 0)), CommandResponse)
     published, dialect = await as_sinks_have_it(database), await as_sinks_have_it(database, "lakekeeper")
-    assert published[end:] == [event.data for event in await everything.take(4)]
-    assert dialect[end:] == [event.data for event in await in_dialect.take(4)]
-    assert [published[end + 2]] == [event.data for event in await mine.take(1)]
-    assert [published[end + 3]] == [event.data for event in await tables.take(1)]
+    assert published[-4:] == [event.data for event in await everything.take(4)]
+    assert dialect[-4:] == [event.data for event in await in_dialect.take(4)]
+    assert [published[-2]] == [event.data for event in await mine.take(1)]
+    assert [published[-1]] == [event.data for event in await tables.take(1)]
     for each in opened:
         await each.__aexit__(None, None, None)

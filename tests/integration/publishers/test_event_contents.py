@@ -14,6 +14,7 @@ from icecore.compose import Application
 from icecore.domain.commands import CommitTable
 from icecore.domain.events import topics
 from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.domain.project import DEFAULT_PROJECT_NAME
 from icecore.domain.recorded import RecordedEvent
 from icecore.domain.warehouse import RenameWarehouse
 from icecore.log.follow import read_events
@@ -280,9 +281,25 @@ async def test_ids_in_the_envelope_are_those_of_the_log(run: CommandRun, databas
     events = await published(database)
     with psycopg.connect(database) as connection:
         rows = connection.execute(
-            "select event_id::text, originator_id::text, originator_version::text, warehouse_id::text, command_id::text, actor"
+            "select event_id::text, originator_id::text, originator_version::text, warehouse_id::text, project_id::text,"
+            " command_id::text, actor"
             " from icecore.events order by notification_id"
         ).fetchall()
-    names = ("id", "partitionkey", "streamversion", "warehouse", "command", "actor")
+    names = ("id", "partitionkey", "streamversion", "warehouse", "project", "command", "actor")
     assert rows == [tuple(event[name] for name in names) for event in events]
-    assert {str(PROJECT_ID)} == {event["project"] for event in events}
+    assert {str(PROJECT_ID)} < {event["project"] for event in events}
+
+
+async def test_a_renamed_project_has_its_previous_name(run: CommandRun, database: str) -> None:
+    """Also the default one, which has a name before its first event."""
+    of_projects = [event for event in await published(database) if event["type"].startswith("io.icecore.project.")]
+    renamed = [
+        (event["data"]["previous-name"], event["data"]["project"]["name"]) for event in of_projects if event["type"].endswith("renamed.v1")
+    ]
+    assert (DEFAULT_PROJECT_NAME, "Tenants 0") in renamed
+    assert ("Tenants 0", DEFAULT_PROJECT_NAME) in renamed
+    team = next(event["data"]["project"] for event in of_projects if event["type"] == "io.icecore.project.created.v1")
+    assert (team["name"], f"{team['name']} of old") in renamed
+    assert [{"id": team["id"], "name": f"{team['name']} of old"}] == [
+        event["data"]["project"] for event in of_projects if event["type"] == "io.icecore.project.deleted.v1"
+    ]

@@ -7,7 +7,7 @@ import zlib
 import pytest
 
 from icecore.api import compression
-from icecore.api.compression import GzipCache, compress
+from icecore.api.compression import GzipCache, accepts_gzip, compress
 from icecore.api.limits import DEFAULT_LIMITS
 
 _GZIP_WINDOW_BITS = 31
@@ -61,3 +61,16 @@ async def test_a_long_body_does_not_keep_the_event_loop(monkeypatch: pytest.Monk
     for more in (0, 1):
         await compress(b"x" * (DEFAULT_LIMITS.gzip_inline_bytes_max + more), DEFAULT_LIMITS)
     assert [True, False] == [thread == threading.get_ident() for thread in threads]
+
+
+@pytest.mark.parametrize(
+    ("header", "accepted"),
+    [
+        (None, False), ("", False), ("br", False), ("gzip", True), ("x-gzip", True), ("GZIP;q=0.5", True), ("gzip;q=0", False),
+        ("gzip; q=0.000", False), ("gzip;q=0.001", True), ("*", True), ("*;q=0", False), ("br, *", True),
+        # An explicit gzip decides, wherever `*` is.
+        ("*, gzip;q=0", False), ("gzip;q=0, *", False), ("*;q=0, gzip", True), ("gzip, *;q=0", True),
+    ],
+)  # fmt: skip
+def test_what_a_client_accepts(header: str | None, accepted: bool) -> None:
+    assert accepted == accepts_gzip(header)

@@ -50,7 +50,8 @@ def test_the_operations_of_other_areas_have_one_address_each() -> None:
 def test_which_operations_wait_commit_and_read_by_post() -> None:
     """Waiting operations have no time limit. An unexpected failure of a commit is reported as CommitStateUnknown."""
     assert {"listEvents", "wait"} == {each.name for each in OPERATIONS if each.waits}
-    assert {"getToken", "queryEvents"} == {each.name for each in OPERATIONS if each.reads}
+    validations = {"validateWarehouse", "validateStorageProfile", "validateStorageCredential", "validateStorageAccess"}
+    assert {"getToken", "queryEvents", "bootstrap", *validations} == {each.name for each in OPERATIONS if each.reads}
     commits = {"updateTable", "commitTransaction", "replaceView", "approveProposal", "rejectProposal"}
     assert commits == {each.name for each in OPERATIONS if each.commits}
 

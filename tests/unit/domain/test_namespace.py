@@ -8,10 +8,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from icecore.domain.claims import LocationClaim, NameClaim
-from icecore.domain.errors import AlreadyExists, BadRequest, NamespaceNotEmpty, NoSuchNamespace, UnprocessableEntity
-from icecore.domain.events import Event, NamespaceCreated, NamespaceDropped, NamespacePropertiesChanged, TableUnregistered
+from icecore.domain.errors import AlreadyExists, BadRequest, NamespaceNotEmpty, NamespaceProtected, NoSuchNamespace, UnprocessableEntity
+from icecore.domain.events import (
+    Event,
+    NamespaceCreated,
+    NamespaceDropped,
+    NamespacePropertiesChanged,
+    NamespaceProtectionChanged,
+    TableUnregistered,
+)
 from icecore.domain.identifiers import NamespaceIdentifier
-from icecore.domain.namespace import NamespaceState, claims, decide_create, decide_drop, decide_parent, decide_update, evolve
+from icecore.domain.namespace import (
+    NamespaceState,
+    claims,
+    decide_create,
+    decide_drop,
+    decide_parent,
+    decide_protection,
+    decide_update,
+    evolve,
+)
 from icecore.domain.properties import PropertyUpdate
 
 STREAM, WAREHOUSE, PARENT = (UUID(int=n) for n in (1, 2, 3))
@@ -95,9 +111,26 @@ def test_a_namespace_needs_its_parent() -> None:
 @pytest.mark.parametrize("kind", ["table", "view", "namespace"])
 def test_only_an_empty_namespace_is_dropped(kind: str) -> None:
     """The message names the kind of what it contains."""
-    assert NamespaceDropped() == decide_drop(NESTED, None)
-    with pytest.raises(NamespaceNotEmpty, match=rf"^Namespace Shop\.Sales is not empty: it contains a {kind}$"):
-        decide_drop(NESTED, kind)
+    state = evolve(None, STREAM, 1, UUID(int=101), WAREHOUSE, CREATED)
+    assert NamespaceDropped() == decide_drop(state, NESTED, None)
+    for force in (False, True):
+        with pytest.raises(NamespaceNotEmpty, match=rf"^Namespace Shop\.Sales is not empty: it contains a {kind}$"):
+            decide_drop(state, NESTED, kind, force=force)
+
+
+def test_a_protected_namespace_is_dropped_only_with_force() -> None:
+    """Changes of its properties keep the protection; a repeated change is no event."""
+    state = evolve(None, STREAM, 1, UUID(int=101), WAREHOUSE, CREATED)
+    assert decide_protection(state, protected=False) is None
+    assert NamespaceProtectionChanged(True) == decide_protection(state, protected=True)
+    state = evolve(state, STREAM, 2, UUID(int=102), WAREHOUSE, NamespaceProtectionChanged(True))
+    state = evolve(state, STREAM, 3, UUID(int=103), WAREHOUSE, NamespacePropertiesChanged({"a": "1"}, []))
+    assert (3, True) == (state.version, state.protected)
+    with pytest.raises(NamespaceProtected, match=r"^Namespace is protected: Shop\.Sales; "):
+        decide_drop(state, NESTED, None)
+    assert NamespaceDropped() == decide_drop(state, NESTED, None, force=True)
+    state = evolve(state, STREAM, 4, UUID(int=104), WAREHOUSE, NamespaceProtectionChanged(False))
+    assert NamespaceDropped() == decide_drop(state, NESTED, None)
 
 
 KEYS = st.sampled_from(["a", "b", "c", "d"])

@@ -35,7 +35,12 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "view_version": OBJECT,
     "properties": st.dictionaries(TEXT, TEXT, max_size=3),
     "stage_create": st.booleans(),
-    "purge_requested": st.booleans(),
+    "purge_requested": st.none() | st.booleans(),
+    "force": st.booleans(),
+    "namespace_id": st.uuids(),
+    "table_id": st.uuids(),
+    "view_id": st.uuids(),
+    "protected": st.booleans(),
     "table": TABULAR,
     "view": TABULAR,
     "source": TABULAR,
@@ -84,9 +89,11 @@ def test_every_field_is_stored_under_its_name(command: type[Any]) -> None:
 
 
 def test_all_commands_but_registrations_can_wait() -> None:
-    """A new command needs a stored form or an exception here. Registrations refer to files, which engines delete on a refusal."""
+    """A new command needs a stored form or an exception here. Registrations refer to files, which engines delete on a refusal; an undrop
+    waits for nobody, because what it is about expires.
+    """
     every = {each for each in vars(commands).values() if dataclasses.is_dataclass(each) and each.__module__ == commands.__name__}
-    assert {RegisterTable, RegisterView} == every - WAITING_COMMANDS
+    assert {RegisterTable, RegisterView, commands.UndropTabulars, commands.UndropTarget} == every - WAITING_COMMANDS
     assert encode(RegisterTable(ORDERS.namespace, "t", "s3://b/m.json", False)) is None
 
 
@@ -97,7 +104,27 @@ def test_the_stored_form_is_the_commands_own_fields() -> None:
     assert ("commitTransaction", {"changes": [commit]}) == as_stored(
         CommitTransaction((CommitTable(ORDERS, [{"type": "assert-create"}], []),))
     )
-    assert ("dropTable", {"table": {"namespace": ["a", "b.c"], "name": "t"}, "purge-requested": True}) == as_stored(DropTable(ORDERS, True))
+    drop = {"table": {"namespace": ["a", "b.c"], "name": "t"}, "purge-requested": True}
+    assert ("dropTable", drop) == as_stored(DropTable(ORDERS, True))
+    assert ("dropTable", {**drop, "force": True}) == as_stored(DropTable(ORDERS, True, force=True))
+
+
+def test_proposals_from_before_force_are_read() -> None:
+    """They lack it, and their key is that of a change without it."""
+    table = {"namespace": ["a", "b.c"], "name": "t"}
+    assert DropTable(ORDERS, False) == decode("dropTable", {"table": table, "purge-requested": False})
+    assert commands.UnregisterTable(ORDERS) == decode("unregisterTable", {"table": table})
+    assert commands.DropView(ORDERS) == decode("dropView", {"view": table})
+    assert commands.DropNamespace(ORDERS.namespace) == decode("dropNamespace", {"namespace": ["a", "b.c"]})
+
+
+def test_a_command_that_was_stored_before_it_had_force_is_read() -> None:
+    """A drop without force is stored as before, so its proposals keep their keys."""
+    for command in (DropTable(ORDERS, True), commands.DropView(ORDERS)):
+        operation, stored = as_stored(command)
+        assert "force" not in stored
+        assert command == decode(operation, stored)
+        assert dataclasses.replace(command, force=True) == decode(operation, {**stored, "force": True})
 
 
 @given(WAITING, WAITING)
@@ -134,7 +161,10 @@ TABLE = {"namespace": ["a"], "name": "t"}
         ("dropTable", {"table": TABLE, "purge-requested": True, "more": 1}, "DropTable must be stored with the members"),
         ("dropTable", [], "DropTable must be stored with the members"),
         ("dropTable", {"table": TABLE, "purge-requested": 1}, "purge-requested must be true or false"),
-        ("dropTable", {"table": TABLE, "purge-requested": None}, "purge-requested must be true or false"),
+        ("dropTable", {"table": TABLE, "purge-requested": True, "force": 1}, "force must be true or false"),
+        ("setTableProtection", {"table-id": "t", "protected": True}, "table-id must be a UUID"),
+        ("dropTable", {"table": TABLE, "purge-requested": True, "force": None}, "force must be true or false"),
+        ("dropTable", {"purge-requested": True, "force": True}, "DropTable must be stored with the members"),
         ("dropView", {"view": ["a", "t"]}, "view must be an object"),
         ("dropView", {"view": {"namespace": ["a"]}}, "view must have namespace and name"),
         ("dropView", {"view": {**TABLE, "more": 1}}, "view must have namespace and name"),

@@ -9,6 +9,7 @@ import pytest
 from cloudevents.core.bindings import http, kafka
 from cloudevents.core.v1.event import CloudEvent
 
+from icecore.domain.project import PROJECT_ID_DEFAULT
 from icecore.domain.recorded import RecordedEvent
 from icecore.publishers.cloud_events import OrjsonFormat, Replay, encode_http, encode_json, encode_kafka, outgoing
 from icecore.publishers.enriched_event import EnrichedEvent
@@ -23,7 +24,7 @@ REPLAY = UUID("01900000-0000-7000-8000-000000000006")
 TIME = datetime(2026, 3, 1, 12, 30, 15, 123456, tzinfo=UTC)
 
 
-def recorded(topic: str, *, at: datetime = TIME, traceparent: str | None = None) -> RecordedEvent:
+def recorded(topic: str, *, at: datetime = TIME, traceparent: str | None = None, project_id: UUID = PROJECT_ID_DEFAULT) -> RecordedEvent:
     """A row of the log as Postgres returns it."""
     return RecordedEvent(
         TABLE,
@@ -35,7 +36,7 @@ def recorded(topic: str, *, at: datetime = TIME, traceparent: str | None = None)
         COMMAND,
         at,
         "anonymous",
-        UUID(int=0),
+        project_id,
         WAREHOUSE,
         "r-1",
         None,
@@ -134,6 +135,13 @@ def test_an_event_too_large_goes_out_with_its_address() -> None:
     assert "data" not in orjson.loads(encode_json(short))
     assert whole.id == short.id
     assert f"/history/v1/events/{EVENT}" == whole.with_reference("").cloud_event.get_attributes()["dataref"]
+
+
+def test_the_address_of_an_event_names_its_project() -> None:
+    """A consumer sends no header. The default project is not named, so that the addresses of its events stay what they were."""
+    project = UUID(int=9)
+    short = outgoing(dropped(project_id=project), "icecore").with_reference("https://catalog.example")
+    assert f"https://catalog.example/history/v1/events/{EVENT}?projectId={project}" == short.cloud_event.get_attributes()["dataref"]
 
 
 def test_lakekeepers_consumers_find_its_types() -> None:

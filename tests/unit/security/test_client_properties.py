@@ -9,7 +9,7 @@ REFUSED = """
 uri URI prefix Prefix warehouse Warehouse namespace-separator baseUrl proxyHost restEndpoint hive.metastore.uris
 s3.region s3.endpoint s3.path-style-access s3.force-virtual-addressing s3.access-points.lake s3.acl s3.staging-dir s3.sse.type s3.sse.key
 s3.signer s3.signers s3.remote-signing-enabled s3.access-key-id s3.secret-access-key s3.role-arn s3.profile-name s3.proxy-uri
-s3.use-arn-region-enabled s3.cross-region-access-enabled s3.delete-enabled s3.write.tags.a s3.anonymous
+s3.use-arn-region-enabled s3.cross-region-access-enabled s3.write.tags.a s3.anonymous
 client.region client.assume-role.arn client.factory client.credentials-provider client.profile-name
 gcs.session-kwargs gcs.impersonate.service-account gcs.service.host gcs.no-auth gcs.project-id
 adls.account-name adls.account-host adls.dfs-storage-scheme adls.blob-storage-scheme adls.blob-storage-authority adls.connection-string.a

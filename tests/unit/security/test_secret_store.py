@@ -9,6 +9,8 @@ import psycopg.sql
 import pytest
 
 from icecore.domain.errors import ServiceUnavailable
+from icecore.projections.watch import not_watched
+from icecore.security import secrets
 from icecore.security.secrets import KEY_BYTES, SecretKey, SecretStore, SecretUnreadable
 
 Connection = psycopg.AsyncConnection[Any]
@@ -158,3 +160,72 @@ async def test_rows_of_an_older_key_are_read(connection: Connection, store: Secr
     assert b"new" == await SecretStore(OTHER_KEY).get(connection, PROJECT, new)
     with pytest.raises(SecretUnreadable, match="encrypted with key"):
         await store.get(connection, PROJECT, new)
+
+
+async def test_a_rewrap_encrypts_all_secrets_with_the_current_key(
+    connection: Connection, store: SecretStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In pages. Destroyed ones stay destroyed, and a second rewrap finds nothing to do."""
+    monkeypatch.setattr(secrets, "REWRAP_SECRETS_MAX", 2)
+    kept = [await store.put(connection, PROJECT, SECRET) for _ in range(5)]
+    gone = await store.put(connection, PROJECT, SECRET)
+    await store.destroy(connection, PROJECT, gone)
+    both, watched = SecretStore(OTHER_KEY, [KEY]), list[tuple[int, int]]()
+    kept.append(await both.put(connection, OTHER_PROJECT, b"new"))
+    before = await _row(connection, kept[0])
+    assert (5, []) == await both.rewrap(connection, lambda *done: watched.append(done))
+    assert [(number, 5) for number in range(1, 6)] == watched
+    new = SecretStore(OTHER_KEY)
+    assert [SECRET] * 5 == [await new.get(connection, PROJECT, each) for each in kept[:5]]
+    assert b"new" == await new.get(connection, OTHER_PROJECT, kept[5])
+    with pytest.raises(SecretUnreadable, match="destroyed"):
+        await new.get(connection, PROJECT, gone)
+    after = await _row(connection, kept[0])
+    assert (before["version"] + 1, before["created_at"]) == (after["version"], after["created_at"])
+    assert before["nonce"] != after["nonce"]
+    assert (0, []) == await both.rewrap(connection, not_watched)
+
+
+async def test_a_rewrap_that_was_interrupted_goes_on(connection: Connection, store: SecretStore) -> None:
+    """What was done is kept. Meanwhile every secret can be read with both keys."""
+    kept = [await store.put(connection, PROJECT, SECRET) for _ in range(5)]
+    both = SecretStore(OTHER_KEY, [KEY])
+
+    def interrupted(done: int, _: int) -> None:
+        if done == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        await both.rewrap(connection, interrupted)
+    assert [OTHER_KEY.id] * 3 + [KEY.id] * 2 == [(await _row(connection, each))["key_id"] for each in kept]
+    assert [SECRET] * 5 == [await both.get(connection, PROJECT, each) for each in kept]
+    assert (2, []) == await both.rewrap(connection, not_watched)
+
+
+async def test_a_rewrap_leaves_what_it_cannot_read(connection: Connection, store: SecretStore) -> None:
+    """A secret of an unknown key, and one that was altered, are named and unchanged."""
+    lost, altered, kept = [await each.put(connection, PROJECT, SECRET) for each in (SecretStore(SecretKey(b"k" * 32)), store, store)]
+    await connection.execute("update icecore.secrets set ciphertext = ciphertext || 'x' where id = %s", [altered])
+    before = [await _row(connection, each) for each in (lost, altered)]
+    both = SecretStore(OTHER_KEY, [KEY])
+    assert (1, [lost, altered]) == await both.rewrap(connection, not_watched)
+    assert before == [await _row(connection, each) for each in (lost, altered)]
+    assert SECRET == await both.get(connection, PROJECT, kept)
+
+
+async def test_a_secret_that_is_destroyed_during_a_rewrap_stays_destroyed(
+    database: str, connection: Connection, store: SecretStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between its read and its write."""
+    secret_id = await store.put(connection, PROJECT, SECRET)
+    both = SecretStore(OTHER_KEY, [KEY])
+    opened = both._open
+
+    def destroyed_meanwhile(*row: Any) -> bytes:
+        with psycopg.connect(database, autocommit=True) as other:
+            other.execute("update icecore.secrets set nonce = null, ciphertext = null, destroyed_at = now()")
+        return opened(*row)
+
+    monkeypatch.setattr(both, "_open", destroyed_meanwhile)
+    assert (0, []) == await both.rewrap(connection, not_watched)
+    assert (await _row(connection, secret_id))["ciphertext"] is None

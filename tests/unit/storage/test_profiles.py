@@ -7,7 +7,7 @@ from uuid import UUID
 import orjson
 import pytest
 
-from icecore.domain.errors import BadRequest
+from icecore.domain.errors import BadRequest, UnsupportedOperation
 from icecore.storage.json_fields import JSON_BYTES_MAX
 from icecore.storage.locations import StorageLocation
 from icecore.storage.profiles import parse_storage_profile
@@ -336,3 +336,53 @@ def test_joiners_between_letters_may_be_in_a_location(name: str) -> None:
     """Trino puts the table's name into the location."""
     profile = parse_storage_profile(S3)
     assert profile.base.child(name) == profile.permit(f"s3://bucket/wh/{name}")
+
+
+@pytest.mark.parametrize("json", [S3, GCS, ADLS, LOCAL])
+@pytest.mark.parametrize(
+    ("layout", "location"),
+    [
+        (None, f"/n/{ID}"),
+        ({"type": "default"}, f"/n/{ID}"),
+        ({"type": "tabular-only", "tabular": "{uuid}"}, f"/{ID}"),
+        ({"type": "tabular-only", "tabular": "t_{uuid}.v1"}, f"/t_{ID}.v1"),
+    ],
+)
+def test_a_table_is_where_the_storage_layout_says(json: dict[str, Any], layout: Any, location: str) -> None:
+    """By its id alone, and stored as it was given."""
+    profile = parse_storage_profile({**json, "storage-layout": layout})
+    assert f"{profile.base}{location}" == str(profile.default_tabular_location(f"{profile.base}/n", ID))
+    assert (layout or (None if json is LOCAL else {"type": "default"})) == profile.to_json().get("storage-layout")
+    assert profile == parse_storage_profile(profile.to_json())
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        {"type": "tabular-only", "tabular": "{name}-{uuid}"},
+        {"type": "full-hierarchy", "namespace": "{uuid}", "tabular": "{uuid}"},
+        {"type": "full-hierarchy", "namespace": "{name}-{uuid}", "tabular": "{name}-{uuid}"},
+    ],
+)
+def test_a_storage_layout_with_names_or_nested_folders_is_not_supported(layout: Any) -> None:
+    with pytest.raises(UnsupportedOperation, match="Field 'storage-layout' must not"):
+        parse_storage_profile({**S3, "storage-layout": layout})
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        {"type": "flat"},
+        {"type": "tabular-only"},
+        {"type": "default", "tabular": "{uuid}"},
+        {"type": "default", "namespace": "{uuid}"},
+        {"type": "tabular-only", "tabular": "{uuid}", "more": 1},
+        *(
+            {"type": "tabular-only", "tabular": each}
+            for each in ("", "t", "{uuid}{uuid}", "a/{uuid}", ".{uuid}", "{id}{uuid}", "é{uuid}", "x" * 95 + "{uuid}")
+        ),
+    ],
+)
+def test_a_wrong_storage_layout_is_refused(layout: Any) -> None:
+    with pytest.raises(BadRequest, match="storage-layout"):
+        parse_storage_profile({**S3, "storage-layout": layout})

@@ -10,6 +10,7 @@ import pytest
 
 from icecore.commands.warehouses import create_warehouse
 from icecore.commands.warehouses.create_warehouse import _Creation
+from icecore.commands.warehouses.requested_storage import RequestedStorage
 from icecore.domain.errors import ServiceUnavailable, StoreCheckFailed
 from icecore.storage import store_checks
 from icecore.storage.profiles import parse_storage_profile
@@ -96,15 +97,16 @@ async def test_a_store_is_checked_once_for_each_creation(monkeypatch: pytest.Mon
     async def created(_: object) -> None:
         """The name is free."""
 
-    monkeypatch.setattr(create_warehouse, "_creation_lock", creation_lock)
+    monkeypatch.setattr(create_warehouse, "storage_lock", creation_lock)
     monkeypatch.setattr(_Creation, "_created", created)
     made: list[StoreCheck] = []
-    given: dict[str, Any] = dict.fromkeys(("context", "command", "credential", "permitted", "reviewed"))
-    warehouse = SimpleNamespace(profile=PROFILE)
+    given: dict[str, Any] = dict.fromkeys(("context", "command", "reviewed"))
+    warehouse, store = SimpleNamespace(profile=PROFILE), Kept()
+    storage = RequestedStorage(PROFILE, None, store, None)  # type: ignore[arg-type]
     executor = SimpleNamespace(skip_storage_validation=False, store_check_limit=StoreCheckLimit())
     async with AsyncExitStack() as opened:
         creation = _Creation(
-            **given, warehouse=warehouse, executor=executor, store=Kept(), on_check=made.append, opened=opened,  # type: ignore[arg-type]
+            **given, warehouse=warehouse, executor=executor, storage=storage, on_check=made.append, opened=opened,  # type: ignore[arg-type]
         )  # fmt: skip
         for _ in range(2):
             await creation.prepare()

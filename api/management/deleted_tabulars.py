@@ -1,0 +1,85 @@
+"""Soft-deleted tables and views: list and undrop them, as in Lakekeeper's management API (`…/warehouse/<id>/deleted-tabulars`)."""
+
+from uuid import UUID
+
+from aiohttp import web
+
+from ...commands.tabulars.undrop_tabulars import undrop_tabulars as execute_undrop_tabulars
+from ...domain.commands import UNDROP_TARGETS_MAX, UndropTabulars, UndropTarget
+from ...domain.errors import BadRequest, NoSuchNamespace
+from ...domain.identifiers import uuid_or_none
+from ...domain.proposal import time_text
+from ...queries.list_soft_deleted import SoftDeleted, list_soft_deleted
+from ..api_request import ApiRequest
+from ..bodies import BodyReader
+from ..paging import PAGE_PARAMETERS, listing_digest, page_token, parse_page
+from .warehouses import execute_on_warehouse, parse_warehouse_id
+
+_NAMESPACE = "namespaceId"
+LIST_PARAMETERS = frozenset({_NAMESPACE, *PAGE_PARAMETERS})
+
+
+async def list_deleted_tabulars(call: ApiRequest) -> web.Response:
+    """A page of what can be undropped, in the order of creation."""
+    warehouse_id = parse_warehouse_id(call)
+    namespace_id = _namespace_id(call.query.get(_NAMESPACE))
+    limits = call.catalog.limits
+    listing = listing_digest("deleted-tabulars", str(warehouse_id), str(namespace_id))
+    requested = parse_page(call.query, listing, limits, size_alone=True)
+    after = None if requested.after is None else uuid_or_none(requested.after)
+    if requested.after is not None and after is None:
+        raise BadRequest(f"Invalid parameter '{PAGE_PARAMETERS[0]}': not a token of this catalog")
+    size = requested.size or limits.page_size_default
+    page = await list_soft_deleted(call.catalog.queries, call.context, warehouse_id, namespace_id, after, size)
+    return await call.json(
+        {
+            "tabulars": [_written(warehouse_id, each) for each in page.items],
+            "next-page-token": None if page.next_key is None else page_token(listing, page.next_key),
+        }
+    )
+
+
+async def undrop_tabulars(call: ApiRequest) -> web.Response:
+    """204. All targets, or none. `force`, which Lakekeeper does not have: also if files are missing."""
+    body, fields = await call.fields()
+    fields.refuse_unknown(("targets", "force"))
+    targets = [_target(each) for each in fields.each("targets", UNDROP_TARGETS_MAX)]
+    if not targets:
+        raise fields.invalid("targets", "must name at least one table or view")
+    if len({target.id for target in targets}) < len(targets):
+        raise fields.invalid("targets", "names one id more than once")
+    return await execute_on_warehouse(call, execute_undrop_tabulars, UndropTabulars(targets, fields.boolean("force")), body)
+
+
+def _target(fields: BodyReader) -> UndropTarget:
+    fields.refuse_unknown(("id", "type"))
+    kind, object_id = fields.text("type"), uuid_or_none(fields.text("id"))
+    if object_id is None:
+        raise fields.invalid("id", "must be a UUID")
+    match kind:
+        case "table" | "view":
+            return UndropTarget(kind, object_id)
+    raise fields.invalid("type", "must be table or view")
+
+
+def _namespace_id(text: str | None) -> UUID | None:
+    if text is None:
+        return None
+    namespace_id = uuid_or_none(text)
+    if namespace_id is None:
+        raise NoSuchNamespace(f"Namespace does not exist: {text[:64]} (must be an id)")
+    return namespace_id
+
+
+def _written(warehouse_id: UUID, each: SoftDeleted) -> dict[str, object]:
+    """Lakekeeper's DeletedTabularResponse."""
+    return {
+        "id": each.object_id,
+        "name": each.name,
+        "namespace": each.namespace,
+        "typ": each.kind,
+        "warehouse-id": warehouse_id,
+        "created-at": each.created_at,
+        "deleted-at": each.dropped_at,
+        "expiration-date": time_text(each.expires_at_ms),
+    }

@@ -1,0 +1,84 @@
+"""Protection of namespaces, tables and views, as in Lakekeeper's management API (`/management/v1/warehouse/{id}/table/{id}/protection`)."""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Literal
+from uuid import UUID
+
+import orjson
+from aiohttp import web
+
+from ...commands.protection.set_protection import set_namespace_protection as execute_set_namespace_protection
+from ...commands.protection.set_protection import set_table_protection as execute_set_table_protection
+from ...commands.protection.set_protection import set_view_protection as execute_set_view_protection
+from ...domain.commands import SetNamespaceProtection, SetTableProtection, SetViewProtection
+from ...domain.errors import CatalogError, NoSuchNamespace, NoSuchTable, NoSuchView
+from ...domain.identifiers import uuid_or_none
+from ...queries.load_protection import changed_up_to, load_protection
+from ..api_request import POSITION_HEADER, ApiRequest, Command, Execute
+from ..path_parameters import decode_segment
+from .warehouses import requested_warehouse
+
+Kind = Literal["namespace", "table", "view"]
+
+_NO_SUCH: Mapping[Kind, type[CatalogError]] = {"namespace": NoSuchNamespace, "table": NoSuchTable, "view": NoSuchView}
+
+
+async def get_namespace_protection(call: ApiRequest) -> web.Response:
+    return await _load(call, "namespace")
+
+
+async def get_table_protection(call: ApiRequest) -> web.Response:
+    return await _load(call, "table")
+
+
+async def get_view_protection(call: ApiRequest) -> web.Response:
+    return await _load(call, "view")
+
+
+async def set_namespace_protection(call: ApiRequest) -> web.Response:
+    return await _set(call, "namespace", SetNamespaceProtection, execute_set_namespace_protection)
+
+
+async def set_table_protection(call: ApiRequest) -> web.Response:
+    return await _set(call, "table", SetTableProtection, execute_set_table_protection)
+
+
+async def set_view_protection(call: ApiRequest) -> web.Response:
+    return await _set(call, "view", SetViewProtection, execute_set_view_protection)
+
+
+async def _load(call: ApiRequest, kind: Kind) -> web.Response:
+    warehouse, object_id = await requested_warehouse(call), _object_id(call, kind)
+    if not warehouse.active:
+        raise warehouse.inactive_error()
+    found = await load_protection(call.catalog.queries, call.context, warehouse, kind, object_id)
+    return await call.json(_response(found.protected, found.updated_at))
+
+
+async def _set(call: ApiRequest, kind: Kind, command: Callable[[UUID, bool], Command], execute: Execute[Command]) -> web.Response:
+    """200 with the protection, and the time of the object's last event."""
+    body, fields = await call.fields()
+    fields.refuse_unknown(("protected",))
+    protected = fields.required_boolean("protected")
+    warehouse, object_id = await requested_warehouse(call, or_deleted=True), _object_id(call, kind)
+    context = call.command_context(warehouse, body, ())
+    result = await execute(call.catalog.commands, context, warehouse, command(object_id, protected))
+    assert isinstance(result.body, bytes), "the response is one bytes object"
+    updated_at = await changed_up_to(call.catalog.queries, object_id, result.position)
+    response = await call.json(_response(orjson.loads(result.body)["protected"], updated_at))
+    response.headers[POSITION_HEADER] = str(result.position)
+    return response
+
+
+def _response(protected: bool, updated_at: datetime | None) -> dict[str, object]:
+    # Lakekeeper spells this member with an underscore.
+    return {"protected": protected, "updated_at": updated_at}
+
+
+def _object_id(call: ApiRequest, kind: Kind) -> UUID:
+    text = decode_segment(call.segments[f"{kind}_id"], f"{kind} id")
+    object_id = uuid_or_none(text)
+    if object_id is None:
+        raise _NO_SUCH[kind](f"{kind.capitalize()} does not exist: {text[:64]} (must be an id; a listing with returnUuids=true has ids)")
+    return object_id

@@ -1,0 +1,129 @@
+"""The server itself: what it is, its bootstrap, its principal, and what may be done (`/management/v1/info` and others)."""
+
+from uuid import UUID
+
+from aiohttp import web
+
+from ...access.authorization import SERVER, Resource
+from ...access.request_context import ANONYMOUS
+from ...domain.errors import (
+    AlreadyBootstrapped,
+    BadRequest,
+    CatalogError,
+    NoSuchNamespace,
+    NoSuchTable,
+    NoSuchView,
+    NoSuchWarehouse,
+    NotAuthorized,
+    NotFound,
+    TermsNotAccepted,
+)
+from ...domain.identifiers import uuid_or_none
+from ...domain.project import PROJECT_ID_DEFAULT
+from ...queries.load_actions import ObjectKind, load_actions, load_object_actions, load_warehouse_actions
+from ...queries.load_server import load_server_id
+from ..api_request import ApiRequest
+from ..path_parameters import decode_segment
+
+ACTIONS_PARAMETERS = frozenset({"principalUser", "principalRole"})
+"""Another principal than the request's. Everything is permitted to everybody, so the response is the same."""
+
+_BOOTSTRAP_FIELDS = ("accept-terms-of-use", "is-operator", "user-name", "user-email", "user-type")
+
+
+async def get_server_info(call: ApiRequest) -> web.Response:
+    """A ServerInfo of Lakekeeper."""
+    server_id = await load_server_id(call.catalog.queries, call.context)
+    about = call.catalog.about
+    return await call.json(
+        {
+            "version": about.version,
+            "lakekeeper-version": about.version,
+            # Without authentication nothing needs bootstrapping.
+            "bootstrapped": True,
+            "server-id": str(server_id),
+            "default-project-id": str(PROJECT_ID_DEFAULT) if call.catalog.default_project_enabled else None,
+            "authz-backend": "allow-all",
+            "aws-system-identities-enabled": about.aws_system_identities,
+            "azure-system-identities-enabled": about.azure_system_identities,
+            "gcp-system-identities-enabled": about.gcp_system_identities,
+            "queues": [],
+            "license-status": {"license-type": "Apache-2.0", "valid": True},
+        }
+    )
+
+
+async def bootstrap(call: ApiRequest) -> web.Response:
+    """Without authentication the server counts as bootstrapped: 400 `CatalogAlreadyBootstrapped`, as Lakekeeper's second bootstrap."""
+    _, fields = await call.fields()
+    fields.refuse_unknown(_BOOTSTRAP_FIELDS)
+    accepted = fields.required_boolean("accept-terms-of-use")
+    fields.boolean("is-operator")
+    for name in ("user-name", "user-email"):
+        fields.text_or_none(name)
+    if fields.text_or_none("user-type") not in (None, "human", "application"):
+        raise fields.invalid("user-type", "must be human or application")
+    await call.authorize(SERVER)
+    if not accepted:
+        raise TermsNotAccepted
+    raise AlreadyBootstrapped
+
+
+async def whoami(call: ApiRequest) -> web.Response:
+    """401 for the anonymous principal, as Lakekeeper's without a token; 404 for others, because there are no records of users."""
+    await call.authorize(SERVER)
+    if call.context.principal == ANONYMOUS:
+        raise NotAuthorized("The request has no user: it is anonymous")
+    raise NotFound(f"User does not exist: {call.context.principal.id}")
+
+
+async def get_server_actions(call: ApiRequest) -> web.Response:
+    return await _actions(call, SERVER)
+
+
+async def get_project_actions(call: ApiRequest) -> web.Response:
+    return await _actions(call, Resource("project", call.context.project_id))
+
+
+async def get_warehouse_actions(call: ApiRequest) -> web.Response:
+    _check_principal(call)
+    warehouse_id = _id(call, "warehouse_id", NoSuchWarehouse)
+    return await call.json({"allowed-actions": await load_warehouse_actions(call.catalog.queries, call.context, warehouse_id)})
+
+
+async def get_namespace_actions(call: ApiRequest) -> web.Response:
+    return await _object_actions(call, "namespace", NoSuchNamespace)
+
+
+async def get_table_actions(call: ApiRequest) -> web.Response:
+    return await _object_actions(call, "table", NoSuchTable)
+
+
+async def get_view_actions(call: ApiRequest) -> web.Response:
+    return await _object_actions(call, "view", NoSuchView)
+
+
+async def _actions(call: ApiRequest, resource: Resource) -> web.Response:
+    _check_principal(call)
+    return await call.json({"allowed-actions": await load_actions(call.catalog.queries, call.context, resource)})
+
+
+async def _object_actions(call: ApiRequest, kind: ObjectKind, no_such: type[CatalogError]) -> web.Response:
+    _check_principal(call)
+    warehouse_id, object_id = _id(call, "warehouse_id", NoSuchWarehouse), _id(call, f"{kind}_id", no_such)
+    found = await load_object_actions(call.catalog.queries, call.context, warehouse_id, kind, object_id)
+    return await call.json({"allowed-actions": found})
+
+
+def _check_principal(call: ApiRequest) -> None:
+    if "principalUser" in call.query and "principalRole" in call.query:
+        raise BadRequest("Invalid parameter 'principalRole': cannot be combined with principalUser")
+
+
+def _id(call: ApiRequest, segment: str, no_such: type[CatalogError]) -> UUID:
+    what = segment.removesuffix("_id")
+    text = decode_segment(call.segments[segment], f"{what} id")
+    found = uuid_or_none(text)
+    if found is None:
+        raise no_such(f"{what.capitalize()} does not exist: {text[:64]} (must be an id)")
+    return found

@@ -1,0 +1,1 @@
+"""Commands on the protection of namespaces, tables and views."""

@@ -1,0 +1,107 @@
+"""Soft-deleted tables and views at the command line."""
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+import orjson
+import uvloop
+from rich.console import Console
+from rich.table import Table
+
+from .access.resolve_warehouse import find_warehouse
+from .access.warehouse import Warehouse
+from .commands.tabulars.undrop_tabulars import undrop_tabulars
+from .compose import Application, open_catalog
+from .demo_warehouse import operator_context
+from .domain.commands import UNDROP_TARGETS_MAX, UndropTabulars, UndropTarget
+from .domain.project import PROJECT_ID_DEFAULT
+from .domain.proposal import time_text
+from .exit_codes import CommandFailed, ExitCode
+from .log_database import opened_database, require_schema, require_writable
+from .projections import soft_deleted
+from .projections.soft_deleted import SoftDeleted
+from .settings import Settings
+
+_PAGE = 1_000
+_LINE_COLUMNS_MAX = 10_000
+"""Width of a table that is not printed to a terminal."""
+
+
+def list_deleted(settings: Settings, console: Console, reference: str, *, as_json: bool) -> ExitCode:
+    """Prints what is soft-deleted in a warehouse, active or not, in the order of creation."""
+
+    async def run(opened: Settings) -> list[SoftDeleted]:
+        await require_schema(opened)
+        found: list[SoftDeleted] = []
+        async with open_catalog(opened) as catalog, catalog.backends.connection() as connection:
+            warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, project_named=False)
+            while page := await soft_deleted.list_soft_deleted(
+                connection, warehouse.id, None, found[-1].object_id if found else None, _PAGE
+            ):
+                found += page
+        return found
+
+    with opened_database(settings) as opened:
+        found = uvloop.run(run(opened))
+    if as_json:
+        console.out(orjson.dumps([_written(each) for each in found], option=orjson.OPT_UTC_Z).decode(), highlight=False)
+        return ExitCode.OK
+    if not found:
+        console.out("nothing is soft-deleted", highlight=False)
+        return ExitCode.OK
+    table = Table("name", "type", "id", "dropped", "expires", box=None, pad_edge=False)
+    for each in found:
+        # Clients chose the names.
+        name = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in each.path)
+        expires = time_text(each.expires_at_ms)
+        table.add_row(name.replace("[", "\\["), each.kind, str(each.object_id), f"{each.dropped_at:%Y-%m-%d %H:%M:%S}", expires)
+    if not console.is_terminal:
+        console.width = _LINE_COLUMNS_MAX
+    console.print(table)
+    return ExitCode.OK
+
+
+def undrop(settings: Settings, reference: str, ids: Sequence[UUID], *, force: bool) -> ExitCode:
+    """Undrops tables and views as the management API does."""
+    if len(ids) > UNDROP_TARGETS_MAX or len(set(ids)) < len(ids):
+        raise CommandFailed(ExitCode.USAGE, f"give at most {UNDROP_TARGETS_MAX} ids, each once")
+
+    async def run(opened: Settings) -> None:
+        await require_writable(opened)
+        async with open_catalog(opened) as catalog:
+            async with catalog.backends.connection() as connection:
+                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, project_named=False)
+            command = UndropTabulars(await _targets(catalog, ids), force)
+            await undrop_tabulars(
+                catalog.commands, operator_context("undropTabulars", warehouse.project_id), _of_the_present(warehouse), command
+            )
+
+    with opened_database(settings) as opened:
+        uvloop.run(run(opened))
+    return ExitCode.OK
+
+
+async def _targets(catalog: Application, ids: Sequence[UUID]) -> list[UndropTarget]:
+    """The targets; what is not soft-deleted counts as a table, and is refused."""
+    async with catalog.backends.connection() as connection:
+        kinds = await soft_deleted.kinds(connection, ids)
+    return [UndropTarget(kinds.get(each, "table"), each) for each in ids]
+
+
+def _of_the_present(warehouse: Warehouse) -> Warehouse:
+    if warehouse.as_of is not None:
+        raise CommandFailed(ExitCode.USAGE, "a past state cannot be changed; name the warehouse without a position or time")
+    return warehouse
+
+
+def _written(each: SoftDeleted) -> dict[str, Any]:
+    return {
+        "id": each.object_id,
+        "type": each.kind,
+        "namespace": each.namespace,
+        "name": each.name,
+        "created-at": each.created_at,
+        "deleted-at": each.dropped_at,
+        "expiration-date": time_text(each.expires_at_ms),
+    }

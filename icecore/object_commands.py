@@ -1,0 +1,86 @@
+"""Commands for operators on single namespaces, tables and views. They use the database directly, with or without a running server."""
+
+from uuid import UUID
+
+import orjson
+import uvloop
+from rich.console import Console
+
+from .access.resolve_warehouse import find_warehouse
+from .access.warehouse import Warehouse
+from .commands.execution.command_response import CommandResponse
+from .commands.execution.executor import CommandExecutor
+from .commands.protection.set_protection import set_namespace_protection, set_table_protection, set_view_protection
+from .compose import open_catalog
+from .database.connections import Connection
+from .demo_warehouse import operator_context
+from .domain.commands import SetNamespaceProtection, SetTableProtection, SetViewProtection
+from .domain.errors import BadRequest
+from .domain.identifiers import NamespaceIdentifier, TabularIdentifier, uuid_or_none
+from .domain.project import PROJECT_ID_DEFAULT
+from .exit_codes import CommandFailed, ExitCode
+from .log_database import opened_database, require_writable
+from .projections import names
+from .projections.protection import ProtectedKind
+from .settings import Settings
+
+
+def protect(settings: Settings, console: Console, kind: ProtectedKind, name: str, *, protected: bool, as_json: bool) -> ExitCode:
+    """Sets the protection of an object as the management API does, and prints it. name -- as in `find_object`."""
+
+    async def run(opened: Settings) -> tuple[Warehouse, UUID]:
+        await require_writable(opened)
+        async with open_catalog(opened) as catalog:
+            async with catalog.backends.connection() as connection:
+                warehouse, object_id = await find_object(connection, kind, name)
+            await _protect(catalog.commands, warehouse, kind, object_id, protected=protected)
+        return warehouse, object_id
+
+    with opened_database(settings) as opened:
+        warehouse, object_id = uvloop.run(run(opened))
+    if as_json:
+        found = {"kind": kind, "id": str(object_id), "warehouse-id": str(warehouse.id), "protected": protected}
+        console.out(orjson.dumps(found).decode(), highlight=False)
+    else:
+        console.out(f"{name}  {object_id}  {'protected' if protected else 'not protected'}", highlight=False)
+    return ExitCode.OK
+
+
+async def find_object(connection: Connection, kind: ProtectedKind, text: str) -> tuple[Warehouse, UUID]:
+    """The object that `text` names, and its warehouse: `[WAREHOUSE:]NAME`, in which levels are joined by dots, or `[WAREHOUSE:]ID`.
+
+    An id is not looked up. Raises CommandFailed and CatalogError.
+    """
+    reference, _, path = text.rpartition(":")
+    try:
+        warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference or None, project_named=False)
+    except BadRequest:
+        if reference:
+            raise
+        raise CommandFailed(ExitCode.USAGE, f"there are several warehouses; name one: WAREHOUSE:{path}") from None
+    if warehouse.as_of is not None:
+        raise CommandFailed(ExitCode.USAGE, "a past state cannot be changed; name the warehouse without a position or time")
+    object_id = uuid_or_none(path)
+    if object_id is not None:
+        return warehouse, object_id
+    levels = path.split(".")
+    if kind == "namespace":
+        return warehouse, await names.find_namespace(connection, warehouse.name_lookup, NamespaceIdentifier.parse(levels))
+    if len(levels) == 1:
+        raise CommandFailed(ExitCode.USAGE, f"a {kind} is named [WAREHOUSE:]NAMESPACE.{kind.upper()}, or by its id")
+    tabular = TabularIdentifier.parse(NamespaceIdentifier.parse(levels[:-1]), levels[-1], f"{kind} name")
+    find = names.find_table if kind == "table" else names.find_view
+    return warehouse, await find(connection, warehouse.name_lookup, tabular)
+
+
+async def _protect(
+    executor: CommandExecutor, warehouse: Warehouse, kind: ProtectedKind, object_id: UUID, *, protected: bool
+) -> CommandResponse:
+    context = operator_context(f"set{kind.capitalize()}Protection", warehouse.project_id)
+    match kind:
+        case "namespace":
+            return await set_namespace_protection(executor, context, warehouse, SetNamespaceProtection(object_id, protected))
+        case "table":
+            return await set_table_protection(executor, context, warehouse, SetTableProtection(object_id, protected))
+        case "view":
+            return await set_view_protection(executor, context, warehouse, SetViewProtection(object_id, protected))

@@ -1,0 +1,113 @@
+"""Commands for operators on storage: the profile and the credential of a warehouse, and the encryption of credentials."""
+
+from collections.abc import Awaitable
+from typing import Any
+
+import uvloop
+from rich.console import Console
+
+from .access.resolve_warehouse import find_warehouse
+from .access.warehouse import Warehouse
+from .command_settings import in_project
+from .commands.execution.command_response import CommandResponse
+from .commands.execution.executor import CommandExecutor
+from .commands.warehouses.create_warehouse import CreateWarehouse
+from .commands.warehouses.update_storage import StorageUpdate, UpdateStorageCredential, UpdateStorageProfile
+from .commands.warehouses.update_storage import update_storage as execute_update_storage
+from .commands.warehouses.validate_storage import validate_access, validate_creation, validate_update
+from .compose import open_catalog
+from .database.connection import connect
+from .demo_warehouse import operator_context
+from .domain.project import PROJECT_ID_DEFAULT
+from .exit_codes import CommandFailed, ExitCode
+from .log_database import opened_database, require_schema, require_writable
+from .operator_commands import (
+    changed_warehouse,
+    named_project_id,
+    print_check,
+    print_report,
+    print_warehouse,
+    print_warnings,
+    progress,
+)
+from .projections.watch import Watch
+from .secret_keys import secret_store
+from .security.secrets import RewrapReport
+from .settings import Settings
+
+
+def update_storage(settings: Settings, console: Console, reference: str, command: StorageUpdate, *, as_json: bool) -> ExitCode:
+    """Changes the storage profile or credential of a warehouse as the management API does, and prints the warehouse. Checks of its store
+    and warnings are printed to standard error.
+    """
+
+    def execute(executor: CommandExecutor, warehouse: Warehouse) -> Awaitable[CommandResponse]:
+        operation = "updateStorageProfile" if isinstance(command, UpdateStorageProfile) else "updateStorageCredential"
+        return execute_update_storage(executor, operator_context(operation, warehouse.project_id), warehouse, command, on_check=print_check)
+
+    found = changed_warehouse(settings, reference, execute)
+    assert found is not None
+    print_warnings(found)
+    return print_warehouse(console, found, as_json=as_json)
+
+
+def validate_storage(
+    settings: Settings, console: Console, reference: str, profile: Any, credential: Any, *, project: str | None, new: bool, as_json: bool
+) -> ExitCode:
+    """Prints the checks that a creation (`new`), a change of the profile or credential, or the storage itself passes, fails or skips."""
+    if new and profile is None:
+        raise CommandFailed(ExitCode.USAGE, "--new needs --profile")
+
+    async def run(opened: Settings) -> dict[str, Any]:
+        await require_schema(opened)
+        async with open_catalog(opened) as catalog:
+            executor = catalog.commands
+            if new:
+                creation = CreateWarehouse(reference, profile, credential)
+                async with catalog.backends.connection() as connection:
+                    context = operator_context("validateWarehouse", await named_project_id(connection, project))
+                return await validate_creation(executor, context, creation, None, None)
+            async with catalog.backends.connection() as connection:
+                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, in_project(project, reference), project_named=False)
+            if profile is None and credential is None:
+                return await validate_access(executor, operator_context("validateStorageAccess", warehouse.project_id), warehouse)
+            if profile is None:
+                change: StorageUpdate = UpdateStorageCredential(credential)
+                return await validate_update(
+                    executor, operator_context("validateStorageCredential", warehouse.project_id), warehouse, change, None
+                )
+            change = UpdateStorageProfile(profile, credential)
+            return await validate_update(
+                executor, operator_context("validateStorageProfile", warehouse.project_id), warehouse, change, None
+            )
+
+    with opened_database(settings) as opened:
+        report = uvloop.run(run(opened))
+    if as_json:
+        print_report(console, report)
+    else:
+        for check in report["checks"]:
+            duration = f"{check['duration-ms']} ms" if "duration-ms" in check else ""
+            reason = check.get("reason") or check.get("error", {}).get("message", "")
+            console.out(f"{check['name']:34}  {check['status']:7}  {duration:>8}  {reason}".rstrip(), highlight=False)
+    return ExitCode.OK if report["valid"] else ExitCode.NO
+
+
+def rewrap_secrets(settings: Settings, console: Console, *, as_json: bool) -> ExitCode:
+    """Encrypts stored credentials with the current key. Ids of those that no known key decrypts are printed to standard error."""
+
+    async def run(opened: Settings, watch: Watch) -> RewrapReport:
+        await require_schema(opened)
+        await require_writable(opened)
+        store = secret_store(opened)
+        async with await connect(opened.dsn, application_name="icecore-rewrap") as connection:
+            return await store.rewrap(connection, watch)
+
+    with opened_database(settings) as opened, progress("encrypting credentials") as watch:
+        report = uvloop.run(run(opened, watch))
+    for secret_id in report.unreadable:
+        Console(stderr=True).out(f"no key decrypts the credential {secret_id}", highlight=False)
+    counts = {"rewrapped": report.rewrapped, "unreadable": len(report.unreadable)}
+    message = f"credentials encrypted with the current key: {report.rewrapped}; that no key decrypts: {len(report.unreadable)}"
+    print_report(console, counts if as_json else message)
+    return ExitCode.NO if report.unreadable else ExitCode.OK

@@ -1,0 +1,39 @@
+"""The command `icecore wait-for-db`: waits until the database has the schema of this version."""
+
+import asyncio
+import time
+
+import uvloop
+from rich.console import Console
+
+from .exit_codes import CommandFailed, ExitCode
+from .log_database import require_schema
+from .settings import Settings
+
+_PAUSE_SECONDS = 0.5
+
+
+def wait_for_database(settings: Settings, console: Console, timeout_seconds: float) -> ExitCode:
+    """Returns once the database is reachable and migrated. Raises CommandFailed with the last reason if it takes longer."""
+    if settings.database_url is None:
+        raise CommandFailed(ExitCode.USAGE, "ICECORE_DATABASE_URL is not set: the embedded Postgres needs no waiting")
+    uvloop.run(_wait(settings, timeout_seconds))
+    console.out("the database is ready", highlight=False)
+    return ExitCode.OK
+
+
+async def _wait(settings: Settings, timeout_seconds: float) -> None:
+    deadline = time.monotonic() + timeout_seconds
+    failure = CommandFailed(ExitCode.DATABASE, f"The database did not respond within {timeout_seconds:g} seconds")
+    while True:
+        try:
+            async with asyncio.timeout(max(deadline - time.monotonic(), 0.0)):
+                await require_schema(settings)
+            return
+        except CommandFailed as failed:
+            failure = failed
+        except TimeoutError:
+            raise failure from None
+        if time.monotonic() + _PAUSE_SECONDS > deadline:
+            raise failure
+        await asyncio.sleep(_PAUSE_SECONDS)

@@ -1,0 +1,1 @@
+-- icecore.append: a table that another session has locked fails the whole call and not each command, so that clients get 503 and not 500.

@@ -1,0 +1,2 @@
+-- name: server_id --
+select server_id from icecore.server

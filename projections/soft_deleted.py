@@ -1,0 +1,98 @@
+"""Tables and views that are soft-deleted now: lists them, and finds those that are due to expire."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Literal, NamedTuple
+from uuid import UUID
+
+from ..database.named_sql import named_sql
+from ..database.postgres import Connection
+from .names import NamedObject, names_above
+
+_SQL = named_sql("icecore.projections", "soft_deleted.sql")
+_BEFORE_ALL = UUID(int=0)
+
+
+class SoftDeleted(NamedTuple):
+    """A soft-deleted table or view. namespace -- the levels, outermost first. expires_at_ms -- milliseconds since 1970, UTC."""
+
+    object_id: UUID
+    kind: Literal["table", "view"]
+    name: str
+    namespace_id: UUID
+    expires_at_ms: int
+    dropped_at: datetime
+    created_at: datetime
+    namespace: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> str:
+        """Its name with its namespace, for people."""
+        return ".".join([*self.namespace, self.name])
+
+    @property
+    def described(self) -> str:
+        """Its kind, name and id, for messages."""
+        return f"{self.kind} {self.path} ({self.object_id})"
+
+
+class Due(NamedTuple):
+    """A soft-deleted table or view that is due to expire. now_ms -- the earlier of the two clocks."""
+
+    expires_at_ms: int
+    object_id: UUID
+    kind: Literal["table", "view"]
+    warehouse_id: UUID
+    now_ms: int
+
+
+async def list_soft_deleted(
+    connection: Connection, warehouse_id: UUID, namespace_id: UUID | None, after: UUID | None, size: int
+) -> list[SoftDeleted]:
+    """At most `size` soft-deleted objects of a warehouse, or of one of its namespaces, in the order of their ids after the id `after`."""
+    parameters = {"parent_id": namespace_id or warehouse_id, "after": after or _BEFORE_ALL, "size": size}
+    cursor = await connection.execute(_SQL["of_warehouse" if namespace_id is None else "of_namespace"], parameters, binary=True)
+    found = [SoftDeleted(*row) for row in await cursor.fetchall()]
+    above = await names_above(connection, list({each.namespace_id for each in found})) if found else {}
+    return [each._replace(namespace=_levels(above, each.namespace_id)) for each in found]
+
+
+async def kinds(connection: Connection, ids: Sequence[UUID]) -> dict[UUID, Literal["table", "view"]]:
+    """Those that are soft-deleted, each with its kind."""
+    return dict(await (await connection.execute(_SQL["kinds"], {"ids": list(ids)}, binary=True)).fetchall())
+
+
+async def statuses(
+    connection: Connection, warehouse_id: UUID, objects: Sequence[tuple[Literal["table", "view"], UUID]]
+) -> dict[tuple[str, UUID], str]:
+    """The status of each table or view, by kind and id; nothing for those that the warehouse does not have."""
+    parameters = {"warehouse_id": warehouse_id, "kinds": [kind for kind, _ in objects], "ids": [object_id for _, object_id in objects]}
+    rows = await (await connection.execute(_SQL["statuses"], parameters, binary=True)).fetchall()
+    return {(kind, object_id): status for kind, object_id, status in rows if status is not None}
+
+
+async def due(
+    connection: Connection, now_ms: int, after: tuple[int, UUID] | None, without_warehouses: Sequence[UUID], limit: int
+) -> Sequence[Due]:
+    """What has expired by `now_ms` and also by Postgres's clock, in the order of the expiry, after a pair of moment and id; nothing of the
+    warehouses `without_warehouses`.
+    """
+    after_ms, after_id = after or (-1, _BEFORE_ALL)
+    parameters = {
+        "now_ms": now_ms,
+        "after_ms": after_ms,
+        "after_id": after_id,
+        "limit": limit,
+        "without_warehouses": list(without_warehouses),
+    }
+    return [Due(*row) for row in await (await connection.execute(_SQL["due"], parameters, binary=True)).fetchall()]
+
+
+def _levels(above: dict[UUID, NamedObject], namespace_id: UUID) -> tuple[str, ...]:
+    levels: list[str] = []
+    at: UUID | None = namespace_id
+    # The outermost one is the warehouse, which has no parent.
+    while at is not None and (found := above.get(at)) is not None and found.parent_id is not None:
+        levels.append(found.name)
+        at = found.parent_id
+    return tuple(reversed(levels))

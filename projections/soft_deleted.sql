@@ -1,0 +1,50 @@
+-- name: of_warehouse --
+-- A page of what is soft-deleted in a warehouse, in the order of ids, with the times of the creation and of the drop.
+select s.object_id, s.kind, s.name, s.namespace_id, s.expires_at_ms, dropped.recorded_at, created.recorded_at
+from (
+  select * from icecore.soft_deleted
+  where generation = (select generation from icecore.read_models) and warehouse_id = %(parent_id)s and to_position is null
+    and object_id > %(after)s
+  order by object_id limit %(size)s
+) s
+join icecore.events dropped on dropped.notification_id = s.from_position
+join icecore.events created on created.originator_id = s.object_id and created.originator_version = 1
+order by s.object_id
+
+-- name: of_namespace --
+select s.object_id, s.kind, s.name, s.namespace_id, s.expires_at_ms, dropped.recorded_at, created.recorded_at
+from (
+  select * from icecore.soft_deleted
+  where generation = (select generation from icecore.read_models) and namespace_id = %(parent_id)s and to_position is null
+    and object_id > %(after)s
+  order by object_id limit %(size)s
+) s
+join icecore.events dropped on dropped.notification_id = s.from_position
+join icecore.events created on created.originator_id = s.object_id and created.originator_version = 1
+order by s.object_id
+
+-- name: due --
+-- What is soft-deleted and due by the earlier of the two clocks, that of the process and that of Postgres.
+select s.expires_at_ms, s.object_id, s.kind, s.warehouse_id, c.now_ms
+from (select least(%(now_ms)s::bigint, (extract(epoch from statement_timestamp()) * 1000)::bigint) as now_ms) c
+join icecore.soft_deleted s on s.expires_at_ms <= c.now_ms
+where s.generation = (select generation from icecore.read_models) and s.to_position is null
+  and (s.expires_at_ms, s.object_id) > (%(after_ms)s, %(after_id)s) and s.warehouse_id <> all (%(without_warehouses)s::uuid[])
+order by s.expires_at_ms, s.object_id limit %(limit)s
+
+-- name: statuses --
+-- The newest status of each of these tables and views, if it is in the warehouse.
+select k.kind, k.object_id,
+       case k.kind
+         when 'table' then (select t.status from icecore.tables t
+                            where t.generation = r.generation and t.table_id = k.object_id and t.warehouse_id = %(warehouse_id)s
+                            order by t.version desc limit 1)
+         else (select v.status from icecore.views v
+               where v.generation = r.generation and v.view_id = k.object_id and v.warehouse_id = %(warehouse_id)s
+               order by v.version desc limit 1)
+       end
+from icecore.read_models r, unnest(%(kinds)s::text[], %(ids)s::uuid[]) k (kind, object_id)
+
+-- name: kinds --
+select object_id, kind from icecore.soft_deleted
+where generation = (select generation from icecore.read_models) and object_id = any (%(ids)s::uuid[]) and to_position is null

@@ -1,0 +1,77 @@
+"""Projects at the command line, and waiting for the database."""
+
+import json
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+import pytest
+
+from icecore.cli import run
+from icecore.domain.project import DEFAULT_PROJECT_NAME, PROJECT_ID_DEFAULT
+from tests.fixtures.catalog import SECRET_KEY
+
+
+@pytest.fixture
+def operator(database: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Runs a command, and returns its exit code and what it printed."""
+    monkeypatch.setenv("ICECORE_DATABASE_URL", _url(database))
+    monkeypatch.setenv("ICECORE_SECRET_KEY", SECRET_KEY)
+    # The logs of the test process stay as they are.
+    monkeypatch.setattr("icecore.command_settings.configure_logs_for", lambda settings: None)
+
+    def call(*arguments: str) -> tuple[int, str]:
+        code = run([*arguments])
+        printed = capsys.readouterr()
+        return code, printed.out + printed.err
+
+    return call
+
+
+def _url(dsn: str) -> str:
+    parts = psycopg.conninfo.conninfo_to_dict(dsn)
+    return f"postgresql://{parts['user']}@/{parts['dbname']}?host={parts['host']}&port={parts.get('port', 5432)}"
+
+
+def test_an_operator_has_projects_at_the_command_line(operator: Any, tmp_path: Path) -> None:
+    """Their warehouses are named with --project, or after the project."""
+    project_id = str(uuid4())
+    assert (0, f"Team  {project_id}\n") == operator("project", "create", "Team", "--id", project_id)
+    code, printed = operator("project", "list", "--json")
+    projects = [(str(PROJECT_ID_DEFAULT), DEFAULT_PROJECT_NAME), (project_id, "Team")]
+    assert (0, projects) == (code, [(each["project-id"], each["project-name"]) for each in json.loads(printed)])
+    assert f"Team             {project_id}" in operator("project", "list")[1]
+    assert (0, f"Team B  {project_id}\n") == operator("project", "rename", "team", "Team B")
+    code, printed = operator("project", "get", project_id, "--json")
+    assert (0, {"project-id": project_id, "project-name": "Team B"}) == (code, json.loads(printed))
+    assert (1, "icecore: NoSuchProjectException: Project does not exist: Team\n") == operator("project", "get", "Team")
+    profile = json.dumps({"type": "local", "directory": str(tmp_path)})
+    assert 0 == operator("warehouse", "create", "lake", "--profile", profile, "--project", "Team B")[0]
+    assert "lake" in operator("warehouse", "list", "--project", project_id)[1]
+    assert "lake" not in operator("warehouse", "list")[1]
+    assert 0 == operator("warehouse", "rename", "Team B/lake", "sea")[0]
+    assert 1 == operator("warehouse", "protect", "sea")[0], "the default project has none"
+    assert 0 == operator("warehouse", "protect", "sea", "--project", "Team B")[0]
+    assert 0 == operator("warehouse", "config", "sea", "--default", "rest-page-size=9", "--project", "Team B")[0]
+    code, printed = operator("project", "delete", "Team B")
+    assert (1, True) == (code, "ProjectNotEmptyException" in printed)
+    assert 0 == operator("warehouse", "delete", "sea", "--force", "--project", "Team B")[0]
+    assert (0, "") == operator("project", "delete", "Team B")
+    assert (2, True) == (operator("project", "create", "a/b")[0], "must not contain '/'" in operator("project", "create", "a/b")[1])
+
+
+def test_a_database_is_waited_for(operator: Any, monkeypatch: pytest.MonkeyPatch, database: str) -> None:
+    """Until it is reachable and migrated, or the time is over: the last reason is printed."""
+    assert (0, "the database is ready\n") == operator("wait-for-db")
+    with psycopg.connect(database, autocommit=True) as connection:
+        newest = "delete from icecore.migrations where number = (select max(number) from icecore.migrations) returning name"
+        ((name,),) = connection.execute(newest).fetchall()
+    code, printed = operator("wait-for-db", "--timeout-seconds", "3")
+    assert (3, True) == (code, f"_{name}: run" in printed)
+    monkeypatch.setenv("ICECORE_DATABASE_URL", "postgresql://nobody@127.0.0.1:1/none")
+    code, printed = operator("wait-for-db", "--timeout-seconds", "3")
+    assert (3, True) == (code, "cannot be reached" in printed)
+    monkeypatch.delenv("ICECORE_DATABASE_URL")
+    code, printed = operator("wait-for-db")
+    assert (2, True) == (code, "ICECORE_DATABASE_URL" in printed)

@@ -1,7 +1,8 @@
 """A rule that a table can have: a value in the summaries of its snapshots increases with every commit that has it.
 
 A job that writes where it has got to into the summary of its commits then has its checkpoint in the table itself: of two runs that commit
-the same piece of work, the second is refused.
+the same piece of work, the second is refused. A commit can also say on which value its work is based (PREVIOUS_SUFFIX): then neither an
+overlap nor a gap is possible if the runs divide the work differently.
 """
 
 from collections.abc import Iterable
@@ -14,6 +15,8 @@ KEY_PROPERTY: Final = "icecore.increasing-summary-key"
 """The table property that names the key of the summaries. Values are whole numbers from 0 to 2⁶³−1."""
 VALUE_PROPERTY: Final = "icecore.last-summary-value"
 """The table property with the last value. The catalog sets it, so that it outlives the expiry of the snapshot."""
+PREVIOUS_SUFFIX: Final = ".previous"
+"""A summary with the key may also have the key with this suffix: the last value on which the commit is based."""
 _VALUE_MAX = 2**63 - 1
 _DIGITS_MAX = 19
 
@@ -22,7 +25,8 @@ def apply_increasing_summary(base: Json | None, metadata: Json) -> Json:
     """`metadata` with the last value, if the table has the rule before or after the change; `base` is the document before.
 
     The last value is forgotten when the table gets another key or none. Raises BadRequest for a value that is not a whole number and if the
-    client changes VALUE_PROPERTY, SummaryOutOfOrder for a value that is not above the last one.
+    client changes VALUE_PROPERTY, SummaryOutOfOrder for a value that is not above the last one and for a previous value that is not the last
+    one.
     """
     before = {} if base is None else base["properties"]
     after = metadata["properties"]
@@ -62,8 +66,20 @@ def _increased(key: str, last: int | None, summaries: Iterable[Json]) -> int | N
                 raise BadRequest(f"Invalid snapshot: the value of {key[:200]!r} in its summary must be a whole number from 0 to 2^63-1")
             if last is not None and value <= last:
                 raise SummaryOutOfOrder(f"The value of {key[:200]!r} in the summary must be above {last}, that of the last commit: {value}")
+            _check_previous(f"{key}{PREVIOUS_SUFFIX}", last, summary)
             last = value
     return last
+
+
+def _check_previous(key: str, last: int | None, summary: Json) -> None:
+    """Without a last value there is nothing to compare with."""
+    if key not in summary:
+        return
+    previous = _number(summary[key])
+    if previous is None:
+        raise BadRequest(f"Invalid snapshot: the value of {key[:200]!r} in its summary must be a whole number from 0 to 2^63-1")
+    if last is not None and previous != last:
+        raise SummaryOutOfOrder(f"The value of {key[:200]!r} in the summary must be {last}, that of the last commit: {previous}")
 
 
 def _number(text: object) -> int | None:

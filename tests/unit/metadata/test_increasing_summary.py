@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from icecore.domain.errors import BadRequest, SummaryOutOfOrder
-from icecore.domain.metadata.increasing_summary import KEY_PROPERTY, VALUE_PROPERTY, apply_increasing_summary
+from icecore.domain.metadata.increasing_summary import KEY_PROPERTY, PREVIOUS_SUFFIX, VALUE_PROPERTY, apply_increasing_summary
 from tests.unit.metadata.tables import after, new_table, ref, snapshot
 
 Json = dict[str, Any]
@@ -20,6 +20,10 @@ def table(key: str | None = KEY) -> Json:
 
 def with_value(snapshot_id: int, value: Any, key: str = KEY) -> Json:
     return snapshot(snapshot_id, summary={"operation": "append", key: value})
+
+
+def based_on(snapshot_id: int, value: str, previous: str) -> Json:
+    return snapshot(snapshot_id, summary={"operation": "append", KEY: value, KEY + PREVIOUS_SUFFIX: previous})
 
 
 def set_properties(**properties: str) -> Json:
@@ -55,6 +59,19 @@ def test_snapshots_of_one_commit_are_compared_too() -> None:
     assert "2" == last_value(committed(table(), with_value(1, "1"), with_value(2, "2")))
     with pytest.raises(SummaryOutOfOrder):
         committed(table(), with_value(1, "2"), with_value(2, "1"))
+
+
+def test_a_commit_that_is_based_on_another_value_is_refused() -> None:
+    """Neither an overlap nor a gap passes. The first value has nothing before it to compare with."""
+    first = committed(table(), based_on(1, "10", "0"))
+    second = committed(first, based_on(2, "20", "10"))
+    assert "20" == last_value(second)
+    for previous in ("10", "19", "21"):
+        with pytest.raises(SummaryOutOfOrder) as refusal:
+            committed(second, based_on(3, "30", previous))
+        assert f"The value of 'log-position.previous' in the summary must be 20, that of the last commit: {previous}" == refusal.value.message
+    with pytest.raises(BadRequest, match="must be a whole number from 0"):
+        committed(second, based_on(3, "30", "x"))
 
 
 @pytest.mark.parametrize("value", ["", "-1", "1.0", "+1", " 1", "1_0", "٣", "0x1", str(2**63), "9" * 19, "1" * 100, "NaN"])

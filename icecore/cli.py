@@ -5,24 +5,26 @@ import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Any
+from uuid import UUID
 
 import structlog
 from cyclopts import App, CycloptsError, Parameter, UnknownCommandError, UnusedCliTokensError
 from rich.console import Console
 
-from .command_settings import Config, Data, Json, command_settings
-from .deletion_cli import undrop
+from .command_settings import CommonOptions, Flag, Json, WarehouseName, WarehouseOptions
 from .domain.errors import CatalogError
 from .exit_codes import CommandFailed, ExitCode
 from .logs import configure_logs, log_uncaught
-from .object_cli import namespace, table, view
+from .namespace_cli import namespace
 from .output import Output
 from .project_cli import project
 from .secrets_cli import secrets
 from .settings import SettingsError
 from .sinks_cli import sinks
 from .storage.environment_credentials import remove_environment_credentials
+from .table_cli import table
 from .version import icecore_version
+from .view_cli import view
 from .warehouse_cli import warehouse
 
 
@@ -45,7 +47,6 @@ app.command(warehouse)
 app.command(namespace)
 app.command(table)
 app.command(view)
-app.command(undrop)
 app.command(sinks)
 app.command(secrets)
 app.register_install_completion_command(help="Install completion for the shell that runs the command (bash, zsh or fish).")
@@ -107,13 +108,12 @@ def run(arguments: list[str]) -> int:
 @app.command
 def serve(
     *,
-    data: Data = None,
     port: int | None = None,
     host: str | None = None,
     workers: int | None = None,
-    insecure: Annotated[bool | None, Parameter(negative=())] = None,
+    insecure: Flag | None = None,
     allowed_hosts: str | None = None,
-    config: Config = None,
+    options: CommonOptions = CommonOptions(),
 ) -> ExitCode:
     """Serve the catalog until SIGTERM or Ctrl-C.
 
@@ -134,22 +134,20 @@ def serve(
     """
     from .serve import serve as run_serve
 
-    run_serve(command_settings(config, data, port=port, host=host, workers=workers, insecure=insecure, allowed_hosts=allowed_hosts))
+    run_serve(options.settings(port=port, host=host, workers=workers, insecure=insecure, allowed_hosts=allowed_hosts))
     return ExitCode.OK
 
 
 @app.command
-def migrate(*, as_json: Json = False, data: Data = None, config: Config = None) -> ExitCode:
+def migrate(*, as_json: Json = False, options: CommonOptions = CommonOptions()) -> ExitCode:
     """Apply the migrations of this version. `serve` does this too."""
     from . import operator_commands
 
-    return operator_commands.migrate(command_settings(config, data), Output(), as_json=as_json)
+    return operator_commands.migrate(options.settings(), Output(), as_json=as_json)
 
 
 @app.command
-def rebuild(
-    *, statistics: Annotated[bool, Parameter(negative=())] = False, as_json: Json = False, data: Data = None, config: Config = None
-) -> ExitCode:
+def rebuild(*, statistics: Flag = False, as_json: Json = False, options: CommonOptions = CommonOptions()) -> ExitCode:
     """Build the read models again from the log while the catalog serves.
 
     Parameters
@@ -160,21 +158,21 @@ def rebuild(
     from . import operator_commands
 
     command = operator_commands.reset_statistics if statistics else operator_commands.rebuild
-    return command(command_settings(config, data), Output(), as_json=as_json)
+    return command(options.settings(), Output(), as_json=as_json)
 
 
 @app.command
-def verify(*, as_json: Json = False, data: Data = None, config: Config = None) -> ExitCode:
+def verify(*, as_json: Json = False, options: CommonOptions = CommonOptions()) -> ExitCode:
     """Compare all derived data with the log and check the hash chain. The exit code is 1 if there is a difference."""
     from . import operator_commands
 
-    return operator_commands.verify(command_settings(config, data), Output(), as_json=as_json)
+    return operator_commands.verify(options.settings(), Output(), as_json=as_json)
 
 
 @app.command
 def log(
     *,
-    follow: Annotated[bool, Parameter(negative=())] = False,
+    follow: Flag = False,
     after: Annotated[int, Parameter(name="--from")] = 1,
     since: str | None = None,
     until: str | None = None,
@@ -182,8 +180,7 @@ def log(
     actor: str | None = None,
     limit: int | None = None,
     as_json: Annotated[Json, Parameter(help="Print JSON, one object per line.")] = False,
-    data: Data = None,
-    config: Config = None,
+    options: CommonOptions = CommonOptions(),
 ) -> ExitCode:
     """Print the events of the log, oldest first.
 
@@ -207,12 +204,35 @@ def log(
     from .event_lines import print_events
     from .event_selection import EventOptions
 
-    options = EventOptions(after, since, until, table, actor)
-    return print_events(command_settings(config, data), options, follow=follow, limit=limit, as_json=as_json)
+    selection = EventOptions(after, since, until, table, actor)
+    return print_events(options.settings(), selection, follow=follow, limit=limit, as_json=as_json)
+
+
+@app.command
+def undrop(
+    name: WarehouseName,
+    ids: Annotated[list[UUID], Parameter(negative=())],
+    /,
+    *,
+    force: Flag = False,
+    options: WarehouseOptions = WarehouseOptions(),
+) -> ExitCode:
+    """Undrop soft-deleted tables and views, all or none.
+
+    Parameters
+    ----------
+    ids
+        Ids of the tables and views. `icecore table deleted` shows them.
+    force
+        Undrop them even if their metadata file or manifest list is missing.
+    """
+    from . import deletion_commands
+
+    return deletion_commands.undrop(options.settings(), options.in_project(name), ids, force=force)
 
 
 @app.command(name="wait-for-db")
-def wait_for_db(*, timeout_seconds: float = 60.0, data: Data = None, config: Config = None) -> ExitCode:
+def wait_for_db(*, timeout_seconds: float = 60.0, options: CommonOptions = CommonOptions()) -> ExitCode:
     """Wait until the database is reachable and has the migrations of this version. The exit code is 3 if it has not in time.
 
     Parameters
@@ -222,11 +242,11 @@ def wait_for_db(*, timeout_seconds: float = 60.0, data: Data = None, config: Con
     """
     from .wait_for_database import wait_for_database
 
-    return wait_for_database(command_settings(config, data), Output(), timeout_seconds)
+    return wait_for_database(options.settings(), Output(), timeout_seconds)
 
 
 @app.command
-def health(*, url: str | None = None, data: Data = None, config: Config = None) -> ExitCode:
+def health(*, url: str | None = None, options: CommonOptions = CommonOptions()) -> ExitCode:
     """Check a running server. The exit code is 1 if it is unhealthy or does not respond.
 
     Parameters
@@ -236,26 +256,26 @@ def health(*, url: str | None = None, data: Data = None, config: Config = None) 
     """
     from . import operator_commands
 
-    return operator_commands.health(command_settings(config, data), Output(), url)
+    return operator_commands.health(options.settings(), Output(), url)
 
 
 @app.command
-def doctor(*, as_json: Json = False, data: Data = None, config: Config = None) -> ExitCode:
+def doctor(*, as_json: Json = False, options: CommonOptions = CommonOptions()) -> ExitCode:
     """Check settings, hooks, data folder, database, role, schema, clock, secret key, storage and sinks.
 
     The exit code is 1 if a check fails.
     """
     from .doctor import doctor as run_doctor
 
-    return run_doctor(lambda: command_settings(config, data), Output(), as_json=as_json)
+    return run_doctor(options.settings, Output(), as_json=as_json)
 
 
 @app.command
-def worker(*, data: Data = None, config: Config = None) -> ExitCode:
+def worker(*, options: CommonOptions = CommonOptions()) -> ExitCode:
     """Publish events, update statistics and run background jobs until SIGTERM or Ctrl-C. `serve` starts a worker by default."""
     from . import operator_commands
 
-    return operator_commands.work(command_settings(config, data))
+    return operator_commands.work(options.settings())
 
 
 def _said(error: CycloptsError) -> str:

@@ -1,5 +1,6 @@
 """Options that commands share, and the settings of a command."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,26 +10,41 @@ from .logs import configure_logs_for
 from .settings import Settings, SettingsError, load_settings
 from .system_identity import prepare_system_identity
 
-Data = Annotated[Path | None, Parameter(name="--data", help="Data folder of the embedded Postgres (ICECORE_DATA_DIR; default .icecore).")]
-Json = Annotated[bool, Parameter(name="--json", negative=(), help="Print JSON.")]
-Config = Annotated[Path | None, Parameter(name="--config", help="TOML file with settings (ICECORE_CONFIG).")]
-
-Project = Annotated[
-    str | None,
-    Parameter(name="--project", help="Name or id of the warehouse's project. Default: the default project, or that of a warehouse's id."),
-]
+Flag = Annotated[bool, Parameter(negative=())]
+Json = Annotated[Flag, Parameter(name="--json", help="Print JSON.")]
+JsonArgument = Annotated[str, Parameter(allow_leading_hyphen=True)]
+ProtectionOff = Annotated[Flag, Parameter(help="Remove the protection.")]
+ProjectName = Annotated[str, Parameter(help="Name or id of the project.")]
+WarehouseName = Annotated[str, Parameter(help="Name or id of the warehouse.")]
 
 
-def command_settings(config: Path | None, data: Path | None, **overrides: Any) -> Settings:
-    """The settings of this command. Also configures logging."""
-    settings = load_settings(config, {"data_dir": data, **overrides})
-    if data is not None and settings.database_url is not None:
-        raise SettingsError("--data selects the embedded Postgres, and ICECORE_DATABASE_URL another database: use one of them")
-    configure_logs_for(settings)
-    prepare_system_identity(settings)
-    return settings
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class CommonOptions:
+    """Options of every command."""
+
+    data: Annotated[Path | None, Parameter(help="Data folder of the embedded Postgres (ICECORE_DATA_DIR; default .icecore).")] = None
+    config: Annotated[Path | None, Parameter(help="TOML file with settings (ICECORE_CONFIG).")] = None
+
+    def settings(self, **overrides: Any) -> Settings:
+        """The settings of this command. Also configures logging."""
+        settings = load_settings(self.config, {"data_dir": self.data, **overrides})
+        if self.data is not None and settings.database_url is not None:
+            raise SettingsError("--data selects the embedded Postgres, and ICECORE_DATABASE_URL another database: use one of them")
+        configure_logs_for(settings)
+        prepare_system_identity(settings)
+        return settings
 
 
-def in_project(project: str | None, name: str) -> str:
-    """The reference of a warehouse in a project. Without one, an id is that of any project, and a name that of the default project."""
-    return name if project is None else f"{project}/{name}"
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class WarehouseOptions(CommonOptions):
+    """Options of commands on a warehouse."""
+
+    project: Annotated[
+        str | None, Parameter(help="Name or id of the warehouse's project. Default: the default project, or that of a warehouse's id.")
+    ] = None
+
+    def in_project(self, name: str) -> str:
+        """The reference of a warehouse. Without a project, an id is that of any project, and a name that of the default project."""
+        return name if self.project is None else f"{self.project}/{name}"

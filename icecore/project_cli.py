@@ -5,7 +5,7 @@ from uuid import UUID
 
 from cyclopts import App, Parameter
 
-from .command_settings import Config, Data, Json, command_settings
+from .command_settings import CommonOptions, Json, ProjectName
 from .exit_codes import ExitCode
 from .output import Output
 
@@ -19,8 +19,7 @@ def create_project(
     *,
     project_id: Annotated[UUID | None, Parameter(name="--id")] = None,
     as_json: Json = False,
-    data: Data = None,
-    config: Config = None,
+    options: CommonOptions = CommonOptions(),
 ) -> ExitCode:
     """Create a project and print it.
 
@@ -34,58 +33,44 @@ def create_project(
     from . import project_commands
     from .domain.project import CreateProject
 
-    return project_commands.make_project(command_settings(config, data), Output(), CreateProject(name, project_id), as_json=as_json)
+    return project_commands.make_project(options.settings(), Output(), CreateProject(name, project_id), as_json=as_json)
 
 
 @project.command(name="list")
-def list_projects(*, as_json: Json = False, data: Data = None, config: Config = None) -> ExitCode:
+def list_projects(*, as_json: Json = False, options: CommonOptions = CommonOptions()) -> ExitCode:
     """List the projects."""
     from . import project_commands
 
-    return project_commands.list_projects(command_settings(config, data), Output(), as_json=as_json)
+    return project_commands.list_projects(options.settings(), Output(), as_json=as_json)
 
 
 @project.command(name="get")
-def get_project(name: str, /, *, as_json: Json = False, data: Data = None, config: Config = None) -> ExitCode:
-    """Print a project.
-
-    Parameters
-    ----------
-    name
-        Name or id of the project.
-    """
+def get_project(name: ProjectName, /, *, as_json: Json = False, options: CommonOptions = CommonOptions()) -> ExitCode:
+    """Print a project."""
     from . import project_commands
 
-    return project_commands.get_project(command_settings(config, data), Output(), name, as_json=as_json)
+    return project_commands.get_project(options.settings(), Output(), name, as_json=as_json)
 
 
 @project.command(name="rename")
-def rename_project(name: str, new_name: str, /, *, as_json: Json = False, data: Data = None, config: Config = None) -> ExitCode:
+def rename_project(name: ProjectName, new_name: str, /, *, as_json: Json = False, options: CommonOptions = CommonOptions()) -> ExitCode:
     """Rename a project. Clients that use it go on.
 
     Parameters
     ----------
-    name
-        Name or id of the project.
     new_name
         New name of the project.
     """
     from . import project_commands
     from .domain.project import RenameProject
 
-    return project_commands.change_project(command_settings(config, data), Output(), name, RenameProject(new_name), as_json=as_json)
+    return project_commands.change_project(options.settings(), Output(), name, RenameProject(new_name), as_json=as_json)
 
 
 @project.command(name="delete")
-def delete_project(name: str, /, *, data: Data = None, config: Config = None) -> ExitCode:
-    """Delete a project without warehouses. Its events stay, its id is never used again.
-
-    Parameters
-    ----------
-    name
-        Name or id of the project.
-    """
+def delete_project(name: ProjectName, /, *, options: CommonOptions = CommonOptions()) -> ExitCode:
+    """Delete a project without warehouses. Its events stay, its id is never used again."""
     from . import project_commands
     from .domain.project import DeleteProject
 
-    return project_commands.change_project(command_settings(config, data), Output(), name, DeleteProject(), as_json=False)
+    return project_commands.change_project(options.settings(), Output(), name, DeleteProject(), as_json=False)

@@ -2,7 +2,7 @@
 
 from cyclopts import App
 
-from .command_settings import Config, Data, Json, command_settings
+from .command_settings import CommonOptions, Json
 from .exit_codes import ExitCode
 from .output import Output
 
@@ -10,11 +10,11 @@ secrets = App(name="secrets", help="Manage the encryption of stored credentials.
 
 
 @secrets.command(name="rewrap")
-def rewrap_secrets(*, as_json: Json = False, data: Data = None, config: Config = None) -> ExitCode:
+def rewrap_secrets(*, as_json: Json = False, options: CommonOptions = CommonOptions()) -> ExitCode:
     """Encrypt the stored credentials that earlier keys encrypted with the current key. Servers go on meanwhile.
 
     The exit code is 1 if no known key decrypts some of them. The command may be interrupted and repeated.
     """
     from . import storage_commands
 
-    return storage_commands.rewrap_secrets(command_settings(config, data), Output(), as_json=as_json)
+    return storage_commands.rewrap_secrets(options.settings(), Output(), as_json=as_json)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from .command_settings import Config, Data, Json, command_settings
+from .command_settings import CommonOptions, Flag, Json
 from .exit_codes import CommandFailed, ExitCode
 from .output import Output
 
@@ -16,16 +16,16 @@ sinks = App(
 
 @sinks.default
 def show_sinks(
-    *, as_json: Annotated[Json, Parameter(help="Print JSON, with all fields.")] = False, data: Data = None, config: Config = None
+    *, as_json: Annotated[Json, Parameter(help="Print JSON, with all fields.")] = False, options: CommonOptions = CommonOptions()
 ) -> ExitCode:
     """Show position, leader and last error of every sink. The exit code is 1 if a sink needs attention."""
     from . import sink_commands
 
-    return sink_commands.show(command_settings(config, data), Output(), as_json=as_json)
+    return sink_commands.show(options.settings(), Output(), as_json=as_json)
 
 
 @sinks.command(name="skip")
-def skip_event(name: str, position: int, /, *, reason: str, data: Data = None, config: Config = None) -> ExitCode:
+def skip_event(name: str, position: int, /, *, reason: str, options: CommonOptions = CommonOptions()) -> ExitCode:
     """Make a sink skip one event. The skip and its reason are recorded; the log keeps the event.
 
     Parameters
@@ -39,7 +39,7 @@ def skip_event(name: str, position: int, /, *, reason: str, data: Data = None, c
     """
     from . import sink_commands
 
-    return sink_commands.skip(command_settings(config, data), Output(), name, position, reason)
+    return sink_commands.skip(options.settings(), Output(), name, position, reason)
 
 
 @sinks.command(name="replay")
@@ -50,9 +50,8 @@ def replay_events(
     first: Annotated[int | None, Parameter(name="--from")] = None,
     last: Annotated[int | None, Parameter(name="--to")] = None,
     filters: Annotated[list[str] | None, Parameter(name="--filter", negative=())] = None,
-    cancel: Annotated[bool, Parameter(negative=())] = False,
-    data: Data = None,
-    config: Config = None,
+    cancel: Flag = False,
+    options: CommonOptions = CommonOptions(),
 ) -> ExitCode:
     """Publish a part of the log to a sink again, marked as a replay. New events are published meanwhile.
 
@@ -76,7 +75,7 @@ def replay_events(
     if cancel:
         if first is not None or last is not None or filters:
             raise CommandFailed(ExitCode.USAGE, "--cancel takes neither --from, --to nor --filter")
-        return sink_commands.cancel_replays(command_settings(config, data), Output(), name)
+        return sink_commands.cancel_replays(options.settings(), Output(), name)
     if first is None:
         raise CommandFailed(ExitCode.USAGE, "--from is required, or --cancel. See icecore sinks replay --help")
-    return sink_commands.replay(command_settings(config, data), Output(), name, first, last, filters or [])
+    return sink_commands.replay(options.settings(), Output(), name, first, last, filters or [])

@@ -1,6 +1,6 @@
 """Commands for operators on storage: the profile and the credential of a warehouse, and the encryption of credentials."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import uvloop
@@ -8,18 +8,18 @@ from rich.console import Console
 
 from .access.resolve_warehouse import find_warehouse
 from .access.warehouse import Warehouse
-from .command_settings import in_project
 from .commands.execution.command_response import CommandResponse
 from .commands.execution.executor import CommandExecutor
 from .commands.warehouses.create_warehouse import CreateWarehouse
 from .commands.warehouses.update_storage import StorageUpdate, UpdateStorageCredential, UpdateStorageProfile
 from .commands.warehouses.update_storage import update_storage as execute_update_storage
-from .commands.warehouses.validate_storage import validate_access, validate_creation, validate_update
-from .compose import open_catalog
+from .commands.warehouses.validate_storage import validate_access, validate_update
+from .commands.warehouses.validate_storage import validate_creation as execute_validate_creation
+from .compose import Application, open_catalog
 from .database.connection import connect
 from .demo_warehouse import operator_context
 from .domain.project import PROJECT_ID_DEFAULT
-from .exit_codes import CommandFailed, ExitCode
+from .exit_codes import ExitCode
 from .log_database import opened_database, require_schema, require_writable
 from .operator_commands import (
     changed_warehouse,
@@ -51,35 +51,46 @@ def update_storage(settings: Settings, console: Console, reference: str, command
     return print_warehouse(console, found, as_json=as_json)
 
 
-def validate_storage(
-    settings: Settings, console: Console, reference: str, profile: Any, credential: Any, *, project: str | None, new: bool, as_json: bool
+def validate_creation(settings: Settings, console: Console, command: CreateWarehouse, project: str | None, *, as_json: bool) -> ExitCode:
+    """Prints the checks of a creation in a project (None: the default one)."""
+
+    async def validate(catalog: Application) -> dict[str, Any]:
+        async with catalog.backends.connection() as connection:
+            context = operator_context("validateWarehouse", await named_project_id(connection, project))
+        return await execute_validate_creation(catalog.commands, context, command, None, None)
+
+    return _print_checks(settings, console, validate, as_json=as_json)
+
+
+def validate_storage(settings: Settings, console: Console, reference: str, profile: Any, credential: Any, *, as_json: bool) -> ExitCode:
+    """Prints the checks of a change of a warehouse's profile or credential; without either, those of the storage that it has."""
+
+    async def validate(catalog: Application) -> dict[str, Any]:
+        executor = catalog.commands
+        async with catalog.backends.connection() as connection:
+            warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, project_named=False)
+        if profile is None and credential is None:
+            return await validate_access(executor, operator_context("validateStorageAccess", warehouse.project_id), warehouse)
+        if profile is None:
+            change: StorageUpdate = UpdateStorageCredential(credential)
+            operation = "validateStorageCredential"
+        else:
+            change = UpdateStorageProfile(profile, credential)
+            operation = "validateStorageProfile"
+        return await validate_update(executor, operator_context(operation, warehouse.project_id), warehouse, change, None)
+
+    return _print_checks(settings, console, validate, as_json=as_json)
+
+
+def _print_checks(
+    settings: Settings, console: Console, validate: Callable[[Application], Awaitable[dict[str, Any]]], *, as_json: bool
 ) -> ExitCode:
-    """Prints the checks that a creation (`new`), a change of the profile or credential, or the storage itself passes, fails or skips."""
-    if new and profile is None:
-        raise CommandFailed(ExitCode.USAGE, "--new needs --profile")
+    """Each check passed, failed or was skipped."""
 
     async def run(opened: Settings) -> dict[str, Any]:
         await require_schema(opened)
         async with open_catalog(opened) as catalog:
-            executor = catalog.commands
-            if new:
-                creation = CreateWarehouse(reference, profile, credential)
-                async with catalog.backends.connection() as connection:
-                    context = operator_context("validateWarehouse", await named_project_id(connection, project))
-                return await validate_creation(executor, context, creation, None, None)
-            async with catalog.backends.connection() as connection:
-                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, in_project(project, reference), project_named=False)
-            if profile is None and credential is None:
-                return await validate_access(executor, operator_context("validateStorageAccess", warehouse.project_id), warehouse)
-            if profile is None:
-                change: StorageUpdate = UpdateStorageCredential(credential)
-                return await validate_update(
-                    executor, operator_context("validateStorageCredential", warehouse.project_id), warehouse, change, None
-                )
-            change = UpdateStorageProfile(profile, credential)
-            return await validate_update(
-                executor, operator_context("validateStorageProfile", warehouse.project_id), warehouse, change, None
-            )
+            return await validate(catalog)
 
     with opened_database(settings) as opened:
         report = uvloop.run(run(opened))

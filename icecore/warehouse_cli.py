@@ -1,12 +1,15 @@
 """The commands `icecore warehouse …`."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from .command_settings import Config, Data, Json, Project, command_settings, in_project
-from .exit_codes import ExitCode
+from .command_settings import Flag, Json, JsonArgument, ProtectionOff, WarehouseName, WarehouseOptions
+from .exit_codes import CommandFailed, ExitCode
 from .output import Output
+
+if TYPE_CHECKING:
+    from .operator_commands import WarehouseCommand
 
 Texts = Annotated[list[str] | None, Parameter(negative=(), allow_leading_hyphen=True)]
 
@@ -18,12 +21,10 @@ def create_warehouse(
     name: str,
     /,
     *,
-    profile: Annotated[str, Parameter(allow_leading_hyphen=True)],
-    credential: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
-    exact_names: Annotated[bool, Parameter(negative=())] = False,
-    project: Project = None,
-    data: Data = None,
-    config: Config = None,
+    profile: JsonArgument,
+    credential: JsonArgument | None = None,
+    exact_names: Flag = False,
+    options: WarehouseOptions = WarehouseOptions(),
 ) -> ExitCode:
     """Create a warehouse and print its id.
 
@@ -47,26 +48,24 @@ def create_warehouse(
         storage_credential=None if credential is None else operator_commands.json_argument(credential, "--credential"),
         exact_names=exact_names,
     )
-    return operator_commands.make_warehouse(command_settings(config, data), Output(), command, project)
+    return operator_commands.make_warehouse(options.settings(), Output(), command, options.project)
 
 
 @warehouse.command(name="list")
 def list_warehouses(
     *,
     as_json: Annotated[Json, Parameter(help="Print JSON, with the storage profiles.")] = False,
-    project: Project = None,
-    data: Data = None,
-    config: Config = None,
+    options: WarehouseOptions = WarehouseOptions(),
 ) -> ExitCode:
     """List the warehouses."""
     from . import operator_commands
 
-    return operator_commands.list_warehouses(command_settings(config, data), Output(), project, as_json=as_json)
+    return operator_commands.list_warehouses(options.settings(), Output(), options.project, as_json=as_json)
 
 
 @warehouse.command(name="config")
 def warehouse_config(
-    name: str,
+    name: WarehouseName,
     /,
     *,
     default: Texts = None,
@@ -74,9 +73,7 @@ def warehouse_config(
     unset_default: Texts = None,
     unset_override: Texts = None,
     as_json: Json = False,
-    project: Project = None,
-    data: Data = None,
-    config: Config = None,
+    options: WarehouseOptions = WarehouseOptions(),
 ) -> ExitCode:
     """Change the defaults and overrides that clients of a warehouse receive, then print them. Without changes, only print them.
 
@@ -84,8 +81,6 @@ def warehouse_config(
 
     Parameters
     ----------
-    name
-        Name or id of the warehouse.
     default
         KEY=VALUE that clients use unless they are configured otherwise.
     override
@@ -103,162 +98,160 @@ def warehouse_config(
         defaults=PropertyUpdate(unset_default or (), operator_commands.properties_argument(default or (), "--default")),
         overrides=PropertyUpdate(unset_override or (), operator_commands.properties_argument(override or (), "--override")),
     )
-    return operator_commands.configure_warehouse(
-        command_settings(config, data), Output(), in_project(project, name), command, as_json=as_json
-    )
+    return operator_commands.configure_warehouse(options.settings(), Output(), options.in_project(name), command, as_json=as_json)
 
 
 @warehouse.command(name="rename")
 def rename_warehouse(
-    name: str, new_name: str, /, *, as_json: Json = False, project: Project = None, data: Data = None, config: Config = None
+    name: WarehouseName, new_name: str, /, *, as_json: Json = False, options: WarehouseOptions = WarehouseOptions()
 ) -> ExitCode:
     """Rename a warehouse. Running clients that use its prefix keep working, and the old name stops working at once.
 
     Parameters
     ----------
-    name
-        Name or id of the warehouse.
     new_name
         New name of the warehouse.
     """
-    from . import operator_commands
     from .domain.warehouse import RenameWarehouse
 
-    settings = command_settings(config, data)
-    return operator_commands.change_warehouse(settings, Output(), in_project(project, name), RenameWarehouse(new_name), as_json=as_json)
+    return _change(name, RenameWarehouse(new_name), options, as_json=as_json)
 
 
 @warehouse.command(name="deactivate")
-def deactivate_warehouse(
-    name: str, /, *, as_json: Json = False, project: Project = None, data: Data = None, config: Config = None
-) -> ExitCode:
-    """Deactivate a warehouse. Iceberg clients get 404 for it until it is activated.
+def deactivate_warehouse(name: WarehouseName, /, *, as_json: Json = False, options: WarehouseOptions = WarehouseOptions()) -> ExitCode:
+    """Deactivate a warehouse. Iceberg clients get 404 for it until it is activated."""
+    from .domain.warehouse import SetWarehouseStatus
 
-    Parameters
-    ----------
-    name
-        Name or id of the warehouse.
-    """
-    return _set_status(name, active=False, as_json=as_json, project=project, data=data, config=config)
+    return _change(name, SetWarehouseStatus(active=False), options, as_json=as_json)
 
 
 @warehouse.command(name="activate")
-def activate_warehouse(
-    name: str, /, *, as_json: Json = False, project: Project = None, data: Data = None, config: Config = None
-) -> ExitCode:
-    """Activate an inactive warehouse.
+def activate_warehouse(name: WarehouseName, /, *, as_json: Json = False, options: WarehouseOptions = WarehouseOptions()) -> ExitCode:
+    """Activate an inactive warehouse."""
+    from .domain.warehouse import SetWarehouseStatus
 
-    Parameters
-    ----------
-    name
-        Name or id of the warehouse.
-    """
-    return _set_status(name, active=True, as_json=as_json, project=project, data=data, config=config)
+    return _change(name, SetWarehouseStatus(active=True), options, as_json=as_json)
 
 
 @warehouse.command(name="protect")
 def protect_warehouse(
-    name: str,
+    name: WarehouseName,
     /,
     *,
-    off: Annotated[bool, Parameter(negative=())] = False,
+    off: ProtectionOff = False,
     as_json: Json = False,
-    project: Project = None,
-    data: Data = None,
-    config: Config = None,
+    options: WarehouseOptions = WarehouseOptions(),
 ) -> ExitCode:
-    """Protect a warehouse: `delete` then needs --force.
-
-    Parameters
-    ----------
-    name
-        Name or id of the warehouse.
-    off
-        Remove the protection.
-    """
-    from . import operator_commands
+    """Protect a warehouse: `delete` then needs --force."""
     from .domain.warehouse import SetWarehouseProtection
 
-    settings = command_settings(config, data)
-    return operator_commands.change_warehouse(
-        settings, Output(), in_project(project, name), SetWarehouseProtection(not off), as_json=as_json
-    )
+    return _change(name, SetWarehouseProtection(not off), options, as_json=as_json)
 
 
 @warehouse.command(name="read-only")
 def set_read_only(
-    name: str,
+    name: WarehouseName,
     /,
     *,
-    off: Annotated[bool, Parameter(negative=())] = False,
+    off: Flag = False,
     as_json: Json = False,
-    data: Data = None,
-    config: Config = None,
+    options: WarehouseOptions = WarehouseOptions(),
 ) -> ExitCode:
     """Make a warehouse read-only for maintenance: changes in it are refused, and none of its files are deleted.
 
     Parameters
     ----------
-    name
-        Name or id of the warehouse.
     off
         End the maintenance.
     """
-    from . import operator_commands
     from .domain.warehouse import SetWarehouseReadOnly
 
-    settings = command_settings(config, data)
-    return operator_commands.change_warehouse(settings, Output(), name, SetWarehouseReadOnly(not off), as_json=as_json)
+    return _change(name, SetWarehouseReadOnly(not off), options, as_json=as_json)
+
+
+@warehouse.command(name="delete-profile")
+def set_delete_profile(
+    name: WarehouseName,
+    /,
+    *,
+    hard: Flag = False,
+    soft: str | None = None,
+    as_json: Json = False,
+    options: WarehouseOptions = WarehouseOptions(),
+) -> ExitCode:
+    """Set what a later drop of a table or view does: --hard or --soft.
+
+    Parameters
+    ----------
+    hard
+        A drop is final at once.
+    soft
+        How long what is dropped can be undropped: a whole number with d, h, m or s, such as 7d.
+    """
+    from .domain.warehouse import DeleteProfile, UpdateWarehouseDeleteProfile
+    from .durations import seconds_argument
+
+    if hard == (soft is not None):
+        raise CommandFailed(ExitCode.USAGE, "give either --hard or --soft")
+    profile = DeleteProfile(None if soft is None else seconds_argument(soft, "--soft"))
+    return _change(name, UpdateWarehouseDeleteProfile(profile), options, as_json=as_json)
+
+
+@warehouse.command(name="purge-default")
+def set_purge_default(
+    name: WarehouseName, /, *, off: Flag = False, as_json: Json = False, options: WarehouseOptions = WarehouseOptions()
+) -> ExitCode:
+    """Delete the files of a table whose drop does not say whether to do so. Such files stay in a new warehouse.
+
+    Parameters
+    ----------
+    off
+        Keep these files.
+    """
+    from .domain.warehouse import SetWarehousePurgeDefault
+
+    return _change(name, SetWarehousePurgeDefault(not off), options, as_json=as_json)
 
 
 @warehouse.command(name="format-versions")
 def limit_format_versions(
-    name: str,
+    name: WarehouseName,
     /,
     *,
     allow: Annotated[list[int], Parameter(negative=())],
     default: int | None = None,
     as_json: Json = False,
-    project: Project = None,
-    data: Data = None,
-    config: Config = None,
+    options: WarehouseOptions = WarehouseOptions(),
 ) -> ExitCode:
     """Set the format versions that are allowed for new, registered and upgraded tables. Existing tables keep theirs.
 
     Parameters
     ----------
-    name
-        Name or id of the warehouse.
     allow
         Format version that is allowed: 1, 2 or 3. May be repeated.
     default
         Format version for requests that name none. Default: 2 if it is allowed, else the highest allowed.
     """
-    from . import operator_commands
     from .domain.warehouse import FormatVersionPolicy, UpdateWarehouseFormatVersionPolicy
 
     command = UpdateWarehouseFormatVersionPolicy(FormatVersionPolicy(tuple(allow), default))
-    return operator_commands.change_warehouse(command_settings(config, data), Output(), in_project(project, name), command, as_json=as_json)
+    return _change(name, command, options, as_json=as_json)
 
 
 @warehouse.command(name="storage")
 def update_storage(
-    name: str,
+    name: WarehouseName,
     /,
     *,
-    profile: Annotated[str, Parameter(allow_leading_hyphen=True)],
-    credential: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
+    profile: JsonArgument,
+    credential: JsonArgument | None = None,
     as_json: Json = False,
-    project: Project = None,
-    data: Data = None,
-    config: Config = None,
+    options: WarehouseOptions = WarehouseOptions(),
 ) -> ExitCode:
     """Change the storage profile of a warehouse. Its files must stay where they are.
 
     Parameters
     ----------
-    name
-        Name or id of the warehouse.
     profile
         Whole new storage profile as JSON, @FILE, or - for standard input.
     credential
@@ -271,26 +264,22 @@ def update_storage(
         operator_commands.json_argument(profile, "--profile"),
         None if credential is None else operator_commands.json_argument(credential, "--credential"),
     )
-    return storage_commands.update_storage(command_settings(config, data), Output(), in_project(project, name), command, as_json=as_json)
+    return storage_commands.update_storage(options.settings(), Output(), options.in_project(name), command, as_json=as_json)
 
 
 @warehouse.command(name="credential")
 def update_credential(
-    name: str,
+    name: WarehouseName,
     /,
     *,
-    credential: Annotated[str, Parameter(allow_leading_hyphen=True)],
+    credential: JsonArgument,
     as_json: Json = False,
-    project: Project = None,
-    data: Data = None,
-    config: Config = None,
+    options: WarehouseOptions = WarehouseOptions(),
 ) -> ExitCode:
     """Replace the storage credential of a warehouse. The former one is destroyed.
 
     Parameters
     ----------
-    name
-        Name or id of the warehouse.
     credential
         Storage credential as JSON, @FILE, or - for standard input; null removes the credential.
     """
@@ -298,21 +287,19 @@ def update_credential(
     from .commands.warehouses.update_storage import UpdateStorageCredential
 
     command = UpdateStorageCredential(operator_commands.json_argument(credential, "--credential"))
-    return storage_commands.update_storage(command_settings(config, data), Output(), in_project(project, name), command, as_json=as_json)
+    return storage_commands.update_storage(options.settings(), Output(), options.in_project(name), command, as_json=as_json)
 
 
 @warehouse.command(name="validate")
 def validate_warehouse(
-    name: str,
+    name: WarehouseName,
     /,
     *,
-    profile: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
-    credential: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
-    new: Annotated[bool, Parameter(negative=())] = False,
+    profile: JsonArgument | None = None,
+    credential: JsonArgument | None = None,
+    new: Flag = False,
     as_json: Json = False,
-    project: Project = None,
-    data: Data = None,
-    config: Config = None,
+    options: WarehouseOptions = WarehouseOptions(),
 ) -> ExitCode:
     """Make the checks of a creation or a change of storage, and change nothing. The exit code is 1 if one fails.
 
@@ -320,8 +307,6 @@ def validate_warehouse(
 
     Parameters
     ----------
-    name
-        Name or id of the warehouse.
     profile
         Storage profile as JSON, @FILE, or - for standard input, with which `storage` would be called.
     credential
@@ -330,49 +315,41 @@ def validate_warehouse(
         Check the creation of a warehouse with this name and profile.
     """
     from . import operator_commands, storage_commands
+    from .commands.warehouses.create_warehouse import CreateWarehouse
 
-    return storage_commands.validate_storage(
-        command_settings(config, data),
-        Output(),
-        name,
-        None if profile is None else operator_commands.json_argument(profile, "--profile"),
-        None if credential is None else operator_commands.json_argument(credential, "--credential"),
-        project=project,
-        new=new,
-        as_json=as_json,
-    )
+    storage_credential = None if credential is None else operator_commands.json_argument(credential, "--credential")
+    if not new:
+        storage_profile = None if profile is None else operator_commands.json_argument(profile, "--profile")
+        return storage_commands.validate_storage(
+            options.settings(), Output(), options.in_project(name), storage_profile, storage_credential, as_json=as_json
+        )
+    if profile is None:
+        raise CommandFailed(ExitCode.USAGE, "--new needs --profile")
+    command = CreateWarehouse(name, operator_commands.json_argument(profile, "--profile"), storage_credential)
+    return storage_commands.validate_creation(options.settings(), Output(), command, options.project, as_json=as_json)
 
 
 @warehouse.command(name="delete")
 def delete_warehouse(
-    name: str,
+    name: WarehouseName,
     /,
     *,
-    force: Annotated[bool, Parameter(negative=())] = False,
-    project: Project = None,
-    data: Data = None,
-    config: Config = None,
+    force: Flag = False,
+    options: WarehouseOptions = WarehouseOptions(),
 ) -> ExitCode:
     """Delete an empty warehouse. Its files stay, and its credential is destroyed.
 
     Parameters
     ----------
-    name
-        Name or id of the warehouse.
     force
         Delete it even if it is protected.
     """
-    from . import operator_commands
     from .domain.warehouse import DeleteWarehouse
 
-    settings = command_settings(config, data)
-    return operator_commands.change_warehouse(settings, Output(), in_project(project, name), DeleteWarehouse(force), as_json=False)
+    return _change(name, DeleteWarehouse(force), options, as_json=False)
 
 
-def _set_status(name: str, *, active: bool, as_json: bool, project: Project, data: Data, config: Config) -> ExitCode:
+def _change(name: str, command: "WarehouseCommand", options: WarehouseOptions, *, as_json: bool) -> ExitCode:
     from . import operator_commands
-    from .domain.warehouse import SetWarehouseStatus
 
-    return operator_commands.change_warehouse(
-        command_settings(config, data), Output(), in_project(project, name), SetWarehouseStatus(active), as_json=as_json
-    )
+    return operator_commands.change_warehouse(options.settings(), Output(), options.in_project(name), command, as_json=as_json)

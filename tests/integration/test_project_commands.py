@@ -61,6 +61,31 @@ def test_an_operator_has_projects_at_the_command_line(operator: Any, tmp_path: P
     assert (2, True) == (operator("project", "create", "a/b")[0], "must not contain '/'" in operator("project", "create", "a/b")[1])
 
 
+def test_every_command_on_a_warehouse_takes_its_project(operator: Any, tmp_path: Path) -> None:
+    assert 0 == operator("project", "create", "Team")[0]
+    profile = json.dumps({"type": "local", "directory": str(tmp_path / "team")})
+    assert 0 == operator("warehouse", "create", "lake", "--profile", profile, "--project", "Team")[0]
+    in_team = ("lake", "--project", "Team")
+    new = json.dumps({"type": "local", "directory": str(tmp_path / "new")})
+    for command in (
+        ("warehouse", "read-only", *in_team),
+        ("warehouse", "read-only", "--off", *in_team),
+        ("warehouse", "delete-profile", "--soft", "7d", *in_team),
+        ("warehouse", "purge-default", *in_team),
+        ("warehouse", "validate", *in_team),
+        ("warehouse", "validate", "--new", "--profile", new, "sea", "--project", "Team"),
+        ("table", "deleted", *in_team),
+    ):
+        code, printed = operator(*command)
+        assert 0 == code, printed
+    assert "soft deletion for 7d, purge by default" in operator("warehouse", "protect", *in_team)[1]
+    dropped = str(uuid4())
+    code, printed = operator("undrop", "lake", dropped, "--project", "Team")
+    assert (1, True) == (code, "NoSuchTableException" in printed), printed
+    code, printed = operator("undrop", "lake", dropped)
+    assert (1, True) == (code, "NoSuchWarehouseException" in printed), "the default project has none"
+
+
 def test_a_database_is_waited_for(operator: Any, monkeypatch: pytest.MonkeyPatch, database: str) -> None:
     """Until it is reachable and migrated, or the time is over: the last reason is printed."""
     assert (0, "the database is ready\n") == operator("wait-for-db")

@@ -1,0 +1,31 @@
+"""The commands `icecore table …`."""
+
+from cyclopts import App
+
+from .command_settings import CommonOptions, Json, ProtectionOff, WarehouseName, WarehouseOptions
+from .exit_codes import ExitCode
+from .output import Output
+
+table = App(name="table", help="Protect tables, and list dropped ones.")
+
+
+@table.command(name="protect")
+def protect_table(name: str, /, *, off: ProtectionOff = False, as_json: Json = False, options: CommonOptions = CommonOptions()) -> ExitCode:
+    """Protect a table: it is dropped and unregistered only with force=true, which engines do not send.
+
+    Parameters
+    ----------
+    name
+        [WAREHOUSE:]NAMESPACE.TABLE, or the table's id in place of its name.
+    """
+    from . import object_commands
+
+    return object_commands.protect(options.settings(), Output(), "table", name, protected=not off, as_json=as_json)
+
+
+@table.command(name="deleted")
+def list_deleted(name: WarehouseName, /, *, as_json: Json = False, options: WarehouseOptions = WarehouseOptions()) -> ExitCode:
+    """List the soft-deleted tables and views of a warehouse, with their ids and when they expire."""
+    from . import deletion_commands
+
+    return deletion_commands.list_deleted(options.settings(), Output(), options.in_project(name), as_json=as_json)

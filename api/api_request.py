@@ -55,7 +55,7 @@ PROJECT_HEADER = "x-project-id"
 PROJECT_PARAMETER = "projectId"
 """Names the project like the header, for clients that send none, in operations that have this parameter."""
 
-_OF_WAREHOUSE = frozenset({"prefix", "warehouse", "of_project"})
+_OF_WAREHOUSE = frozenset({"prefix", "warehouse", "warehouse_in_project"})
 """The placeholders of paths that name the warehouse."""
 _WHOLE_BYTES_MAX = 16 * 1024
 """Responses up to this size are written in one piece."""
@@ -87,7 +87,8 @@ class ApiRequest:
     app -- the application, which holds what all requests share.
     segments -- the encoded path segments by placeholder; api/path_parameters.py parses them.
     context -- the principal and the operation; a command's context also has its Idempotency-Key.
-    expected_reservation -- memory reserved for a response that was large the last time, until the response itself is counted.
+    expected_reservation -- memory reserved for the response before it is built: from its last size, or by `reserve_memory`,
+        until the response itself is counted.
     content_reservation -- the same for a response that shares most of its bytes with others; those bytes are counted once.
     """
 
@@ -232,16 +233,14 @@ class ApiRequest:
 
     def _base_warehouse(self) -> str | None:
         """The warehouse of the base path, decoded, with its project if the path has one."""
-        base, of_project = self.segments.get("warehouse"), self.segments.get("of_project")
-        if base is None or of_project is None:
-            return None if base is None else decode_segment(base, "warehouse")
-        return f"{decode_segment(base, 'project')}/{decode_segment(of_project, 'warehouse')}"
+        first, second = self.segments.get("warehouse"), self.segments.get("warehouse_in_project")
+        if first is None or second is None:
+            return None if first is None else decode_segment(first, "warehouse")
+        return f"{decode_segment(first, 'project')}/{decode_segment(second, 'warehouse')}"
 
     def _names(self) -> list[str]:
         """The names in the path, decoded, without those of the warehouse."""
-        return [
-            decode_segment(segment, name) for name, segment in self.segments.items() if name not in ("prefix", "warehouse", "of_project")
-        ]
+        return [decode_segment(segment, name) for name, segment in self.segments.items() if name not in _OF_WAREHOUSE]
 
     @property
     def response_key(self) -> tuple[str, ...]:

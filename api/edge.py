@@ -140,7 +140,7 @@ class Edge:
             self._metrics.errors[catalog_error.type] += 1
         if not response.prepared:
             set_response_headers(response, request_id)
-            self._origins.permit_reading(request, response)
+            self._origins.add_cors_headers(request, response)
         seconds = time.perf_counter() - started
         operation = request.get(OPERATION)
         if operation is None or not operation.probe:

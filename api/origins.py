@@ -125,7 +125,7 @@ class OriginRules:
             response.headers[hdrs.ACCESS_CONTROL_ALLOW_HEADERS] = asked
         return response
 
-    def permit_reading(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
+    def add_cors_headers(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
         """Adds the CORS headers that let a page of a permitted origin read the response."""
         if not self.cors_origins:
             return

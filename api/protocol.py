@@ -49,7 +49,6 @@ class EdgeProtocol(web.RequestHandler):
     __slots__ = (
         "_body_bytes",
         "_body_refused",
-        "_drained",
         "_head_bytes",
         "_in_chunks",
         "_last_body",
@@ -57,13 +56,14 @@ class EdgeProtocol(web.RequestHandler):
         "_pipelined",
         "_refused",
         "_response_writer",
+        "_write_drains",
         "idle_since",
     )
 
     def __init__(self, manager: web.Server, pipelined: PipelinedRequests, **settings: Any) -> None:
         super().__init__(manager, **settings)
         self._pipelined = pipelined
-        self._drained = self._head_bytes = self._body_bytes = 0
+        self._write_drains = self._head_bytes = self._body_bytes = 0
         self._in_chunks = self._body_refused = False
         self.idle_since = 0.0
         self._last_body: StreamReader = EMPTY_PAYLOAD
@@ -142,13 +142,13 @@ class EdgeProtocol(web.RequestHandler):
             self.abort()
 
     def resume_writing(self) -> None:
-        self._drained += 1
+        self._write_drains += 1
         super().resume_writing()
 
     def awaited(self) -> Awaited | None:
         unsent = 0 if self._opened is None else self._opened.get_write_buffer_size()
         if unsent:
-            return "response", self._drained, unsent
+            return "response", self._write_drains, unsent
         if self._request_in_progress:
             body = self._last_body
             # While reading is paused, the server is the one that is slow.

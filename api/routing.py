@@ -16,7 +16,7 @@ CATALOG_BASE = "/catalog/v1"
 _CATALOG_ROOT = "/catalog"
 _WAREHOUSE_ROOT = f"{_CATALOG_ROOT}/w/{{warehouse}}"
 # The first segment is the project then.
-_PROJECT_ROOT = f"{_WAREHOUSE_ROOT}/{{of_project}}"
+_PROJECT_ROOT = f"{_WAREHOUSE_ROOT}/{{warehouse_in_project}}"
 _PREFIX = "/{prefix}"
 _IN_PROJECT = ("/management/", "/history/")
 _PATH_SHOWN_LENGTH_MAX = 200

@@ -6,7 +6,7 @@ JOINED_BYTES_MAX = 256 * 1024
 """Smaller pieces are joined: copying them costs less than handling them separately."""
 
 
-def exact(data: bytes) -> bytes:
+def trimmed(data: bytes) -> bytes:
     """A copy of `data` without spare memory, for bytes that are kept: orjson's results take at least 4 KiB, or up to twice their length."""
     return bytes(memoryview(data))
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from .byte_pieces import exact
+from .byte_pieces import trimmed
 
 Json = dict[str, Any]
 
@@ -85,7 +85,7 @@ class Part:
         if self._body is None:
             body = orjson.dumps(self.value)
             # Cached: a document is joined at every commit, and most of its parts never change.
-            self._body = exact(body) if self.key is None else orjson.dumps(self.key) + b":" + body
+            self._body = trimmed(body) if self.key is None else orjson.dumps(self.key) + b":" + body
         return self._body
 
     @property
@@ -245,7 +245,7 @@ def table_head(document: Document) -> bytes:
     """
     if document._table_head is None:
         # Cached: it is used in a row and in the file.
-        document._table_head = exact(orjson.dumps(_table_head_value(document.value)))
+        document._table_head = trimmed(orjson.dumps(_table_head_value(document.value)))
     return document._table_head
 
 

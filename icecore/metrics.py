@@ -133,7 +133,9 @@ class CatalogMetrics:
         if (approval := self._catalog.commands.appender.approval) is not None:
             yield from _approval(approval.metrics)
         yield _counter(
-            "icecore_append_responses_lost", "Calls of append whose connection was lost before the response", committer.metrics.in_doubt
+            "icecore_append_responses_lost",
+            "Calls of append whose connection was lost before the response",
+            committer.metrics.responses_lost,
         )
 
     def _cache(self) -> Iterator[Metric]:

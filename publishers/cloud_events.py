@@ -12,7 +12,7 @@ from cloudevents.core.bindings import http, kafka
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
-from ..domain.byte_pieces import exact
+from ..domain.byte_pieces import trimmed
 from ..domain.project import PROJECT_ID_DEFAULT
 from .enriched_event import EnrichedEvent
 from .event_data import SCHEMA_PREFIX, TYPE_PREFIX, Dialect, Mode
@@ -155,4 +155,4 @@ def encode_kafka(event: Outgoing, mode: Mode) -> Encoded:
 
 def encode_json(event: Outgoing) -> bytes:
     """The event as one JSON object, as in structured mode, without spare memory, as it is kept until a client has received it."""
-    return exact(_FORMAT.write(event.cloud_event))
+    return trimmed(_FORMAT.write(event.cloud_event))

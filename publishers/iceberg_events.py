@@ -12,7 +12,7 @@ import orjson
 
 from ..database.connections import Connection
 from ..domain import events as domain_events
-from ..domain.byte_pieces import exact
+from ..domain.byte_pieces import trimmed
 from ..domain.documents import Delta, Json, part_from_body
 from ..domain.errors import BadRequest
 from ..domain.events import Event
@@ -175,7 +175,7 @@ def _event(enriched: EnrichedEvent, decoded: Event | None, count: int, removed: 
         "actor": {"id": event.actor},
         "operation": {"operation-type": kind, **_operation(enriched, decoded, removed)},
     }
-    return IcebergEvent(event.position, kind, exact(orjson.dumps(body)))
+    return IcebergEvent(event.position, kind, trimmed(orjson.dumps(body)))
 
 
 def _operation(enriched: EnrichedEvent, decoded: Event | None, removed: Removed) -> Json:

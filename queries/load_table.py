@@ -26,7 +26,7 @@ class _CachedTable:
 
     etag: str
     body: Content
-    metadata_file: StorageLocation | None
+    metadata_location: StorageLocation | None
 
 
 async def load_table(
@@ -55,16 +55,16 @@ async def load_table(
             raise NoSuchTable(f"Table does not exist: {table}")
         etag = results.table_etag(loaded.event_id, referenced_only=referenced_only)
         body = results.load_table_result(loaded)
-        metadata_file = None
+        metadata_location = None
         if warehouse.profile.missing_file_check:
-            metadata_file = StorageLocation.parse_structure(loaded.metadata_location, what="metadata-location")
+            metadata_location = StorageLocation.parse_structure(loaded.metadata_location, what="metadata-location")
         return ReadResult(
-            _CachedTable(etag, body, metadata_file), Resource("table", loaded.table_id), len(body), (stream_tag(loaded.table_id),)
+            _CachedTable(etag, body, metadata_location), Resource("table", loaded.table_id), len(body), (stream_tag(loaded.table_id),)
         )
 
     cached = await queries.execute_with_own_connections(context, ("table", lookup), as_of, find)
-    if cached.metadata_file is not None and as_of is None:
-        await _check_file(queries.backends, warehouse, cached.metadata_file)
+    if cached.metadata_location is not None and as_of is None:
+        await _check_file(queries.backends, warehouse, cached.metadata_location)
     if if_none_match is not None and _matches(if_none_match, cached.etag):
         return TableResult(cached.etag, None)
     return TableResult(cached.etag, cached.body)
@@ -90,10 +90,10 @@ async def table_exists(queries: QueryExecutor, context: RequestContext, warehous
     await queries.execute(context, ("table name", *warehouse.name_lookup.path(table)), warehouse.as_of, read)
 
 
-async def _check_file(backends: Backends, warehouse: Warehouse, metadata_file: StorageLocation) -> None:
+async def _check_file(backends: Backends, warehouse: Warehouse, metadata_location: StorageLocation) -> None:
     store = await backends.store(warehouse)
-    if not await store.exists(metadata_file):
-        raise NotFound(f"Failed to open input stream for file: {metadata_file.text}")
+    if not await store.exists(metadata_location):
+        raise NotFound(f"Failed to open input stream for file: {metadata_location.text}")
 
 
 def _matches(if_none_match: str, etag: str) -> bool:

@@ -22,7 +22,7 @@ from ..domain.errors import BadRequest, CatalogError
 from .client_failures import failure_reason, is_missing_bucket
 from .cloud_profiles import AdlsProfile, GcsProfile, S3Profile
 from .credentials import AWS_SYSTEM_IDENTITY, AZURE_SYSTEM_IDENTITY, GCP_SYSTEM_IDENTITY, StorageCredential
-from .locations import StorageLocation, refuse_location
+from .locations import StorageLocation, invalid_location_error
 from .renewed_credentials import AccessToken, NoCredentials, RenewedCredentials, TemporaryCredentials
 from .storage_profile import StorageProfile
 from .store_errors import METADATA_BYTES_MAX, file_exists, file_not_found, file_too_large, store_unavailable
@@ -162,7 +162,7 @@ class BucketStore:
     def _bucket(self, location: StorageLocation) -> _BucketStore:
         """The bucket's client. Locations outside the warehouse are refused here again, even if they were checked before."""
         if location != self._profile.base and self._profile.root_of(location) is None:
-            raise refuse_location("location", "is outside the warehouse", location.text)
+            raise invalid_location_error("location", "is outside the warehouse", location.text)
         bucket = self._buckets.get(location.authority)
         if bucket is None:
             self._buckets[location.authority] = bucket = self._open_bucket(location.authority)
@@ -325,7 +325,7 @@ def _open_adls(
 
 def _path(location: StorageLocation) -> str:
     if not location.segments:
-        raise refuse_location("location", "names a bucket, not an object", location.text)
+        raise invalid_location_error("location", "names a bucket, not an object", location.text)
     return "/".join(location.segments)
 
 

@@ -17,7 +17,7 @@ from ..domain.byte_pieces import Content, pieces_of
 from ..domain.errors import BadRequest, CatalogError
 from .file_sync import FileSync
 from .folder_cache import FolderCache
-from .locations import StorageLocation, refuse_location
+from .locations import StorageLocation, invalid_location_error
 from .storage_profile import LocalProfile
 from .store_errors import METADATA_BYTES_MAX, file_exists, file_not_found, file_too_large, store_unavailable
 
@@ -74,7 +74,7 @@ class LocalStore:
                 # Not an error of the client, and a retry creates the folder again.
                 raise store_unavailable(location, "its folder was removed during the request") from None
             except NotADirectoryError:
-                raise refuse_location("location", "leads through a file", location.text) from None
+                raise invalid_location_error("location", "leads through a file", location.text) from None
 
     async def _put_small(self, location: StorageLocation, data: Content) -> None:
         if self._fsync and self._putting >= PUTS_INLINE_MAX:
@@ -132,7 +132,7 @@ class LocalStore:
             return location
         root = self._profile.root_of(location)
         if root is None:
-            raise refuse_location("location", "is outside the warehouse", location.text)
+            raise invalid_location_error("location", "is outside the warehouse", location.text)
         return root
 
     @contextmanager
@@ -150,7 +150,7 @@ class LocalStore:
         path = "/" + "/".join(root.segments)
         *folders, name = location.below(root) or ("",)
         if not name:
-            raise refuse_location("location", "names a folder, not a file", location.text)
+            raise invalid_location_error("location", "names a folder, not a file", location.text)
         if create:
             _make_root(path, location)
         folder = os.open(path, _FOLDER & ~os.O_NOFOLLOW)
@@ -230,7 +230,7 @@ def _refusal(error: OSError, location: StorageLocation) -> CatalogError:
     if isinstance(error, FileExistsError | IsADirectoryError):
         return file_exists(location)
     if error.errno == errno.ELOOP:
-        return refuse_location("location", "leads through a symbolic link", location.text)
+        return invalid_location_error("location", "leads through a symbolic link", location.text)
     if error.errno == errno.ENAMETOOLONG:
         return BadRequest(f"Invalid location: a name in it is longer than the file system allows: {location.text!r}")
     return store_unavailable(location, os.strerror(error.errno or errno.EIO))

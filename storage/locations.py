@@ -43,7 +43,7 @@ _CHARACTERS_REFUSED = re.compile(r"""[*?${}'"\\`<>#]""")
 _CHARACTERS_REFUSED_IN_BASE = re.compile(r"[?#]")
 
 
-def refuse_location(what: str, rule: str, text: str) -> BadRequest:
+def invalid_location_error(what: str, rule: str, text: str) -> BadRequest:
     """The error for an invalid location `text` in the field `what`, with the rule that it violates."""
     quoted = text if len(text) <= QUOTED_CHARACTERS_MAX else text[:QUOTED_CHARACTERS_MAX] + "…"
     return BadRequest(f"Invalid {what}: {rule}: {quoted!r}")
@@ -83,9 +83,9 @@ class StorageLocation:
         """Parses a base that an operator chose. Its folders may exist already, so only what clients could misread is refused."""
         location = cls.parse_structure(text, what=what)
         if _CHARACTERS_REFUSED_IN_BASE.search(text):
-            raise refuse_location(what, "must contain neither '?' nor '#'", text)
+            raise invalid_location_error(what, "must contain neither '?' nor '#'", text)
         if len(text.encode()) > LOCATION_BYTES_MAX:
-            raise refuse_location(what, f"longer than {LOCATION_BYTES_MAX} bytes", text)
+            raise invalid_location_error(what, f"longer than {LOCATION_BYTES_MAX} bytes", text)
         return location
 
     @classmethod
@@ -93,7 +93,7 @@ class StorageLocation:
         """Parses `text`: a known scheme, a valid authority, no empty or dot segment, no invisible character."""
         if len(text) > LOCATION_LENGTH_MAX:
             # Before its characters are checked one by one: a body of 30 MB may be a single string.
-            raise refuse_location(what, f"longer than {LOCATION_BYTES_MAX} bytes", text)
+            raise invalid_location_error(what, f"longer than {LOCATION_BYTES_MAX} bytes", text)
         # Cached: a table's own location is parsed at every commit.
         return _parse_cached(text, what) if len(text) <= LOCATION_BYTES_MAX else cls._parse_text(text, what)
 
@@ -103,16 +103,16 @@ class StorageLocation:
         match = _URI.fullmatch(text)
         scheme = match[1] if match else None
         if match is None or scheme not in KINDS:
-            raise refuse_location(what, f"must begin with one of {', '.join(f'{scheme}:' for scheme in KINDS)}", text)
+            raise invalid_location_error(what, f"must begin with one of {', '.join(f'{scheme}:' for scheme in KINDS)}", text)
         kind, authority, path = KINDS[scheme], match[3] or "", match[4] or ""
         if not _AUTHORITIES[kind].fullmatch(authority):
             rule = "must not have a host: file:/… or file:///…" if kind == "file" else "must name a bucket or filesystem@host after //"
-            raise refuse_location(what, rule, text)
+            raise invalid_location_error(what, rule, text)
         stripped = text.removesuffix("/") if path != "/" else text[: -len(path)]
         segments = tuple(path[1:].removesuffix("/").split("/")) if len(path) > 1 else ()
         for segment in segments:
             if segment in ("", ".", ".."):
-                raise refuse_location(what, "must have no '.', '..' or empty segment", text)
+                raise invalid_location_error(what, "must have no '.', '..' or empty segment", text)
         return cls(scheme, authority, segments, stripped)
 
     def __str__(self) -> str:
@@ -137,7 +137,7 @@ class StorageLocation:
         """The location below this one, by `segments` that the server chose. Raises BadRequest if one is not a plain name."""
         for segment in segments:
             if segment in ("", ".", "..") or "/" in segment:
-                raise refuse_location("location", "must not have a '.', '..' or empty segment, nor a '/' inside one", segment)
+                raise invalid_location_error("location", "must not have a '.', '..' or empty segment, nor a '/' inside one", segment)
         # Only the root of a file system has a spelling that ends in a slash.
         text = "/".join((self.text, *segments))
         return StorageLocation(self.scheme, self.authority, self.segments + segments, text)
@@ -157,19 +157,19 @@ def check_characters(segments: tuple[str, ...], text: str, *, imported: bool, wh
     """Raises BadRequest if `segments` contain characters that are not permitted. `text` is the whole location, for the message."""
     below = "/".join(segments)
     if _CHARACTERS_REFUSED.search(below):
-        raise refuse_location(what, "must not contain any of * ? $ { } ' \" \\ ` < > #", text)
+        raise invalid_location_error(what, "must not contain any of * ? $ { } ' \" \\ ` < > #", text)
     if "%" in below and not imported:
-        raise refuse_location(what, "must not contain '%'", text)
+        raise invalid_location_error(what, "must not contain '%'", text)
     if below.isascii():
         if len(below) > LOCATION_BYTES_MAX:
-            raise refuse_location(what, f"longer than {LOCATION_BYTES_MAX} bytes", text)
+            raise invalid_location_error(what, f"longer than {LOCATION_BYTES_MAX} bytes", text)
         return
     if len(below.encode()) > LOCATION_BYTES_MAX:
-        raise refuse_location(what, f"longer than {LOCATION_BYTES_MAX} bytes", text)
+        raise invalid_location_error(what, f"longer than {LOCATION_BYTES_MAX} bytes", text)
     if not unicodedata.is_normalized("NFC", below):
-        raise refuse_location(what, "must be in Unicode normal form NFC", text)
+        raise invalid_location_error(what, "must be in Unicode normal form NFC", text)
 
 
 def _check_visible(text: str, what: str) -> None:
     if (refused := refused_character(text)) is not None:
-        raise refuse_location(what, f"must not contain {refused}", text)
+        raise invalid_location_error(what, f"must not contain {refused}", text)

@@ -11,7 +11,7 @@ from pydantic import Field, PlainSerializer, PlainValidator, field_validator, mo
 from ..domain.errors import BadRequest, UnsupportedOperation
 from ..domain.identifiers import NAME_BYTES_MAX
 from .json_fields import JsonFields, Text
-from .locations import LOCATION_BYTES_MAX, StorageLocation, check_characters, refuse_location
+from .locations import LOCATION_BYTES_MAX, StorageLocation, check_characters, invalid_location_error
 
 ALLOWED_LOCATIONS_MAX = 100
 """Entries of a profile's `allowed-locations`."""
@@ -87,9 +87,9 @@ class StorageProfile(JsonFields):
     def _check_allowed(cls, allowed: tuple[StorageLocation, ...]) -> tuple[StorageLocation, ...]:
         for location in allowed:
             if not location.key.startswith(f"{cls.kind}:"):
-                raise refuse_location(_ALLOWED, f"must be on the profile's kind of store ({cls.kind})", location.text)
+                raise invalid_location_error(_ALLOWED, f"must be on the profile's kind of store ({cls.kind})", location.text)
             if cls.kind == "file" and not location.segments:
-                raise refuse_location(_ALLOWED, "must not be the root of the file system", location.text)
+                raise invalid_location_error(_ALLOWED, "must not be the root of the file system", location.text)
         return allowed
 
     @model_validator(mode="after")
@@ -131,7 +131,9 @@ class StorageProfile(JsonFields):
         root = self.root_of(location)
         assert root is not None, "a permitted location has a root"
         if len("/".join(location.below(root)).encode()) > NAMESPACE_LOCATION_BYTES_MAX:
-            raise refuse_location("location", f"longer than {NAMESPACE_LOCATION_BYTES_MAX} bytes below the base or allowed location", text)
+            raise invalid_location_error(
+                "location", f"longer than {NAMESPACE_LOCATION_BYTES_MAX} bytes below the base or allowed location", text
+            )
         return location
 
     def permit(self, text: str, *, imported: bool = False, field: str = "location") -> StorageLocation:
@@ -142,7 +144,7 @@ class StorageProfile(JsonFields):
         location = StorageLocation.parse_structure(text, what=field)
         root = self.root_of(location)
         if root is None:
-            raise refuse_location(field, f"must be below {self.base} or one of the warehouse's allowed-locations", text)
+            raise invalid_location_error(field, f"must be below {self.base} or one of the warehouse's allowed-locations", text)
         self.check_scheme(location, field)
         check_characters(location.below(root), text, imported=imported, what=field)
         return location

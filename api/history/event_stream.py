@@ -40,7 +40,7 @@ async def stream_events(call: ApiRequest, source: EventSource, reader: EventRead
     with source.subscription():
         response = web.StreamResponse(headers=_HEADERS)
         set_response_headers(response, request[REQUEST_ID])
-        call.app[ORIGIN_RULES].permit_reading(request, response)
+        call.app[ORIGIN_RULES].add_cors_headers(request, response)
         batches = _Batches(reader, call.app[LARGE_EVENTS])
         stream = _Stream(request, response, source, batches)
         try:

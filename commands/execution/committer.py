@@ -48,7 +48,7 @@ _FINAL = frozenset({"appended", "recorded", "replayed", "key_reused"})
 
 
 @dataclass(slots=True)
-class _Waiting:
+class _PendingBatch:
     """A batch of a stream or a single command. Its submissions are appended by one call, in this order."""
 
     submissions: Sequence[Submission]
@@ -56,7 +56,7 @@ class _Waiting:
     in_doubt: bool = False
 
 
-_Call = list[_Waiting]
+_Call = list[_PendingBatch]
 """What one call of `icecore.append` appends, in this order."""
 
 
@@ -71,7 +71,7 @@ class CommitterMetrics:
     append_sizes: Counter[int] = field(default_factory=Counter)
     append_seconds: float = 0.0
     waited_seconds: float = 0.0
-    in_doubt: int = 0
+    responses_lost: int = 0
 
 
 class Committer:
@@ -87,7 +87,7 @@ class Committer:
         self._dsn = dsn
         self._transaction_pooled = transaction_pooled
         self._connections = connections
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting: deque[_PendingBatch] = deque()
         self._queued = 0
         self._refused_writes: tuple[float, str] | None = None
         self.metrics = CommitterMetrics()
@@ -132,7 +132,7 @@ class Committer:
         assert 0 < len(submissions) <= APPEND_COMMANDS_MAX
         if self._queued + len(submissions) > QUEUE_COMMANDS_MAX:
             raise TooManyRequests(f"{QUEUE_COMMANDS_MAX} commands are already waiting")
-        self._waiting.append(_Waiting(submissions, asyncio.get_running_loop().create_future()))
+        self._waiting.append(_PendingBatch(submissions, asyncio.get_running_loop().create_future()))
         self._queued += len(submissions)
         self._wake()
         # A disconnect does not cancel the command, which may share a call with others.
@@ -206,7 +206,7 @@ class Committer:
                         cancelled_once = True
                         continue
                     connection = self._record_failure(connection, call, error, sent=sent)
-                    if not any(waiting.in_doubt for waiting in call):
+                    if not any(batch.in_doubt for batch in call):
                         await self._refuse_not_appended(connection, call, error, use)
                         return connection
                     if time.monotonic() - began > (DOUBT_BEHIND_LOCK_SECONDS_MAX if use.behind_stuck_lock else DOUBT_SECONDS_MAX):
@@ -220,7 +220,7 @@ class Committer:
             raise
         except Exception as error:
             _log.warning("append_call_failed", error=client_error_text(error), stream_batches=len(call))
-            return await self._append_apart(connection, call, error)
+            return await self._append_call_one_by_one(connection, call, error)
 
     def _record_failure(self, connection: Connection | None, call: _Call, error: Exception, *, sent: bool) -> Connection | None:
         """Records that Postgres refuses writes, or that the call is in doubt. Returns the connection, or None if it was lost."""
@@ -230,9 +230,9 @@ class Committer:
         if not (connection is None or connection.closed or connection.broken):
             return connection
         self._outage.failed(sent=sent, error=client_error_text(error), stream_batches=len(call))
-        self.metrics.in_doubt += sent
-        for waiting in call:
-            waiting.in_doubt |= sent
+        self.metrics.responses_lost += sent
+        for batch in call:
+            batch.in_doubt |= sent
         return None
 
     async def _refuse_not_appended(self, connection: Connection | None, call: _Call, error: Exception, use: StatementUse) -> None:
@@ -246,7 +246,7 @@ class Committer:
             self._outage.failed("lock", began="append_lock_blocked", stream_batches=len(call))
             self._refuse_waiting("Postgres is busy")
 
-    async def _append_apart(self, connection: Connection | None, call: _Call, error: Exception) -> Connection | None:
+    async def _append_call_one_by_one(self, connection: Connection | None, call: _Call, error: Exception) -> Connection | None:
         """Appends the commands of a failed call one by one, because its error does not contain which of them failed."""
         if len(call) == 1 and len(call[0].submissions) == 1:
             if isinstance(error, psycopg.Error) and not call[0].in_doubt:
@@ -254,30 +254,30 @@ class Committer:
             else:
                 _refuse(call, CommitStateUnknown("The append was interrupted"))
             return connection
-        for waiting in call:
-            connection = await self._append_singly(connection, waiting)
+        for batch in call:
+            connection = await self._append_batch_one_by_one(connection, batch)
         return connection
 
-    async def _append_singly(self, connection: Connection | None, waiting: _Waiting) -> Connection | None:
+    async def _append_batch_one_by_one(self, connection: Connection | None, batch: _PendingBatch) -> Connection | None:
         """Appends a batch command by command, up to the first without an outcome. Commands after a failed one find another last event."""
         results: list[AppendResult] = []
-        for submission in waiting.submissions:
-            single = _Waiting([submission], asyncio.get_running_loop().create_future(), waiting.in_doubt)
+        for submission in batch.submissions:
+            single = _PendingBatch([submission], asyncio.get_running_loop().create_future(), batch.in_doubt)
             try:
                 connection = await self._finish(connection, [single])
             except asyncio.CancelledError:
-                _refuse([waiting], CommitStateUnknown("The server stopped before the response of Postgres arrived"))
+                _refuse([batch], CommitStateUnknown("The server stopped before the response of Postgres arrived"))
                 raise
             error = single.results.exception()
             if isinstance(error, ServiceUnavailable) and results:
                 error = CommitStateUnknown("The connection to Postgres was lost before the results of all commands of a batch arrived")
             if error is not None and not isinstance(error, InternalError):
                 # The commands after it must not be appended: if it was refused, the metadata files of the whole batch are deleted.
-                _refuse([waiting], error)
+                _refuse([batch], error)
                 return connection
             results += single.results.result() if error is None else [AppendResult("error", 0, str(error))]
-        if not waiting.results.done():
-            waiting.results.set_result(results)
+        if not batch.results.done():
+            batch.results.set_result(results)
         return connection
 
     async def _reconnect(self, ended: Connection | None) -> Connection:
@@ -315,19 +315,19 @@ class Committer:
         try:
             if fault_points.SWITCHED_ON:
                 await fault_points.reach("commit.before_append")
-            submissions = [submission for waiting in call for submission in waiting.submissions]
+            submissions = [submission for batch in call for submission in batch.submissions]
             results = iter(await _send(connection, submissions, self.metrics))
             self._refused_writes = None
             self._outage.succeeded()
             self.metrics.append_sizes[len(submissions)] += 1
             if fault_points.SWITCHED_ON:
                 await fault_points.reach("commit.after_append")
-            for waiting in call:
-                responses = [next(results) for _ in waiting.submissions]
-                if waiting.in_doubt:
-                    responses = [await self._fence(connection, *pair) for pair in zip(waiting.submissions, responses, strict=True)]
-                if not waiting.results.done():
-                    waiting.results.set_result(responses)
+            for batch in call:
+                responses = [next(results) for _ in batch.submissions]
+                if batch.in_doubt:
+                    responses = [await self._fence(connection, *pair) for pair in zip(batch.submissions, responses, strict=True)]
+                if not batch.results.done():
+                    batch.results.set_result(responses)
         finally:
             self._watch.end(connection)
 
@@ -385,15 +385,15 @@ def _result(row: tuple[Any, ...]) -> AppendResult:
 
 def _refuse_stopped(call: _Call, *, sent: bool) -> None:
     """Refuses a call that was in flight when the server stopped."""
-    if sent or any(waiting.in_doubt for waiting in call):
+    if sent or any(batch.in_doubt for batch in call):
         _refuse(call, CommitStateUnknown("The server stopped before the response of Postgres arrived"))
     else:
         _refuse(call, ServiceUnavailable("The server is stopping", retry_after_seconds=1))
 
 
-def _refuse(batches: Sequence[_Waiting], error: BaseException) -> None:
-    for waiting in batches:
-        if not waiting.results.done():
-            waiting.results.set_exception(error)
+def _refuse(batches: Sequence[_PendingBatch], error: BaseException) -> None:
+    for batch in batches:
+        if not batch.results.done():
+            batch.results.set_exception(error)
             # Marks the exception as retrieved: after a disconnect, no task awaits the result.
-            waiting.results.exception()
+            batch.results.exception()

@@ -131,7 +131,7 @@ class CommandExecutor:
                 except DecideAgain:
                     result = None
             except CatalogError as refusal:
-                if not await self._rests_on_outdated(handler.warehouse, refusal):
+                if not await self._refused_on_outdated_warehouse(handler.warehouse, refusal):
                     return await self._refused(context, handler.warehouse, refusal)
                 result = None
             response = None if result is None else await self._response(context, handler.warehouse, result)
@@ -156,7 +156,7 @@ class CommandExecutor:
             self.on_warehouse_changed()
         return current
 
-    async def _rests_on_outdated(self, warehouse: Warehouse | None, refusal: CatalogError) -> bool:
+    async def _refused_on_outdated_warehouse(self, warehouse: Warehouse | None, refusal: CatalogError) -> bool:
         """Whether the warehouse has changed since it was cached, so that the command may be permitted now."""
         # The store may refuse a credential that has been replaced, and the maintenance may have ended.
         of_warehouse = isinstance(refusal, StoreUnavailable | SecretUnreadable | WarehouseReadOnly)
@@ -194,7 +194,7 @@ class CommandExecutor:
 
     def _remember(self, warehouse: Warehouse, table: TableToCache, began: float) -> None:
         stream = self.resolver.remember(warehouse, table.identifier, table.claim)
-        self.queues.begin(stream, table.state, table.document_bytes, began)
+        self.queues.seed(stream, table.state, table.document_bytes, began)
 
     async def _response(
         self, context: RequestContext, warehouse: Warehouse | None, command_result: CommandResult

@@ -11,7 +11,7 @@ from .offload import in_thread_if, is_large_request, is_large_state
 from .resolver import DecideAgain, ResolvedStream
 
 
-class SharedBytes:
+class SharedDocumentSize:
     """The size of a document's bytes that are shared by the responses to all commits decided on it."""
 
     __slots__ = ("_size",)
@@ -34,7 +34,7 @@ class QueuedCommand(Generic[S]):
     arrived: float = field(default_factory=time.monotonic)
     begun: bool = False
 
-    async def decide(self, state: S, generation: int, document: SharedBytes, *, large: bool) -> Decision:
+    async def decide(self, state: S, generation: int, document: SharedDocumentSize, *, large: bool) -> Decision:
         """Reserves memory for a response with the document, and decides. Raises the command's refusal, or DecideAgain.
 
         large -- whether the state's document is large.

@@ -22,7 +22,7 @@ from .contention_backoff import ContentionBackoff
 from .gather import gather_errors
 from .handler import CommandResult, Decision, S
 from .offload import document_bytes
-from .queue_entries import Barrier, QueuedCommand, SharedBytes, fail
+from .queue_entries import Barrier, QueuedCommand, SharedDocumentSize, fail
 from .resolver import DecideAgain, ResolvedStream
 from .submission import NOT_APPENDED, AppendResult
 
@@ -76,7 +76,7 @@ class StreamQueue(Generic[S]):
         self._task: asyncio.Task[None] | None = None
         self._share: DocumentShare | None = None
         # Responses share the bytes of the document that was read, and keep them in memory.
-        self._document = SharedBytes(0)
+        self._document = SharedDocumentSize(0)
         self._backoff = ContentionBackoff()
 
     @property
@@ -90,12 +90,12 @@ class StreamQueue(Generic[S]):
         if self._task is None:
             self._task = asyncio.create_task(self._run())
 
-    def begin(self, state: S, generation: int, document_bytes: int, confirmed_at: float) -> None:
+    def seed(self, state: S, generation: int, document_bytes: int, confirmed_at: float) -> None:
         """Sets the state of a stream that this process created, so that its first command need not read it. Ignored if one is known."""
         if self._state is None and self.idle:
             self._state, self._generation, self._confirmed_at = state, generation, confirmed_at
             self.state_bytes = _STATE_BYTES_PER_DOCUMENT_BYTE * document_bytes
-            self._document = SharedBytes(document_bytes)
+            self._document = SharedDocumentSize(document_bytes)
 
     @property
     def generation(self) -> int:
@@ -186,7 +186,7 @@ class StreamQueue(Generic[S]):
         self._state, self._generation = found
         size = document_bytes(self._state)
         # Responses to changes of a namespace do not contain its properties.
-        self._document = SharedBytes(0 if isinstance(self._state, NamespaceState) else size)
+        self._document = SharedDocumentSize(0 if isinstance(self._state, NamespaceState) else size)
         self.state_bytes = _STATE_BYTES_PER_DOCUMENT_BYTE * size
         self._confirmed_at = began
 

@@ -87,14 +87,14 @@ class StreamQueues:
         finally:
             barrier.done.set()
 
-    def begin(self, stream: ResolvedStream[S], state: S, document_bytes: int, confirmed_at: float) -> None:
+    def seed(self, stream: ResolvedStream[S], state: S, document_bytes: int, confirmed_at: float) -> None:
         """Gives the queue of a new stream its first state, current at `confirmed_at` or later. Its memory is that of its document.
 
         The generation of the read models is the newest that any queue has read. `append` checks it, as it checks the cached state.
         Before any queue has read a generation, this does nothing.
         """
         if self._generation:
-            self._queue(stream).begin(state, self._generation, document_bytes, confirmed_at)
+            self._queue(stream).seed(state, self._generation, document_bytes, confirmed_at)
             self._trim(stream.id)
 
     def refuse_waiting(self) -> None:

@@ -26,7 +26,7 @@ from ..execution.offload import in_thread_if, is_large_request
 from ..execution.resolver import ResolvedStream
 from ..execution.submission import IdempotencyRecord, Submission
 from ..tabulars.create_tabular import refuse_locations_taken_by_others
-from ..tabulars.metadata_files import build_loaded_table, next_file_number, next_metadata_file, serialize_table, serialize_table_pieces
+from ..tabulars.metadata_files import build_loaded_table, next_file_number, next_metadata_location, serialize_table, serialize_table_pieces
 from ..tabulars.new_names_and_locations import NewName, location_key, path_keys
 from .create_table import NewTable, add_table, creation_decision
 from .old_metadata_files import old_metadata_files
@@ -37,7 +37,7 @@ class DecidedCommit:
     """The state of a table after a commit that is not appended yet, and the location of its new metadata file."""
 
     after: TableState
-    metadata_file: StorageLocation
+    metadata_location: StorageLocation
 
 
 async def commit_table(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: CommitTable) -> CommandResponse:
@@ -67,7 +67,7 @@ class _Commit(StreamCommandHandler[TableState]):
         body, document = results.build_commit_response(after.metadata_location, serialize_table_pieces(after.document))
         response = CommandResponse(200, body, etag=results.table_etag(after.event_id))
         record = IdempotencyRecord(200, after.id, after.version)
-        return Decision(submission, record, response, [MetadataFile(change.metadata_file, document)], after)
+        return Decision(submission, record, response, [MetadataFile(change.metadata_location, document)], after)
 
 
 @dataclass(slots=True, eq=False)
@@ -114,12 +114,12 @@ def add_commit(
     check_document_locations(warehouse.profile, before, metadata)
     if metadata["format-version"] != before["format-version"]:
         warehouse.format_versions.check(metadata["format-version"])
-    metadata_file = next_metadata_file(warehouse, metadata, next_file_number(state.metadata_location))
+    metadata_location = next_metadata_location(warehouse, metadata, next_file_number(state.metadata_location))
     key, paths = location_key(warehouse, metadata) if change.moves else None, path_keys(warehouse, metadata, before)
-    after = submission.add(state.id, warehouse.id, state, [change.event(metadata_file.text, key, paths)], generation)
+    after = submission.add(state.id, warehouse.id, state, [change.event(metadata_location.text, key, paths)], generation)
     assert isinstance(after, TableState)
     submission.old_files += old_metadata_files(state, after, warehouse.profile.storage_identity)
-    return DecidedCommit(after, metadata_file)
+    return DecidedCommit(after, metadata_location)
 
 
 def _unchanged(submission: Submission, state: TableState) -> Decision:

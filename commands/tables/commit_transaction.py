@@ -68,7 +68,7 @@ class _Transaction(CommandHandler):
             if change is None:
                 submission.depend_on(state)
                 continue
-            files.append(MetadataFile(change.metadata_file, await in_thread_if(large, serialize_table, change.after.document)))
+            files.append(MetadataFile(change.metadata_location, await in_thread_if(large, serialize_table, change.after.document)))
         for creation, name in self.creations:
             files.append((await add_created(self.executor, self.warehouse, submission, creation, name)).file)
         return Decision(submission, IdempotencyRecord(204), CommandResponse(204, None), files)

@@ -31,14 +31,14 @@ def build_loaded_table(state: TableState, metadata: Content) -> LoadedTable:
     return LoadedTable(state.id, state.version, state.event_id, state.metadata_location, metadata)
 
 
-def next_metadata_file(warehouse: Warehouse, metadata: Json, number: int) -> StorageLocation:
+def next_metadata_location(warehouse: Warehouse, metadata: Json, number: int) -> StorageLocation:
     """The location of a document's new metadata file, with a new UUID in its name."""
     return metadata_file_location(warehouse.profile, metadata["location"], metadata["properties"], number, uuid7())
 
 
 def metadata_file(warehouse: Warehouse, metadata: Json, written: Content, number: int) -> MetadataFile:
     """The metadata file for a document."""
-    return MetadataFile(next_metadata_file(warehouse, metadata, number), written)
+    return MetadataFile(next_metadata_location(warehouse, metadata, number), written)
 
 
 def next_file_number(metadata_location: str) -> int:

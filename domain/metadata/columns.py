@@ -5,6 +5,7 @@ from collections import Counter
 from ..errors import IllegalArgument, ValidationFailed
 from .draft import Draft
 from .fields import Json
+from .indexed_parts import IndexedParts
 from .partitioning import (
     INITIAL_SPEC_ID,
     bind_spec,
@@ -15,7 +16,6 @@ from .partitioning import (
     last_assigned_field_id,
     spec_key,
 )
-from .parts import Parts
 from .schemas import SchemaIndex, check_compatibility, rough_schema_key, schema_key, with_schema_id
 from .sorting import INITIAL_SORT_ORDER_ID, UNSORTED, UNSORTED_ORDER_ID, bind_sort_order, check_sort_order, sort_order_key
 
@@ -37,16 +37,16 @@ class ColumnsBuilder:
         self._draft = draft
         document = draft.document
         self._parts = {
-            "schemas": Parts(document["schemas"], "schema-id", schema_key, rough_schema_key),
-            "partition-specs": Parts(document["partition-specs"], "spec-id", spec_key),
-            "sort-orders": Parts(document["sort-orders"], "order-id", sort_order_key),
+            "schemas": IndexedParts(document["schemas"], "schema-id", schema_key, rough_schema_key),
+            "partition-specs": IndexedParts(document["partition-specs"], "spec-id", spec_key),
+            "sort-orders": IndexedParts(document["sort-orders"], "order-id", sort_order_key),
         }
         # Including those that the request has removed.
         self._schemas, self._specs, self._orders = (dict(parts.by_id) for parts in self._parts.values())
         self._indexes: dict[int, SchemaIndex] = {}
         self._indexed_characters = 0
         # Schemas that do not conflict with the partition names of the present specs.
-        self._schemas_named_apart: set[int] = set()
+        self._schemas_without_name_conflict: set[int] = set()
         self._partition_sources: dict[str, Counter[int]] | None = None
         # The schema with which each spec or order was parsed. The base's specs and orders, except the defaults, were parsed without one.
         current_schema_id: int = document["current-schema-id"]
@@ -93,9 +93,9 @@ class ColumnsBuilder:
             return
         if schema_id not in self._schemas:
             raise IllegalArgument(f"Cannot set current schema to unknown schema: {schema_id}")
-        if schema_id not in self._schemas_named_apart:
+        if schema_id not in self._schemas_without_name_conflict:
             self._check_partition_names(self._index(schema_id))
-            self._schemas_named_apart.add(schema_id)
+            self._schemas_without_name_conflict.add(schema_id)
         self._draft.set("current-schema-id", schema_id)
 
     def _check_partition_names(self, index: SchemaIndex) -> None:
@@ -140,7 +140,7 @@ class ColumnsBuilder:
         self._spec_schemas[spec_id] = schema_id
         self._draft.set("last-partition-id", max(self._draft.document["last-partition-id"], last_assigned_field_id(spec)))
         self._add("partition-specs", spec)
-        self._schemas_named_apart.clear()
+        self._schemas_without_name_conflict.clear()
         self._count_sources(spec, 1)
         self._added_specs.add(spec_id)
         self._last_added_spec = spec_id
@@ -202,7 +202,7 @@ class ColumnsBuilder:
 
     @property
     def missing(self) -> str | None:
-        """The lists that a table needs before its first snapshot and that are empty."""
+        """What the first empty list contains that a table needs before its first snapshot; None if there is none."""
         for key, what in (("schemas", "schema"), ("partition-specs", "partition spec"), ("sort-orders", "sort order")):
             if not self._parts[key].by_id:
                 return what

@@ -71,6 +71,6 @@ class Draft:
         self.owned.add(key)
         self.changed = True
 
-    def stale(self, message: str) -> CatalogError:
+    def stale_error(self, message: str) -> CatalogError:
         """The error for values based on an older state. The client may refresh and retry, unless it creates the table."""
         return CommitFailed(f"Validation failed, please retry: {message}") if self.base is not None else ValidationFailed(message)

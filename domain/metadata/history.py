@@ -40,7 +40,7 @@ class HistoryBuilder:
             if last == LONG_MAX:
                 # Not retryable: there is no greater number.
                 raise ValidationFailed(f"Cannot add snapshot with sequence number {sequence}: the table's last is {LONG_MAX}")
-            raise self._draft.stale(f"Cannot add snapshot with sequence number {sequence} older than last sequence number {last}")
+            raise self._draft.stale_error(f"Cannot add snapshot with sequence number {sequence} older than last sequence number {last}")
         self._sequence_went_back = self._sequence_went_back or sequence < last
         self._draft.set("last-sequence-number", sequence)
         self._snapshots()[snapshot_id] = snapshot
@@ -54,7 +54,9 @@ class HistoryBuilder:
         if first_row_id is None:
             raise ValidationFailed("Cannot add a snapshot: first-row-id is null")
         if first_row_id < next_row_id:
-            raise self._draft.stale(f"Cannot add a snapshot, first-row-id is behind table next-row-id: {first_row_id} < {next_row_id}")
+            raise self._draft.stale_error(
+                f"Cannot add a snapshot, first-row-id is behind table next-row-id: {first_row_id} < {next_row_id}"
+            )
         # The table spec requires next-row-id to be greater than all row ids assigned so far. Java adds the rows to its previous value, so
         # the next range may overlap one that began above it.
         row_ids_end = max(next_row_id, first_row_id) + snapshot["added-rows"]

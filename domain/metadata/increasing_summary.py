@@ -25,8 +25,8 @@ def apply_increasing_summary(base: Json | None, metadata: Json) -> Json:
     """`metadata` with the last value, if the table has the rule before or after the change; `base` is the document before.
 
     The last value is forgotten when the table gets another key or none. Raises BadRequest for a value that is not a whole number and if the
-    client changes VALUE_PROPERTY, SummaryOutOfOrder for a value that is not above the last one and for a previous value that is not the last
-    one.
+    client changes VALUE_PROPERTY, SummaryOutOfOrder for a value that is not above the last one and for a previous value that is not
+    the last one.
     """
     before = {} if base is None else base["properties"]
     after = metadata["properties"]

@@ -6,7 +6,6 @@ from typing import Any
 from ..errors import BadRequest, IllegalArgument
 from ..format_versions import FORMAT_VERSION_MAX
 from ..json_rules import holds_large_number
-from .attachments import parse_encryption_key, parse_partition_statistics_file, parse_statistics_file
 from .builder import strip_trailing_slash
 from .draft import empty_metadata
 from .fields import (
@@ -37,6 +36,7 @@ from .partitioning import (
 from .schemas import SchemaIndex, parse_schema
 from .snapshots import MAIN_BRANCH, NO_SNAPSHOT_ID, check_sequence_numbers, describe_ref, make_ref, parse_ref, parse_snapshot
 from .sorting import UNSORTED, UNSORTED_ORDER_ID, bind_sort_order, parse_sort_order
+from .statistics_and_keys import parse_encryption_key, parse_partition_statistics_file, parse_statistics_file
 
 _LEGACY_KEYS = frozenset(("schema", "partition-spec"))
 """Members for readers of version 1, written besides the lists. The writer adds them again."""

@@ -104,9 +104,9 @@ def check_spec(spec: Json, index: SchemaIndex, bound_to: SchemaIndex) -> None:
         bound = bound_to.fields.get(field["source-id"])
         if not can_transform(transform, source["type"], bound and bound["type"]):
             raise ValidationFailed(f"Invalid source type {described} for transform: {transform}")
-        for around in index.ancestors(field["source-id"]):
-            if type_id(around["type"]) != "struct":
-                raise ValidationFailed(f"Invalid partition field parent: {describe_type(around['type'])}")
+        for ancestor in index.ancestors(field["source-id"]):
+            if type_id(ancestor["type"]) != "struct":
+                raise ValidationFailed(f"Invalid partition field parent: {describe_type(ancestor['type'])}")
 
 
 def check_sequential_ids(spec: Json) -> None:

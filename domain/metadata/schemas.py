@@ -16,12 +16,12 @@ from .types import (
     TypeJson,
     describe_field,
     describe_type,
+    invalid_type_error,
     is_primitive,
     parse_list,
     parse_map,
     parse_type_name,
     refuse_required_unknown,
-    refuse_type,
     type_id,
 )
 
@@ -101,7 +101,7 @@ def _parse_type(value: object, depth: int) -> TypeJson:
             return parse_list(value, lambda part: _parse_type(part, depth + 1))
         if value.get("type") == "map":
             return parse_map(value, lambda part: _parse_type(part, depth + 1))
-    raise refuse_type(value)
+    raise invalid_type_error(value)
 
 
 def _parse_struct(node: Json, depth: int) -> Json:
@@ -240,11 +240,11 @@ def _check_identifier_field(index: SchemaIndex, field_id: int) -> None:
         raise IllegalArgument(f"{opening} not a required field")
     if field["type"] in ("float", "double"):
         raise IllegalArgument(f"{opening} must not be float or double field")
-    for around in reversed(index.ancestors(field_id)):
-        if type_id(around["type"]) != "struct":
-            raise IllegalArgument(f"{opening} must not be nested in {describe_field(around)}")
-        if not around["required"]:
-            raise IllegalArgument(f"{opening} must not be nested in an optional field {describe_field(around)}")
+    for ancestor in reversed(index.ancestors(field_id)):
+        if type_id(ancestor["type"]) != "struct":
+            raise IllegalArgument(f"{opening} must not be nested in {describe_field(ancestor)}")
+        if not ancestor["required"]:
+            raise IllegalArgument(f"{opening} must not be nested in an optional field {describe_field(ancestor)}")
 
 
 def check_compatibility(index: SchemaIndex, format_version: int) -> None:

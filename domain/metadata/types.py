@@ -103,7 +103,7 @@ def refuse_required_unknown(name: str, type_: TypeJson, required: bool) -> None:
         raise IllegalArgument(f"Cannot create required field with unknown type: {name}")
 
 
-def refuse_type(value: object) -> BadRequest:
+def invalid_type_error(value: object) -> BadRequest:
     """The error for a JSON value that is not a type."""
     return BadRequest(f"Cannot parse type from json: {show(value)}")
 

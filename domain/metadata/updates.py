@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from ..errors import BadRequest
 from ..format_versions import FORMAT_VERSION_DEFAULT
-from .attachments import parse_encryption_key, parse_partition_statistics_file, parse_statistics_file
 from .builder import TableMetadataBuilder
 from .fields import (
     Json,
@@ -25,6 +24,7 @@ from .partitioning import parse_spec
 from .schemas import parse_schema
 from .snapshots import make_ref, parse_ref_type, parse_retention, parse_snapshot
 from .sorting import parse_sort_order
+from .statistics_and_keys import parse_encryption_key, parse_partition_statistics_file, parse_statistics_file
 
 PARTS_ADDED_MAX = 1_000
 """Limit on the schemas, partition specs, sort orders and encryption keys that one commit adds, for each kind."""

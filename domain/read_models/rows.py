@@ -45,7 +45,7 @@ class ClosedName(NamedTuple):
     object_id: UUID
 
 
-class NoLongerSoftDeleted(NamedTuple):
+class ClosedSoftDeleted(NamedTuple):
     """The object was undropped or has expired at this position."""
 
     position: int
@@ -76,7 +76,7 @@ class Rows:
     parts_closed: list[ClosedParts] = field(default_factory=list)
     views: list[ViewRow] = field(default_factory=list)
     soft_deleted: list[SoftDeletedRow] = field(default_factory=list)
-    soft_deleted_closed: list[NoLongerSoftDeleted] = field(default_factory=list)
+    soft_deleted_closed: list[ClosedSoftDeleted] = field(default_factory=list)
     proposals: list[ProposalRow] = field(default_factory=list)
     projects: list[ProjectRow] = field(default_factory=list)
 
@@ -86,10 +86,12 @@ class Rows:
     def close_name(self, position: int, object_id: UUID) -> None:
         self.names_closed.append(ClosedName(position, object_id))
 
-    def follow_soft_deletion(self, position: int, kind: str, before: TableState | ViewState | None, after: TableState | ViewState) -> None:
+    def open_or_close_soft_deleted(
+        self, position: int, kind: str, before: TableState | ViewState | None, after: TableState | ViewState
+    ) -> None:
         """Begins or ends the row of a table or view that is soft-deleted after, or was before."""
         if before is not None and before.status == "soft-deleted" and after.status != "soft-deleted":
-            self.soft_deleted_closed.append(NoLongerSoftDeleted(position, after.id))
+            self.soft_deleted_closed.append(ClosedSoftDeleted(position, after.id))
         elif after.status == "soft-deleted":
             assert after.expires_at_ms is not None, "what is soft-deleted expires"
             row = SoftDeletedRow(after.id, position, None, after.warehouse_id, after.namespace_id, kind, after.name, after.expires_at_ms)
@@ -176,7 +178,7 @@ def _columns(parts: list[PartRow], blobs: list[bytes]) -> list[Json]:
 _Ending = TypeVar("_Ending", NameRow, SoftDeletedRow)
 
 
-def _ended(rows: list[_Ending], closed: Sequence[ClosedName | NoLongerSoftDeleted]) -> list[_Ending]:
+def _ended(rows: list[_Ending], closed: Sequence[ClosedName | ClosedSoftDeleted]) -> list[_Ending]:
     """The rows, each with the first position after its beginning at which its object was closed."""
     if not closed:
         return rows

@@ -7,7 +7,7 @@ import orjson
 
 from ..errors import IllegalArgument, ValidationFailed
 from ..metadata.fields import INT_MAX, INT_MIN, Json, check_uuid, get, get_string_map
-from ..metadata.parts import Parts
+from ..metadata.indexed_parts import IndexedParts
 from ..metadata.schemas import INITIAL_SCHEMA_ID, parse_schema, rough_schema_key, schema_key, with_schema_id
 from .parse import VIEW_FORMAT_VERSION, checked, find_version, parse_version, unsupported_types
 
@@ -53,9 +53,9 @@ class ViewMetadataBuilder:
         self._format_version: int = document.get("format-version", VIEW_FORMAT_VERSION)
         self._location: str | None = document.get("location")
         self._properties: dict[str, str] = document.get("properties", {})
-        self._schemas = Parts(document.get("schemas", ()), "schema-id", schema_key, rough_schema_key)
+        self._schemas = IndexedParts(document.get("schemas", ()), "schema-id", schema_key, rough_schema_key)
         self._current_version_id: int = document.get("current-version-id", 0)
-        self._versions = Parts(document.get("versions", ()), "version-id", _version_key)
+        self._versions = IndexedParts(document.get("versions", ()), "version-id", _version_key)
         self._history: list[Json] = document.get("version-log", [])
         self._history_entry: Json | None = None
         self._last_added_schema_id: int | None = None

@@ -162,7 +162,7 @@ def test_a_store_that_refuses_a_former_key_is_asked_again(
 
     assert 200 == changed_credential(lake, "two").status
     store.revoked.add("one")
-    monkeypatch.setattr(CommandExecutor, "_rests_on_outdated", never)
+    monkeypatch.setattr(CommandExecutor, "_refused_on_outdated_warehouse", never)
     assert (503, "ServiceUnavailableException") == other.commit(["n"], "t", set_properties(by="one")).error
     monkeypatch.undo()
     assert 200 == other.commit(["n"], "t", set_properties(by="two")).status

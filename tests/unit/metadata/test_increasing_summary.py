@@ -69,7 +69,9 @@ def test_a_commit_that_is_based_on_another_value_is_refused() -> None:
     for previous in ("10", "19", "21"):
         with pytest.raises(SummaryOutOfOrder) as refusal:
             committed(second, based_on(3, "30", previous))
-        assert f"The value of 'log-position.previous' in the summary must be 20, that of the last commit: {previous}" == refusal.value.message
+        assert (
+            f"The value of 'log-position.previous' in the summary must be 20, that of the last commit: {previous}" == refusal.value.message
+        )
     with pytest.raises(BadRequest, match="must be a whole number from 0"):
         committed(second, based_on(3, "30", "x"))
 

@@ -9,7 +9,7 @@ import pytest
 from icecore.domain.errors import BadRequest, IllegalArgument
 from icecore.domain.metadata import columns, schemas
 from icecore.domain.metadata.columns import ColumnsBuilder
-from icecore.domain.metadata.parts import Parts
+from icecore.domain.metadata.indexed_parts import IndexedParts
 from icecore.domain.metadata.schemas import SchemaIndex
 from icecore.domain.metadata.updates import PARTS_ADDED_MAX
 from icecore.domain.view_metadata import apply_view_updates, builder, new_view_metadata
@@ -148,7 +148,7 @@ def test_a_removed_part_is_not_found_again() -> None:
 
 def test_parts_keep_their_order_and_their_first_equal() -> None:
     """Of two equal ones in a file, the first is found, and the second after the first is removed."""
-    parts = Parts([{"id": 5, "k": "a"}, {"id": 3, "k": "b"}, {"id": 4, "k": "a"}], "id", lambda part: part["k"])
+    parts = IndexedParts([{"id": 5, "k": "a"}, {"id": 3, "k": "b"}, {"id": 4, "k": "a"}], "id", lambda part: part["k"])
     assert (5, 3, None) == tuple(parts.equal_to({"k": key}) for key in "abc")
     assert (6, 9) == (parts.next_id(0), parts.next_id(9))
     parts.remove([5, 77])

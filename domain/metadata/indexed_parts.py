@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable
 from .fields import Json, next_id
 
 
-class Parts:
+class IndexedParts:
     """Parts in their order. Finding, adding and removing a part takes constant time.
 
     by_id -- the present parts.
@@ -26,7 +26,7 @@ class Parts:
         self._ids: dict[Hashable, dict[int, None]] = {}
         self._not_keyed: dict[Hashable, list[int]] | None = None
         # Heap of the negative ids, highest first. Removed ones are dropped when they reach the top.
-        self._falling: list[int] | None = None
+        self._negated_ids: list[int] | None = None
 
     def equal_to(self, part: Json) -> int | None:
         """The id of the first equal part."""
@@ -42,12 +42,12 @@ class Parts:
 
     def next_id(self, least: int) -> int:
         """`least`, or the id after the highest present one. Raises IllegalArgument if there is none."""
-        if self._falling is None:
-            self._falling = [-part_id for part_id in self.by_id]
-            heapq.heapify(self._falling)
-        while self._falling and -self._falling[0] not in self.by_id:
-            heapq.heappop(self._falling)
-        highest = -self._falling[0] if self._falling else least - 1
+        if self._negated_ids is None:
+            self._negated_ids = [-part_id for part_id in self.by_id]
+            heapq.heapify(self._negated_ids)
+        while self._negated_ids and -self._negated_ids[0] not in self.by_id:
+            heapq.heappop(self._negated_ids)
+        highest = -self._negated_ids[0] if self._negated_ids else least - 1
         return least if highest < least else next_id(self._id_key, highest)
 
     def add(self, part: Json) -> None:
@@ -55,8 +55,8 @@ class Parts:
         part_id: int = part[self._id_key]
         self.by_id[part_id] = part
         self._remember(part_id, self._key(part))
-        if self._falling is not None:
-            heapq.heappush(self._falling, -part_id)
+        if self._negated_ids is not None:
+            heapq.heappush(self._negated_ids, -part_id)
         self.changed = True
 
     def remove(self, part_ids: Iterable[int]) -> None:

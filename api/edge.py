@@ -18,6 +18,7 @@ from .byte_budget import BODY_RESERVATION
 from .draining import Draining
 from .errors import error_response, from_http_exception
 from .origins import OriginRules
+from .proxies import TrustedProxies
 from .request_ids import REQUEST_ID, REQUEST_ID_HEADER, request_id_of, set_response_headers, trace_id_or_none
 from .request_metrics import RequestMetrics
 from .routing import Operation
@@ -46,20 +47,20 @@ def _unexpected(request: web.Request, error: BaseException) -> CatalogError:
     return InternalError()
 
 
-def _catalog_error(request: web.Request, error: Exception) -> CatalogError:
+def _catalog_error(request: web.Request, error: Exception, proxies: TrustedProxies) -> CatalogError:
     """`error` as a CatalogError. Unexpected exceptions are logged with their trace."""
     if isinstance(error, CatalogError):
         return error
     if isinstance(error, web.HTTPException):
         return from_http_exception(error)
     catalog_error = _unexpected(request, error)
-    _log.error("request_failed", **_request_fields(request), operation=_operation_name(request), exc_info=error)
+    _log.error("request_failed", **_request_fields(request, proxies), operation=_operation_name(request), exc_info=error)
     return catalog_error
 
 
-def _request_fields(request: web.Request) -> dict[str, Any]:
-    """The fields that identify a request in the log. Behind a proxy, `client` is the proxy: a forwarding header could be forged."""
-    fields: dict[str, Any] = {"request_id": request[REQUEST_ID], "client": request.remote}
+def _request_fields(request: web.Request, proxies: TrustedProxies) -> dict[str, Any]:
+    """The fields that identify a request in the log. Behind a proxy that is not trusted, `client` is the proxy."""
+    fields: dict[str, Any] = {"request_id": request[REQUEST_ID], "client": proxies.client(request)}
     principal = request.get(PRINCIPAL)
     if principal is not None:
         fields["actor"] = principal.id
@@ -79,13 +80,13 @@ def _is_read(request: web.Request) -> bool:
     return request.method in _READS if operation is None else not operation.mutates
 
 
-def _log_request(request: web.Request, status: int, catalog_error: CatalogError | None, seconds: float) -> None:
+def _log_request(request: web.Request, proxies: TrustedProxies, status: int, catalog_error: CatalogError | None, seconds: float) -> None:
     """Logs one line per request, at debug level for successful reads. Body and query are not logged: both can contain credentials."""
     level = logging.DEBUG if catalog_error is None and _is_read(request) else logging.INFO
     if not _levels.isEnabledFor(level):
         return
     fields: dict[str, Any] = {
-        **_request_fields(request),
+        **_request_fields(request, proxies),
         "operation": _operation_name(request),
         "method": request.method,
         "path": request.rel_url.raw_path[:_PATH_LOGGED_LENGTH_MAX],
@@ -100,8 +101,10 @@ def _log_request(request: web.Request, status: int, catalog_error: CatalogError 
 class Edge:
     """Wraps the handler of one server."""
 
-    def __init__(self, handler: WebHandler, metrics: RequestMetrics, draining: Draining, origins: OriginRules) -> None:
-        self._handler, self._metrics, self._draining, self._origins = handler, metrics, draining, origins
+    def __init__(
+        self, handler: WebHandler, metrics: RequestMetrics, draining: Draining, origins: OriginRules, proxies: TrustedProxies
+    ) -> None:
+        self._handler, self._metrics, self._draining, self._origins, self._proxies = handler, metrics, draining, origins, proxies
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Returns the handler's response, or an error response if it raises."""
@@ -128,12 +131,12 @@ class Edge:
             response = await self._handler(request) if preflight is None else preflight
         except asyncio.CancelledError:
             # The process is stopping. The connection is closed with the request, so no response can be sent.
-            _log.warning("request_cancelled", **_request_fields(request), operation=_operation_name(request))
+            _log.warning("request_cancelled", **_request_fields(request, self._proxies), operation=_operation_name(request))
             raise
         except Exception as error:
             if isinstance(error, web.HTTPException) and error.status < 400:
                 raise
-            catalog_error = _catalog_error(request, error)
+            catalog_error = _catalog_error(request, error, self._proxies)
             # The traceback's frames refer to the error: a reference cycle that would keep the body and the response in memory.
             catalog_error.__traceback__ = error.__traceback__ = None
             response = error_response(catalog_error, head=request.method == "HEAD")
@@ -145,5 +148,5 @@ class Edge:
         operation = request.get(OPERATION)
         if operation is None or not operation.probe:
             self._metrics.add(None if operation is None else operation.name, response.status, seconds)
-        _log_request(request, response.status, catalog_error, seconds)
+        _log_request(request, self._proxies, response.status, catalog_error, seconds)
         return response

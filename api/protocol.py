@@ -21,6 +21,7 @@ from .edge import Edge, WebHandler
 from .errors import ChunksTooSmall, error_response
 from .origins import ORIGIN_RULES
 from .pipelining import PipelinedRequests
+from .proxies import TRUSTED_PROXIES
 from .request_ids import request_id_of, set_response_headers
 from .request_metrics import REQUEST_METRICS
 
@@ -259,7 +260,8 @@ class EdgeRunner(web.AppRunner):
 
     async def _make_server(self) -> web.Server:
         server: Any = await super()._make_server()
-        edge = Edge(self._handler, self.app[REQUEST_METRICS], self.draining, self.app[ORIGIN_RULES])
+        app = self.app
+        edge = Edge(self._handler, app[REQUEST_METRICS], self.draining, app[ORIGIN_RULES], app[TRUSTED_PROXIES])
         # The application's request_factory makes web.Request objects; the server's default would make web.BaseRequest.
         edge_server = _EdgeServer(edge.handle, self.connections, request_factory=server.request_factory, **self._settings)
         self.connections.start()

@@ -21,6 +21,7 @@ from .limits import ApiLimits
 from .operations import OPERATIONS
 from .origins import ORIGIN_RULES, OriginRules, check_content_type
 from .protocol import EdgeRunner
+from .proxies import TRUSTED_PROXIES, TrustedProxies
 from .request_ids import REQUEST_ID_HEADER, request_id_of, set_response_headers
 from .request_metrics import REQUEST_METRICS, RequestMetrics
 from .routing import ROUTES, Operation, Routes
@@ -96,16 +97,19 @@ def build_app(
     *,
     namespace_separator: str | None = None,
     origin_rules: OriginRules | None = None,
+    trusted_proxies: TrustedProxies | None = None,
 ) -> web.Application:
     """The application over `catalog`, which serves `operations`.
 
     namespace_separator -- the `namespace-separator` that getConfig advertises; None: the specification's 0x1F.
     origin_rules -- which hosts and origins requests may name; None: loopback and the address of the connection.
+    trusted_proxies -- the proxies that name clients in the log; None: no proxy.
     """
     app = web.Application(client_max_size=catalog.limits.body_bytes_max)
     app[CATALOG] = catalog
     app[SEPARATOR] = namespace_separator
     app[ORIGIN_RULES] = OriginRules() if origin_rules is None else origin_rules
+    app[TRUSTED_PROXIES] = TrustedProxies() if trusted_proxies is None else trusted_proxies
     app[GZIP_CACHE] = GzipCache(catalog.limits)
     app[BODY_BUDGET] = ByteBudget("request bodies", catalog.limits.body_memory_bytes_max)
     responses = app[RESPONSE_BUDGET] = ByteBudget("responses", catalog.limits.response_memory_bytes_max)
@@ -131,7 +135,7 @@ def build_runner(app: web.Application) -> EdgeRunner:
 def build_edge_runner(app: web.Application, limits: ApiLimits, handler: WebHandler) -> EdgeRunner:
     """The runner of `handler` behind the edge: limited line lengths, no access log of aiohttp, bodies not decompressed.
 
-    app -- has ORIGIN_RULES and REQUEST_METRICS; its router is not used.
+    app -- has ORIGIN_RULES, TRUSTED_PROXIES and REQUEST_METRICS; its router is not used.
     """
     check_http_parser()
     return EdgeRunner(

@@ -17,6 +17,7 @@ from .access.backends import Backends
 from .api.catalog import About
 from .api.limits import ApiLimits
 from .api.origins import OriginRules
+from .api.proxies import TrustedProxies
 from .api.server import build_app
 from .approval.hooks import Approval
 from .commands.execution import idempotency
@@ -70,6 +71,7 @@ class Application:
     dsn: str
     namespace_separator: str | None
     origin_rules: OriginRules
+    trusted_proxies: TrustedProxies
     permitted_profiles: PermittedProfiles
     about: About
     default_project_enabled: bool = True
@@ -83,7 +85,12 @@ class Application:
         if self._app is None:
             # Half a second. No request should take longer.
             event_schemas()
-            self._app = build_app(self, namespace_separator=self.namespace_separator, origin_rules=self.origin_rules)
+            self._app = build_app(
+                self,
+                namespace_separator=self.namespace_separator,
+                origin_rules=self.origin_rules,
+                trusted_proxies=self.trusted_proxies,
+            )
         return self._app
 
     @property
@@ -150,8 +157,8 @@ async def open_catalog(settings: Settings, *, jobs: bool = False) -> AsyncIterat
         expiry, soft_deletion = ExpiryJob(commands), ExpireSoftDeletedJob(commands)
         catalog = Application(
             backends, AnonymousAuthenticator(), commands, queries, settings.api_limits(), purge, old_files, parts, expiry, soft_deletion,
-            events, settings.dsn, settings.namespace_separator, settings.origin_rules(), settings.permitted_profiles(), _about(settings),
-            settings.default_project, settings.read_only,
+            events, settings.dsn, settings.namespace_separator, settings.origin_rules(), settings.proxies(), settings.permitted_profiles(),
+            _about(settings), settings.default_project, settings.read_only,
         )  # fmt: skip
         if jobs:
             _start_jobs(catalog, settings.idempotency_key_lifetime, opened)

@@ -29,6 +29,7 @@ from .domain.client_errors import address_of, client_error_text
 from .domain.errors import CatalogError
 from .exit_codes import CommandFailed, ExitCode
 from .hooks import hook_failures
+from .listening import check_address
 from .log_database import check_database, check_read_only_database, opened_database, require_schema
 from .migrations.serving_role import role_owns
 from .projections import warehouses
@@ -37,7 +38,7 @@ from .publishers.sink import Sink, SinkError
 from .publishers.sink_settings import WebhookSink
 from .secret_keys import secret_store
 from .security.secrets import SecretUnreadable
-from .settings import Settings, SettingsError, check_address
+from .settings import Settings, SettingsError
 from .sink_commands import sink_row
 from .sinks import sink_makers
 

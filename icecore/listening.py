@@ -8,13 +8,33 @@ import socket
 import sys
 from collections.abc import Iterator, Sequence
 
+from .api.origins import is_loopback
 from .exit_codes import CommandFailed, ExitCode
+from .settings import Settings, SettingsError
 
 BACKLOG_CONNECTIONS_MAX = 1_024
 
 
 DESCRIPTORS_MAX = 65_536
 """The largest limit on open files that is requested. Some systems permit a billion, and some programs allocate tables of that size."""
+
+
+def check_address(settings: Settings) -> None:
+    """Refuses an address that other machines can reach, because there is no authentication, unless `insecure` is set."""
+    unnamed = not settings.allowed_hosts and settings.public_url is None
+    if not settings.insecure and not is_loopback(settings.host):
+        names = ", and the names by which clients call the server in --allowed-hosts (ICECORE_ALLOWED_HOSTS)" if unnamed else ""
+        raise SettingsError(
+            f"host {settings.host} is not a loopback address, and there is no authentication: everyone who can reach it could read, "
+            f"change and drop every table. Bind to 127.0.0.1, or set --insecure (ICECORE_INSECURE=true){names}, "
+            "if the network keeps others out"
+        )
+    if not is_loopback(settings.host) and unnamed:
+        raise SettingsError(
+            f"host {settings.host} is not a loopback address: --insecure needs the names by which clients call the server, "
+            "in --allowed-hosts (ICECORE_ALLOWED_HOSTS), separated by commas; requests for other names are refused, "
+            "because web pages send them (DNS rebinding)"
+        )
 
 
 def permit_descriptors() -> None:

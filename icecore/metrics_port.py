@@ -21,6 +21,7 @@ from prometheus_client.samples import Sample
 
 from .api.limits import ApiLimits
 from .api.origins import ORIGIN_RULES, OriginRules
+from .api.proxies import TRUSTED_PROXIES, TrustedProxies
 from .api.request_metrics import REQUEST_METRICS, RequestMetrics
 from .api.server import build_edge_runner
 from .child_process import ChildProcess
@@ -211,7 +212,7 @@ async def served_metrics(
         return web.Response(body=await scrapes.text(), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     app = web.Application()
-    app[ORIGIN_RULES], app[REQUEST_METRICS] = rules, RequestMetrics()
+    app[ORIGIN_RULES], app[TRUSTED_PROXIES], app[REQUEST_METRICS] = rules, TrustedProxies(), RequestMetrics()
     runner = build_edge_runner(app, replace(limits, connections_max=min(limits.connections_max, CONNECTIONS_MAX)), serve)
     await runner.setup()
     try:

@@ -46,7 +46,7 @@ from .domain.warehouse import (
 )
 from .durations import duration_text
 from .exit_codes import CommandFailed, ExitCode
-from .listening import listen_for_metrics
+from .listening import check_address, listen_for_metrics
 from .log_database import opened_database, owner_required, prepare_database, require_schema, require_sessions, require_writable
 from .metrics_port import metrics_port
 from .projections import projects, statistics, warehouses
@@ -56,7 +56,7 @@ from .projections.watch import Watch
 from .queries.load_warehouse import load_config
 from .secret_keys import check_secret_keys
 from .server import stop_on_signals
-from .settings import Settings, check_address
+from .settings import Settings
 from .storage.profiles import parse_storage_profile
 from .storage.store_checks import StoreCheck
 from .worker import run_worker

@@ -15,13 +15,13 @@ from .demo_warehouse import ensure_demo_warehouse
 from .embedded_postgres import restarted_on_failure
 from .exit_codes import CommandFailed, ExitCode
 from .hooks import check_hooks
-from .listening import listen, listen_for_metrics, spread, url_of
+from .listening import check_address, listen, listen_for_metrics, spread, url_of
 from .log_database import opened_database, prepare_database, require_readable
 from .metrics import ServeMetrics, read_process, shown_metrics
 from .metrics_port import metrics_port
 from .secret_keys import check_secret_keys
 from .server import run_server, stop_on_signals
-from .settings import Settings, check_address
+from .settings import Settings
 from .supervisor import serving_processes, supervise
 from .welcome import print_welcome
 from .worker import worker_beside

@@ -1,5 +1,6 @@
 """Types of settings, with error messages in plain words."""
 
+import ipaddress
 import re
 from pathlib import Path
 from typing import Annotated
@@ -40,6 +41,16 @@ Origin = Annotated[
         "each must be an origin of web pages, such as https://app.example.org or http://localhost:3000: without path, user and '*'",
     ),
 ]
+
+
+def _network(text: str) -> str:
+    try:
+        return str(ipaddress.ip_network(text))
+    except ValueError:
+        raise ValueError("each must be an address or a network, such as 10.0.0.7 or 10.0.0.0/8, without bits after its prefix") from None
+
+
+Network = Annotated[str, Field(max_length=64), AfterValidator(_network)]
 Separator = Annotated[str, _written_as(r"[.:|~$;!@]", "must be one of the characters . : | ~ $ ; ! @")]
 PublicUrl = Annotated[
     str,

@@ -14,14 +14,15 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, EnvSettingsSource, InitSettingsSource, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from .api.limits import DEFAULT_LIMITS, MEBIBYTE, ApiLimits
-from .api.origins import OriginRules, host_name, is_loopback
+from .api.origins import OriginRules, host_name
+from .api.proxies import ForwardedHeader, TrustedProxies
 from .approval.settings import HOOK_FIELDS, HookSettings
 from .database_url import check_database_url
 from .domain.invalid_values import nearest_name, value_must
 from .embedded_postgres import STATE_DIRECTORY
 from .http_settings import HttpSettings
 from .publishers.sink_settings import SINK_FIELDS, SinkName, SinkSettings
-from .setting_types import AbsolutePath, HostName, Origin, PublicUrl, ReservedName, Separator, StoreEndpoint
+from .setting_types import AbsolutePath, HostName, Network, Origin, PublicUrl, ReservedName, Separator, StoreEndpoint
 from .storage.cloud_profiles import Endpoint
 from .storage.large_documents import BYTES_AT_ONCE_MAX
 from .storage.permitted_profiles import PermittedProfiles
@@ -33,6 +34,7 @@ DATA_DIRECTORY_DEFAULT = Path(".icecore")
 SETTING_FILE_BYTES_MAX = MEBIBYTE
 _NOT_OURS = "ICECORE_TEST_"
 """Variables of the test suite."""
+_NAMES_WITH_COMMAS = ("admin_roles", "allowed_hosts", "cors_origins", "trusted_proxies", "warehouse_endpoints", "reserved_namespaces")
 _NAMED = {"sinks": SINK_FIELDS, "hooks": HOOK_FIELDS}
 """Settings that are tables of named entries, and the fields of an entry."""
 _NAMED_VARIABLE = re.compile(rf"^(?P<entry>{PREFIX}(?P<table>SINKS|HOOKS)__(?P<name>.+?)__)(?P<field>.+)$")
@@ -88,6 +90,8 @@ class Settings(BaseSettings):
     insecure: bool = False
     allowed_hosts: Annotated[tuple[HostName, ...], NoDecode] = ()
     cors_origins: Annotated[tuple[Origin, ...], NoDecode] = ()
+    trusted_proxies: Annotated[tuple[Network, ...], NoDecode] = ()
+    forwarded_header: ForwardedHeader = "X-Forwarded-For"
     workers: int = Field(default=1, ge=1, le=256)
     worker_beside_server: bool = True
     default_project: bool = True
@@ -156,7 +160,7 @@ class Settings(BaseSettings):
     def _split_paths(cls, value: Any) -> Any:
         return [part for part in value.split(os.pathsep) if part] if isinstance(value, str) else value
 
-    @field_validator("admin_roles", "allowed_hosts", "cors_origins", "warehouse_endpoints", "reserved_namespaces", mode="before")
+    @field_validator(*_NAMES_WITH_COMMAS, mode="before")
     @classmethod
     def _split_names(cls, value: Any) -> Any:
         return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
@@ -210,6 +214,10 @@ class Settings(BaseSettings):
         bound = [] if self.host in _EVERY_ADDRESS else [self.host]
         hosts = (*self.allowed_hosts, *bound, *(name for name in named if name))
         return OriginRules(hosts, own_origins=own, cors_origins=self.cors_origins)
+
+    def proxies(self) -> TrustedProxies:
+        """The proxies that name the clients of requests."""
+        return TrustedProxies(self.trusted_proxies, self.forwarded_header)
 
     def permitted_profiles(self) -> PermittedProfiles:
         """The storage profiles that clients may create warehouses with."""
@@ -274,24 +282,6 @@ def load_settings(config: Path | None = None, overrides: Mapping[str, Any] | Non
         found = error.errors(include_input=False, include_url=False)
         raise SettingsError("; ".join(_complaint(one, given, from_file, named) for one in found)) from None
     return Settings.model_construct(**{name: getattr(loaded, name) for name in Settings.model_fields})
-
-
-def check_address(settings: Settings) -> None:
-    """Refuses an address that other machines can reach, because there is no authentication, unless `insecure` is set."""
-    unnamed = not settings.allowed_hosts and settings.public_url is None
-    if not settings.insecure and not is_loopback(settings.host):
-        names = ", and the names by which clients call the server in --allowed-hosts (ICECORE_ALLOWED_HOSTS)" if unnamed else ""
-        raise SettingsError(
-            f"host {settings.host} is not a loopback address, and there is no authentication: everyone who can reach it could read, "
-            f"change and drop every table. Bind to 127.0.0.1, or set --insecure (ICECORE_INSECURE=true){names}, "
-            "if the network keeps others out"
-        )
-    if not is_loopback(settings.host) and unnamed:
-        raise SettingsError(
-            f"host {settings.host} is not a loopback address: --insecure needs the names by which clients call the server, "
-            "in --allowed-hosts (ICECORE_ALLOWED_HOSTS), separated by commas; requests for other names are refused, "
-            "because web pages send them (DNS rebinding)"
-        )
 
 
 def setting_names() -> list[str]:

@@ -2,9 +2,11 @@
 
 import contextlib
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urljoin
 
 import pytest
 from pyiceberg.catalog import load_catalog
@@ -41,8 +43,8 @@ class Proxied:
 
 
 @contextlib.contextmanager
-def proxied(folder: Path, block: str) -> Iterator[tuple[Proxied, int, Path]]:
-    """Icecore with the page's setting, and nginx with this server block."""
+def proxied(folder: Path, block: str, environment: dict[str, str] | None = None) -> Iterator[tuple[Proxied, int, Path]]:
+    """Icecore with the page's setting and these, and nginx with this server block."""
     authority = Authority(folder / "certificates", "authority")
     issued = authority.issue(NAME)
     port, upstream = free_port(), free_port()
@@ -55,7 +57,7 @@ def proxied(folder: Path, block: str) -> Iterator[tuple[Proxied, int, Path]]:
         assert old in block
         block = block.replace(old, new)
     with (
-        icecore(folder / "data", port=upstream, environment={"ICECORE_PUBLIC_URL": public}),
+        icecore(folder / "data", port=upstream, environment={"ICECORE_PUBLIC_URL": public, **(environment or {})}),
         nginx(folder / "nginx", block, ready=lambda: listens(port)),
     ):
         yield Proxied(port, authority.file), port, authority.file
@@ -110,3 +112,34 @@ def test_without_the_host_line_icecore_refuses(scratch: Path) -> None:
     assert HOST_LINE in PAGE["nginx"]
     with proxied(folder, PAGE["nginx"].replace(HOST_LINE, "")) as (proxy, _, _):
         assert 403 == proxy.curl("/catalog/v1/config?warehouse=demo")[0]
+
+
+def test_the_log_names_the_client_that_a_trusted_proxy_names(scratch: Path) -> None:
+    """Not the one that a client names: nginx replaces its header. One that does not come through nginx is believed nothing."""
+    folder = scratch / "trusted"
+    folder.mkdir()
+    setting, _, proxies = PAGE["trusted proxies"].strip().partition("=")
+    with proxied(folder, PAGE["nginx"], {setting: proxies, "ICECORE_LOG_FORMAT": "json"}) as (proxy, _, _):
+        spoofed = ("--header", "X-Forwarded-For: 192.0.2.1", "--header", "Forwarded: for=192.0.2.1")
+        proxy.curl("/catalog/v1/demo/namespaces", "--interface", "127.0.0.2", *spoofed, body='{"namespace": ["through"]}')
+        [direct] = re.findall(r"server 127.0.0.1:(\d+)", (folder / "nginx" / "nginx.conf").read_text())
+        subprocess.run(
+            ["curl", "-sS", "--interface", "127.0.0.3", *spoofed, "--header", "Content-Type: application/json",
+             "--data-binary", '{"namespace": ["direct"]}', f"http://127.0.0.1:{direct}/catalog/v1/demo/namespaces"],
+            capture_output=True, check=True,
+        )  # fmt: skip
+        lines = [json.loads(line) for line in (folder / "data.log").read_text().splitlines() if line.startswith("{")]
+    assert ["127.0.0.2", "127.0.0.3"] == [line["client"] for line in lines if line.get("operation") == "createNamespace"]
+
+
+def test_a_path_of_the_proxy_needs_no_header(scratch: Path) -> None:
+    """Swagger UI and the documents have relative addresses."""
+    folder = scratch / "path"
+    folder.mkdir()
+    below = PAGE["nginx"].replace("location / {", "location /lake/ {\n    rewrite ^/lake/(.*)$ /$1 break;")
+    with proxied(folder, below) as (proxy, port, _):
+        status, page = proxy.curl("/lake/swagger-ui", "--location", "--write-out", "%{url_effective}\n%{http_code}")
+        assert (200, True) == (status, page.endswith(f"https://{NAME}:{port}/lake/swagger-ui/"))
+        document = "/lake/api-docs/management/v1/openapi.json"
+        [server] = json.loads(proxy.curl(document)[1])["servers"]
+        assert f"https://{NAME}/lake" == urljoin(f"https://{NAME}{document}", server["url"]).removesuffix("/")

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from icecore.api.limits import ApiLimits
-from icecore.settings import Settings, SettingsError, check_address, is_loopback, load_settings, setting_names, settings_from_json
+from icecore.api.origins import is_loopback
+from icecore.listening import check_address
+from icecore.settings import Settings, SettingsError, load_settings, setting_names, settings_from_json
 from icecore.storage.cloud_profiles import Endpoint
 from icecore.storage.permitted_profiles import PermittedProfiles
 
@@ -239,12 +241,15 @@ def test_hosts_and_origins_are_lists_with_commas(monkeypatch: pytest.MonkeyPatch
     """In the environment. Values that a header cannot contain are refused."""
     monkeypatch.setenv("ICECORE_ALLOWED_HOSTS", "catalog, catalog.example.org,10.0.0.1,fd00::1")
     monkeypatch.setenv("ICECORE_CORS_ORIGINS", "https://app.example.org,http://localhost:3000")
+    monkeypatch.setenv("ICECORE_TRUSTED_PROXIES", "10.0.0.7, 10.1.0.0/16,fd00::/8")
     settings = load_settings()
     assert ("catalog", "catalog.example.org", "10.0.0.1", "fd00::1") == settings.allowed_hosts
+    assert ("10.0.0.7/32", "10.1.0.0/16", "fd00::/8") == settings.trusted_proxies
     assert ("https://app.example.org", "http://localhost:3000") == settings.cors_origins
     for name, values in {
         "ICECORE_ALLOWED_HOSTS": ["a b", "http://a", "a:80", "*", "a/", "[::1]"],
         "ICECORE_CORS_ORIGINS": ["*", "null", "app.example.org", "https://app.example.org/", "https://a@b"],
+        "ICECORE_TRUSTED_PROXIES": ["*", "proxy.example.org", "10.0.0.7/8", "10.0.0.0/33", "10.0.0.7:80"],
     }.items():
         for value in values:
             with monkeypatch.context() as changed:

@@ -233,7 +233,7 @@ def undrop(
 
 @app.command(name="wait-for-db")
 def wait_for_db(*, timeout_seconds: float = 60.0, options: CommonOptions = CommonOptions()) -> ExitCode:
-    """Wait until the database is reachable and has the migrations of this version. The exit code is 3 if it has not in time.
+    """Wait until the database of ICECORE_DATABASE_URL has the migrations of this version. The exit code is 3 after the timeout.
 
     Parameters
     ----------

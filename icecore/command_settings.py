@@ -42,7 +42,10 @@ class WarehouseOptions(CommonOptions):
     """Options of commands on a warehouse."""
 
     project: Annotated[
-        str | None, Parameter(help="Name or id of the warehouse's project. Default: the default project, or that of a warehouse's id.")
+        str | None,
+        Parameter(
+            help="Name or id of the project. Without it, a warehouse's name is looked up in the default project, its id in all projects."
+        ),
     ] = None
 
     def in_project(self, name: str) -> str:

@@ -28,7 +28,7 @@ def create_project(
     name
         Name of the project.
     project_id
-        Id of the project, which was never used. Default: a new one.
+        Id for the project: a UUID that was never used. Default: a new one.
     """
     from . import project_commands
     from .domain.project import CreateProject
@@ -54,7 +54,7 @@ def get_project(name: ProjectName, /, *, as_json: Json = False, options: CommonO
 
 @project.command(name="rename")
 def rename_project(name: ProjectName, new_name: str, /, *, as_json: Json = False, options: CommonOptions = CommonOptions()) -> ExitCode:
-    """Rename a project. Clients that use it go on.
+    """Rename a project. Clients that use it keep working.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def rename_project(name: ProjectName, new_name: str, /, *, as_json: Json = False
 
 @project.command(name="delete")
 def delete_project(name: ProjectName, /, *, options: CommonOptions = CommonOptions()) -> ExitCode:
-    """Delete a project without warehouses. Its events stay, its id is never used again."""
+    """Delete a project without warehouses. Its events are kept, and its id is never used again."""
     from . import project_commands
     from .domain.project import DeleteProject
 

@@ -6,7 +6,7 @@ from .command_settings import CommonOptions, Json, ProtectionOff, WarehouseName,
 from .exit_codes import ExitCode
 from .output import Output
 
-table = App(name="table", help="Protect tables, and list dropped ones.")
+table = App(name="table", help="Protect tables, and list soft-deleted tables and views.")
 
 
 @table.command(name="protect")

@@ -142,7 +142,7 @@ def protect_warehouse(
     as_json: Json = False,
     options: WarehouseOptions = WarehouseOptions(),
 ) -> ExitCode:
-    """Protect a warehouse: `delete` then needs --force."""
+    """Protect a warehouse: it can then be deleted only with --force."""
     from .domain.warehouse import SetWarehouseProtection
 
     return _change(name, SetWarehouseProtection(not off), options, as_json=as_json)
@@ -186,7 +186,7 @@ def set_delete_profile(
     hard
         A drop is final at once.
     soft
-        How long what is dropped can be undropped: a whole number with d, h, m or s, such as 7d.
+        How long a dropped table or view can be undropped: a whole number with d, h, m or s, such as 7d.
     """
     from .domain.warehouse import DeleteProfile, UpdateWarehouseDeleteProfile
     from .durations import seconds_argument
@@ -201,12 +201,12 @@ def set_delete_profile(
 def set_purge_default(
     name: WarehouseName, /, *, off: Flag = False, as_json: Json = False, options: WarehouseOptions = WarehouseOptions()
 ) -> ExitCode:
-    """Delete the files of a table whose drop does not say whether to do so. Such files stay in a new warehouse.
+    """Set whether a drop that does not set purgeRequested deletes the table's files. New warehouses keep the files.
 
     Parameters
     ----------
     off
-        Keep these files.
+        Keep the files, as in a new warehouse.
     """
     from .domain.warehouse import SetWarehousePurgeDefault
 
@@ -253,7 +253,7 @@ def update_storage(
     Parameters
     ----------
     profile
-        Whole new storage profile as JSON, @FILE, or - for standard input.
+        The complete new storage profile as JSON, @FILE, or - for standard input.
     credential
         Storage credential as JSON, @FILE, or - for standard input. The former one is not kept.
     """
@@ -301,16 +301,16 @@ def validate_warehouse(
     as_json: Json = False,
     options: WarehouseOptions = WarehouseOptions(),
 ) -> ExitCode:
-    """Make the checks of a creation or a change of storage, and change nothing. The exit code is 1 if one fails.
+    """Check a warehouse's storage, a change of it, or a creation, without changing anything. The exit code is 1 if a check fails.
 
     Without profile and credential, the storage that the warehouse has is checked.
 
     Parameters
     ----------
     profile
-        Storage profile as JSON, @FILE, or - for standard input, with which `storage` would be called.
+        Check a change to this storage profile: JSON, @FILE, or - for standard input.
     credential
-        Storage credential as JSON, @FILE, or - for standard input; alone, with which `credential` would be called.
+        Check a change to this storage credential, alone or together with --profile: JSON, @FILE, or - for standard input.
     new
         Check the creation of a warehouse with this name and profile.
     """

@@ -51,7 +51,7 @@ REVIEWED_OPERATIONS = frozenset(
         "setWarehouseProtection", "updateWarehouseFormatVersionPolicy", "updateStorageProfile", "updateStorageCredential",
         "setWarehouseReadOnly",
         "updateWarehouseDeleteProfile", "setWarehousePurgeDefault", "deleteWarehouse", "undropTabulars",
-        "createNamespace", "updateProperties", "setNamespaceProtection", "dropNamespace",
+        "createNamespace", "updateProperties", "setNamespaceProtection", "moveNamespace", "dropNamespace",
         "createTable", "registerTable", "updateTable", "dropTable", "unregisterTable", "renameTable", "commitTransaction",
         "setTableProtection",
         "createView", "registerView", "replaceView", "dropView", "renameView", "setViewProtection",

@@ -30,11 +30,13 @@ Levels = tuple[str, ...]
 
 
 class ChangeReader:
-    """Builds a proposed change from what a command decided. Parents of a namespace are read once, because namespaces are never renamed."""
+    """Builds a proposed change from what a command decided. Paths of namespaces are read once for each event of their warehouse, which has
+    one for every move.
+    """
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
-        self._cache: LRUCache[UUID, Levels] = LRUCache(NAMESPACES_CACHED_MAX)
+        self._cache: LRUCache[tuple[UUID | None, UUID], Levels] = LRUCache(NAMESPACES_CACHED_MAX)
 
     async def read(
         self, context: RequestContext, warehouse: Warehouse, changes: Sequence[StreamChange], dependencies: dict[UUID, UUID]
@@ -92,12 +94,13 @@ class ChangeReader:
     async def _levels(self, warehouse: Warehouse, namespace_id: UUID) -> Levels:
         if namespace_id == warehouse.id:
             return ()
-        known = self._cache.get(namespace_id)
+        key = (warehouse.event_id, namespace_id)
+        known = self._cache.get(key)
         if known is None:
             async with self._connections() as connection:
                 known = (await names.path_names(connection, namespace_id))[1:]
             if known:
-                self._cache[namespace_id] = known
+                self._cache[key] = known
         return known
 
 

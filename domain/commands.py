@@ -23,6 +23,15 @@ class UpdateNamespaceProperties:
 
 
 @dataclass(frozen=True, slots=True)
+class MoveNamespace:
+    """destination -- the whole new path. force -- also if it is protected."""
+
+    namespace_id: UUID
+    destination: NamespaceIdentifier
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class DropNamespace:
     """force -- also if it is protected."""
 

@@ -245,6 +245,13 @@ class WarehousePurgeDefaultChanged(Event):
     purge: bool
 
 
+@_event("warehouse.namespace-moved.v1")
+class WarehouseNamespaceMoved(Event):
+    """It follows NamespaceMoved in the same command. A command that was decided on earlier paths is not appended after it."""
+
+    namespace_id: UUID
+
+
 @_event("warehouse.deleted.v1")
 class WarehouseDeleted(Event):
     """The warehouse was empty. Its name is free."""
@@ -274,6 +281,17 @@ class NamespaceProtectionChanged(Event):
     """`protected`: the namespace is dropped only with `force`."""
 
     protected: bool
+
+
+@_event("namespace.moved.v1")
+class NamespaceMoved(Event):
+    """The namespace, with all that it contains, has another parent, another name, or both. Locations stay. `parent_id` as in
+    NamespaceCreated.
+    """
+
+    parent_id: UUID
+    name: str
+    name_key: str
 
 
 @_event("namespace.dropped.v1")

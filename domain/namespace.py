@@ -7,8 +7,8 @@ from uuid import UUID
 
 from .claims import Claim, LocationClaim, NameClaim
 from .errors import AlreadyExists, BadRequest, NamespaceNotEmpty, NamespaceProtected, NoSuchNamespace, ReservedNamespace
-from .events import Event, NamespaceCreated, NamespaceDropped, NamespacePropertiesChanged, NamespaceProtectionChanged
-from .identifiers import NamespaceIdentifier, name_key
+from .events import Event, NamespaceCreated, NamespaceDropped, NamespaceMoved, NamespacePropertiesChanged, NamespaceProtectionChanged
+from .identifiers import NAMESPACE_LEVELS_MAX, NamespaceIdentifier, name_key
 from .properties import PropertyUpdate, effective_update, updated
 
 LOCATION = "location"
@@ -93,6 +93,52 @@ def decide_drop(
     return NamespaceDropped()
 
 
+@dataclass(frozen=True, slots=True)
+class MoveDestination:
+    """Where a namespace is to be moved, as it was found.
+
+    parent_id -- the namespace above, or the warehouse at the top; None: it does not exist.
+    parent_path -- the ids from the warehouse to the parent.
+    taken_by -- the namespace that has the name there.
+    too_deep -- whether a namespace below the moved one would be deeper than NAMESPACE_LEVELS_MAX.
+    """
+
+    namespace: NamespaceIdentifier
+    parent_id: UUID | None
+    parent_path: Collection[UUID] = ()
+    taken_by: UUID | None = None
+    too_deep: bool = False
+
+
+def decide_move(
+    state: NamespaceState, source: str, destination: MoveDestination, name_key: str, reserved: Collection[str], *, force: bool = False
+) -> NamespaceMoved | None:
+    """The move of a namespace with all that it contains; None if it has this parent and this spelling of the name already.
+
+    Raises NoSuchNamespace if the parent does not exist, BadRequest if the destination is inside the namespace or too deep,
+    AlreadyExists if another namespace has the name, ReservedNamespace, and NamespaceProtected without `force`.
+
+    source -- its present name, for messages. reserved -- as in check_reserved.
+    """
+    wanted = destination.namespace
+    if destination.parent_id is None:
+        raise NoSuchNamespace(f"Namespace does not exist: {wanted.parent}")
+    if (state.parent_id, state.name) == (destination.parent_id, wanted.levels[-1]):
+        return None
+    if state.id in destination.parent_path:
+        raise BadRequest(f"Cannot move namespace {source} to {wanted}: the destination is inside it")
+    if destination.taken_by not in (None, state.id):
+        raise AlreadyExists(f"Cannot move namespace {source} to {wanted}. Namespace already exists")
+    check_reserved(wanted, reserved)
+    if destination.too_deep:
+        raise BadRequest(
+            f"Cannot move namespace {source} to {wanted}: it contains namespaces that would be deeper than {NAMESPACE_LEVELS_MAX} levels"
+        )
+    if state.protected and not force:
+        raise NamespaceProtected(f"Namespace is protected: {source}; remove the protection, or move it with force")
+    return NamespaceMoved(destination.parent_id, wanted.levels[-1], name_key)
+
+
 def decide_protection(state: NamespaceState, *, protected: bool) -> NamespaceProtectionChanged | None:
     """None if nothing changes."""
     return None if protected == state.protected else NamespaceProtectionChanged(protected)
@@ -132,6 +178,9 @@ def evolve(state: NamespaceState | None, stream_id: UUID, version: int, event_id
         case NamespaceProtectionChanged():
             assert state is not None
             return replace(state, version=version, event_id=event_id, protected=event.protected)
+        case NamespaceMoved():
+            assert state is not None
+            return replace(state, version=version, event_id=event_id, parent_id=event.parent_id, name=event.name, name_key=event.name_key)
         case NamespaceDropped():
             assert state is not None
             return replace(state, version=version, event_id=event_id, status="dropped")

@@ -21,6 +21,7 @@ from .commands import (
     DropNamespace,
     DropTable,
     DropView,
+    MoveNamespace,
     RenameTable,
     RenameView,
     SetNamespaceProtection,
@@ -176,6 +177,7 @@ _FORMS: dict[type, tuple[str, Mapping[str, _Form]]] = {
     CreateNamespace: ("createNamespace", {"namespace": _NAMESPACE, "properties": _TEXTS_BY_NAME}),
     UpdateNamespaceProperties: ("updateProperties", {"namespace": _NAMESPACE, "removals": _TEXTS, "updates": _TEXTS_BY_NAME}),
     SetNamespaceProtection: ("setNamespaceProtection", {"namespace-id": _UUID, "protected": _BOOLEAN}),
+    MoveNamespace: ("moveNamespace", {"namespace-id": _UUID, "destination": _NAMESPACE, "force": _OPTION}),
     DropNamespace: ("dropNamespace", {"namespace": _NAMESPACE, "force": _OPTION}),
     CreateTable: (
         "createTable",

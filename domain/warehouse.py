@@ -17,6 +17,7 @@ from .events import (
     WarehouseDeleted,
     WarehouseDeleteProfileChanged,
     WarehouseFormatVersionPolicyChanged,
+    WarehouseNamespaceMoved,
     WarehouseProtectionChanged,
     WarehousePurgeDefaultChanged,
     WarehouseReadOnlyChanged,
@@ -245,6 +246,11 @@ def decide_change(state: WarehouseState, command: WarehouseChange) -> Event | No
             return None if purge == state.purge_default else WarehousePurgeDefaultChanged(purge)
 
 
+def decide_namespace_moved(namespace_id: UUID) -> WarehouseNamespaceMoved:
+    """The event of the warehouse in which a namespace is moved by the same command."""
+    return WarehouseNamespaceMoved(namespace_id)
+
+
 def _delete_profile_changed(profile: DeleteProfile) -> WarehouseDeleteProfileChanged:
     soft = profile.expiration_seconds is not None
     return WarehouseDeleteProfileChanged("soft" if soft else "hard", profile.expiration_seconds)
@@ -378,6 +384,8 @@ def evolve(state: WarehouseState | None, stream_id: UUID, version: int, event_id
             return replace(state, delete_profile=DeleteProfile(event.expiration_seconds))
         case WarehousePurgeDefaultChanged():
             return replace(state, purge_default=event.purge)
+        case WarehouseNamespaceMoved():
+            return state
         case WarehouseDeleted():
             return replace(state, status="deleted")
     raise AssertionError(f"{type(event).__name__} is not an event of a warehouse")

@@ -10,11 +10,12 @@ from .access.resolve_warehouse import find_warehouse
 from .access.warehouse import Warehouse
 from .commands.execution.command_response import CommandResponse
 from .commands.execution.executor import CommandExecutor
+from .commands.namespaces.move_namespace import move_namespace as execute_move_namespace
 from .commands.protection.set_protection import set_namespace_protection, set_table_protection, set_view_protection
 from .compose import open_catalog
 from .database.connections import Connection
 from .demo_warehouse import operator_context
-from .domain.commands import SetNamespaceProtection, SetTableProtection, SetViewProtection
+from .domain.commands import MoveNamespace, SetNamespaceProtection, SetTableProtection, SetViewProtection
 from .domain.errors import BadRequest
 from .domain.identifiers import NamespaceIdentifier, TabularIdentifier, uuid_or_none
 from .domain.project import PROJECT_ID_DEFAULT
@@ -43,6 +44,29 @@ def protect(settings: Settings, console: Console, kind: ProtectedKind, name: str
         console.out(orjson.dumps(found).decode(), highlight=False)
     else:
         console.out(f"{name}  {object_id}  {'protected' if protected else 'not protected'}", highlight=False)
+    return ExitCode.OK
+
+
+def move_namespace(
+    settings: Settings, console: Console, reference: str, source: str, destination: str, *, force: bool, as_json: bool
+) -> ExitCode:
+    """Moves a namespace of a warehouse as the management API does, and prints its new path. source -- its path with dots, or its id."""
+
+    async def run(opened: Settings) -> bytes:
+        await require_writable(opened)
+        path = NamespaceIdentifier.parse(destination.split("."))
+        async with open_catalog(opened) as catalog:
+            async with catalog.backends.connection() as connection:
+                warehouse, namespace_id = await find_object(connection, "namespace", f"{reference}:{source}")
+            context = operator_context("moveNamespace", warehouse.project_id)
+            result = await execute_move_namespace(catalog.commands, context, warehouse, MoveNamespace(namespace_id, path, force))
+        assert isinstance(result.body, bytes), "the response is one bytes object"
+        return result.body
+
+    with opened_database(settings) as opened:
+        body = uvloop.run(run(opened))
+    moved = orjson.loads(body)
+    console.out(body.decode() if as_json else f"{'.'.join(moved['namespace'])}  {moved['namespace-id']}", highlight=False)
     return ExitCode.OK
 
 

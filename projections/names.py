@@ -81,6 +81,12 @@ async def find(connection: Connection, lookup: NameLookup, namespace: NamespaceI
     return None if row is None else ResolvedName(*row)
 
 
+async def is_deeper(connection: Connection, namespace_id: UUID, levels: int) -> bool:
+    """Whether namespaces are nested more than `levels` deep below a namespace. It reads all namespaces below it, and no tables."""
+    row = await (await connection.execute(_SQL["is_deeper"], {"namespace_id": namespace_id, "levels": levels})).fetchone()
+    return row == (True,)
+
+
 async def find_taken(connection: Connection, namespace_id: UUID, name_key: str) -> ResolvedName | None:
     """The table or view that has the name in the namespace now, without the namespace's location."""
     row = await (await connection.execute(_SQL["taken"], {"namespace_id": namespace_id, "name_key": name_key})).fetchone()
@@ -221,9 +227,9 @@ async def kind_in_warehouse(connection: Connection, warehouse_id: UUID, object_i
     return None if row is None else row[0]
 
 
-async def renamed_warehouses(connection: Connection, after: int, up_to: int) -> list[UUID]:
-    """The warehouses that were renamed by events after one position and up to another."""
-    cursor = await connection.execute(_SQL["renamed_warehouses"], {"after": after, "upto": up_to}, binary=True)
+async def renamed_parents(connection: Connection, after: int, up_to: int) -> list[UUID]:
+    """The warehouses and namespaces that were renamed or moved by events after one position and up to another."""
+    cursor = await connection.execute(_SQL["renamed_parents"], {"after": after, "upto": up_to}, binary=True)
     return [row[0] for row in await cursor.fetchall()]
 
 

@@ -28,6 +28,23 @@ left join lateral (
   order by n.from_position desc limit 1
 ) n on n.to_position is null or n.to_position > %(as_of)s
 
+-- name: is_deeper --
+-- Whether namespaces are nested more than `levels` deep below a namespace.
+with recursive below(id, depth) as (
+  select %(namespace_id)s::uuid, 0
+  union all
+  select n.object_id, b.depth + 1
+  from below b
+  -- `offset 0` keeps Postgres from planning one join that reads all names of the kind.
+  cross join lateral (
+    select n.object_id from icecore.names n
+    where n.generation = (select generation from icecore.read_models) and n.parent_id = b.id and n.kind = 'namespace' and n.to_position is null
+    offset 0
+  ) n
+  where b.depth <= %(levels)s
+)
+select exists (select 1 from below where depth > %(levels)s)
+
 -- name: one_moment --
 set transaction isolation level repeatable read
 
@@ -138,10 +155,10 @@ select object_id, case when kind <> 'warehouse' then parent_id end, name, from_p
   order by n.from_position limit 1)
 from above
 
--- name: renamed_warehouses --
--- Warehouses that were renamed after one position and up to another.
+-- name: renamed_parents --
+-- Warehouses and namespaces that were renamed or moved after one position and up to another.
 select distinct originator_id from icecore.events
-where topic = 'warehouse.renamed.v1' and notification_id > %(after)s and notification_id <= %(upto)s
+where topic in ('warehouse.renamed.v1', 'namespace.moved.v1') and notification_id > %(after)s and notification_id <= %(upto)s
 
 -- name: kind_in_warehouse --
 -- The kind of an object, if its path of current names begins in the warehouse.

@@ -114,7 +114,7 @@ def _enrich(event: RecordedEvent, decoded: Event, found: References) -> Enriched
             return EnrichedEvent(event, names, content)
         case "namespace":
             path = found.paths[event.position]
-            return EnrichedEvent(event, path.names, _namespace(event, decoded, path))
+            return EnrichedEvent(event, path.names, _namespace(event, decoded, path, found))
         case "warehouse":
             path = found.paths[event.position]
             return EnrichedEvent(event, path.names, warehouse_data(event, decoded, found))
@@ -135,7 +135,7 @@ def _project(event: RecordedEvent, decoded: Event, found: References) -> data.Ev
     return data.ProjectEvent(project=project)
 
 
-def _namespace(event: RecordedEvent, decoded: Event, path: Path) -> data.EventData:
+def _namespace(event: RecordedEvent, decoded: Event, path: Path, found: References) -> data.EventData:
     name = data.NamespaceName(id=event.stream_id, name=list(path.names[1:]))
     warehouse = data.WarehouseName(id=event.warehouse_id, name=path.names[0])
     match decoded:
@@ -145,6 +145,9 @@ def _namespace(event: RecordedEvent, decoded: Event, path: Path) -> data.EventDa
             return data.NamespaceEvent(
                 namespace=name, warehouse=warehouse, properties_set=decoded.updates, properties_removed=decoded.removals
             )
+        case domain_events.NamespaceMoved():
+            previous = found.paths_before[event.position]
+            return data.NamespaceMoved(namespace=name, warehouse=warehouse, previous_name=list(previous.names[1:]))
         case domain_events.NamespaceProtectionChanged():
             return data.NamespaceProtectionChanged(namespace=name, warehouse=warehouse, protected=decoded.protected)
     return data.NamespaceEvent(namespace=name, warehouse=warehouse)

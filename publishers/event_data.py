@@ -230,6 +230,14 @@ class WarehousePurgeDefaultChanged(EventData):
 
 
 @dataclass(slots=True, kw_only=True)
+class WarehouseNamespaceMoved(EventData):
+    """A namespace of a warehouse was moved; the event of the namespace before this one has both paths."""
+
+    warehouse: WarehouseName
+    namespace_id: UUID
+
+
+@dataclass(slots=True, kw_only=True)
 class NamespaceEvent(EventData):
     """A namespace and the properties that this event changed."""
 
@@ -237,6 +245,16 @@ class NamespaceEvent(EventData):
     warehouse: WarehouseName
     properties_set: _StringsByName = field(default_factory=dict)
     properties_removed: _Strings = field(default_factory=list)
+
+
+@dataclass(slots=True, kw_only=True)
+class NamespaceMoved(EventData):
+    """A namespace has another path, and so has everything in it. Locations are unchanged."""
+
+    namespace: NamespaceName
+    warehouse: WarehouseName
+    previous_name: list[str]
+    """The former path, outermost level first."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -436,6 +454,8 @@ _TYPES: dict[str, type[EventData]] = {
     "warehouse.storage-profile-changed": WarehouseStorageChanged,
     "warehouse.storage-credential-changed": WarehouseStorageChanged,
     "namespace.protection-changed": NamespaceProtectionChanged,
+    "namespace.moved": NamespaceMoved,
+    "warehouse.namespace-moved": WarehouseNamespaceMoved,
     "warehouse.delete-profile-changed": WarehouseDeleteProfileChanged,
     "warehouse.purge-default-changed": WarehousePurgeDefaultChanged,
     "table.created": TableMetadataEvent,

@@ -113,7 +113,7 @@ class IcebergFilter:
 
     def matches_path(self, event: RecordedEvent, path: Path | None) -> bool:
         """Whether the event may match before it is enriched, by the path to its namespace or warehouse."""
-        if not self.names or path is None or event.topic.partition(".")[2].startswith("renamed."):
+        if not self.names or path is None or event.topic.partition(".")[2].startswith(("renamed.", "moved.")):
             return True
         levels = tuple(name_key(level, exact=True) for level in path.names[1:]) if self.exact_names else path.keys[1:]
         return any(levels[: len(name)] == name[: len(levels)] for name in self.names)
@@ -184,6 +184,8 @@ def _operation(enriched: EnrichedEvent, decoded: Event | None, removed: Removed)
     match event_data:
         case data.TableRenamed(table=name) | data.ViewRenamed(view=name):
             members: Json = {"source": _identifier(event_data.previous), "destination": _identifier(name)}
+        case data.NamespaceMoved():
+            members = {"source": event_data.previous_name, "destination": event_data.namespace.name}
         case data.NamespaceEvent() | data.NamespaceProtectionChanged():
             members = {"namespace": event_data.namespace.name}
         case _:
@@ -236,11 +238,13 @@ def _identifier(name: data.TabularName | data.PreviousName) -> Json:
 
 
 def _paths(enriched: EnrichedEvent) -> list[tuple[str, ...]]:
-    """The path of the object below its warehouse, and its former path if the event renamed it."""
+    """The path of the object below its warehouse, and its former path if the event renamed or moved it."""
     paths = [enriched.path[1:]]
     if isinstance(enriched.data, data.TableRenamed | data.ViewRenamed):
         previous = enriched.data.previous
         paths.append((*previous.namespace.name, previous.name))
+    if isinstance(enriched.data, data.NamespaceMoved):
+        paths.append(tuple(enriched.data.previous_name))
     return paths
 
 

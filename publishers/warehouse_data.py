@@ -39,6 +39,8 @@ def warehouse_data(event: RecordedEvent, decoded: Event, found: References) -> d
             return data.WarehouseStorageChanged(warehouse=name, has_credential=decoded.secret_ref is not None)
         case domain_events.WarehouseDeleteProfileChanged():
             return data.WarehouseDeleteProfileChanged(warehouse=name, type=decoded.type, expiration_seconds=decoded.expiration_seconds)
+        case domain_events.WarehouseNamespaceMoved():
+            return data.WarehouseNamespaceMoved(warehouse=name, namespace_id=decoded.namespace_id)
         case domain_events.WarehousePurgeDefaultChanged():
             return data.WarehousePurgeDefaultChanged(warehouse=name, purge=decoded.purge)
     return data.WarehouseEvent(warehouse=name)

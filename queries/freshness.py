@@ -27,6 +27,7 @@ _NAMES_UNCHANGED = frozenset(
         "warehouse.delete-profile-changed.v1", "warehouse.purge-default-changed.v1", "table.expired.v1", "view.expired.v1",
     }
 )  # fmt: skip
+_NAMESPACE_MOVED = "warehouse.namespace-moved.v1"
 _PROTECTION_CHANGED = "protection-changed.v1"
 
 
@@ -43,6 +44,11 @@ def name_tag(stream_id: UUID) -> tuple[str, UUID]:
 def listing_tag(kind: str) -> tuple[str, str]:
     """Dropped when an object of the kind is created, renamed or dropped."""
     return ("listing", kind)
+
+
+def paths_tag(warehouse_id: UUID) -> tuple[str, UUID]:
+    """Dropped when a namespace of the warehouse is moved. Every result that was found by a path below the warehouse has it."""
+    return ("paths", warehouse_id)
 
 
 def protection_tag(kind: str) -> tuple[str, str]:
@@ -144,6 +150,8 @@ class Freshness:
             if topic not in _NAMES_UNCHANGED:
                 self._cache.drop(name_tag(stream_id))
                 self._cache.drop(listing_tag(kind))
+                if topic == _NAMESPACE_MOVED:
+                    self._cache.drop(paths_tag(stream_id))
             elif change == _PROTECTION_CHANGED:
                 self._cache.drop(protection_tag(kind))
         self._applied = changes.head

@@ -8,7 +8,7 @@ from ..domain.identifiers import NamespaceIdentifier
 from ..projections import names
 from ..projections.names import ListedNames
 from .executor import QueryExecutor, ReadResult
-from .freshness import listing_tag, protection_tag, stream_tag
+from .freshness import listing_tag, paths_tag, protection_tag, stream_tag
 from .results import Page, PageRequest
 
 
@@ -41,7 +41,7 @@ async def list_below(
             connection, warehouse.name_lookup, parent_id, kind, page.after, page.size, reserve_memory, with_objects=page.with_objects
         )
         resource = Resource("warehouse" if parent is None else "namespace", parent_id)
-        tags = [listing_tag(kind), stream_tag(parent_id), *([protection_tag(kind)] if page.with_objects else [])]
+        tags = [listing_tag(kind), stream_tag(parent_id), paths_tag(warehouse.id), *([protection_tag(kind)] if page.with_objects else [])]
         return ReadResult(listed, resource, listed.memory_bytes, tags)
 
     path = (warehouse.id,) if parent is None else warehouse.name_lookup.namespace_path(parent)

@@ -8,7 +8,7 @@ from ..domain.identifiers import NamespaceIdentifier
 from ..projections import names, namespaces
 from ..projections.bounded_reads import LargeDocument
 from .executor import QueryExecutor, ReadResult
-from .freshness import stream_tag
+from .freshness import paths_tag, stream_tag
 from .results import NamespaceResult
 
 
@@ -23,7 +23,7 @@ async def load_namespace(
         if isinstance(properties, LargeDocument):
             return properties
         size = sum(len(key) + len(value) for key, value in properties.items())
-        return ReadResult(properties, Resource("namespace", namespace_id), size, (stream_tag(namespace_id),))
+        return ReadResult(properties, Resource("namespace", namespace_id), size, (stream_tag(namespace_id), paths_tag(warehouse.id)))
 
     key = ("namespace", *warehouse.name_lookup.namespace_path(namespace))
     properties = await queries.execute_with_own_connections(context, key, warehouse.as_of, lambda: queries.backends.read_within(read))

@@ -16,7 +16,7 @@ from ..projections.bounded_reads import LargeDocument
 from ..projections.tables import LoadedTable, TableLookup
 from ..storage.locations import StorageLocation
 from .executor import QueryExecutor, ReadResult
-from .freshness import name_tag, stream_tag
+from .freshness import name_tag, paths_tag, stream_tag
 from .results import TableResult
 
 
@@ -59,7 +59,10 @@ async def load_table(
         if warehouse.profile.missing_file_check:
             metadata_location = StorageLocation.parse_structure(loaded.metadata_location, what="metadata-location")
         return ReadResult(
-            _CachedTable(etag, body, metadata_location), Resource("table", loaded.table_id), len(body), (stream_tag(loaded.table_id),)
+            _CachedTable(etag, body, metadata_location),
+            Resource("table", loaded.table_id),
+            len(body),
+            (stream_tag(loaded.table_id), paths_tag(warehouse.id)),
         )
 
     cached = await queries.execute_with_own_connections(context, ("table", lookup), as_of, find)
@@ -85,7 +88,7 @@ async def table_exists(queries: QueryExecutor, context: RequestContext, warehous
 
     async def read(connection: Connection) -> ReadResult[UUID]:
         table_id = await names.find_table(connection, warehouse.name_lookup, table)
-        return ReadResult(table_id, Resource("table", table_id), 0, (name_tag(table_id),))
+        return ReadResult(table_id, Resource("table", table_id), 0, (name_tag(table_id), paths_tag(warehouse.id)))
 
     await queries.execute(context, ("table name", *warehouse.name_lookup.path(table)), warehouse.as_of, read)
 

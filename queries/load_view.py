@@ -11,7 +11,7 @@ from ..domain.identifiers import TabularIdentifier
 from ..projections import names, results, views
 from ..projections.bounded_reads import LargeDocument
 from .executor import QueryExecutor, ReadResult
-from .freshness import name_tag, stream_tag
+from .freshness import name_tag, paths_tag, stream_tag
 
 
 async def load_view(queries: QueryExecutor, context: RequestContext, warehouse: Warehouse, view: TabularIdentifier) -> bytes:
@@ -25,7 +25,7 @@ async def load_view(queries: QueryExecutor, context: RequestContext, warehouse: 
         if loaded is None:
             raise NoSuchView(f"View does not exist: {view}")
         body = results.load_view_result(loaded)
-        return ReadResult(body, Resource("view", view_id), len(body), (stream_tag(view_id),))
+        return ReadResult(body, Resource("view", view_id), len(body), (stream_tag(view_id), paths_tag(warehouse.id)))
 
     key = ("view", *warehouse.name_lookup.path(view))
     return await queries.execute_with_own_connections(context, key, warehouse.as_of, lambda: queries.backends.read_within(read))
@@ -36,6 +36,6 @@ async def view_exists(queries: QueryExecutor, context: RequestContext, warehouse
 
     async def read(connection: Connection) -> ReadResult[UUID]:
         view_id = await names.find_view(connection, warehouse.name_lookup, view)
-        return ReadResult(view_id, Resource("view", view_id), 0, (name_tag(view_id),))
+        return ReadResult(view_id, Resource("view", view_id), 0, (name_tag(view_id), paths_tag(warehouse.id)))
 
     await queries.execute(context, ("view name", *warehouse.name_lookup.path(view)), warehouse.as_of, read)

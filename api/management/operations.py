@@ -1,7 +1,7 @@
 """The operations of the management API."""
 
 from ..routing import Operation
-from . import deleted_tabulars, event_schemas, projects, proposals, protection, server, warehouses
+from . import deleted_tabulars, event_schemas, namespaces, projects, proposals, protection, server, warehouses
 
 _WAREHOUSES = "/management/v1/warehouse"
 _PROJECT = "/management/v1/project"
@@ -132,6 +132,7 @@ OPERATIONS = (
     ),
     Operation("getNamespaceProtection", "GET", _NAMESPACE_PROTECTION, protection.get_namespace_protection, parameters=_NONE),
     Operation("setNamespaceProtection", "POST", _NAMESPACE_PROTECTION, protection.set_namespace_protection, parameters=_NONE),
+    Operation("moveNamespace", "POST", f"{_WAREHOUSE}/namespace/{{namespace_id}}/move", namespaces.move_namespace, parameters=_NONE),
     Operation("getTableProtection", "GET", _TABLE_PROTECTION, protection.get_table_protection, parameters=_NONE),
     Operation("setTableProtection", "POST", _TABLE_PROTECTION, protection.set_table_protection, parameters=_NONE),
     Operation("getViewProtection", "GET", _VIEW_PROTECTION, protection.get_view_protection, parameters=_NONE),

@@ -49,7 +49,7 @@ async def set_view_protection(call: ApiRequest) -> web.Response:
 
 
 async def _load(call: ApiRequest, kind: Kind) -> web.Response:
-    warehouse, object_id = await requested_warehouse(call), _object_id(call, kind)
+    warehouse, object_id = await requested_warehouse(call), path_object_id(call, kind)
     if not warehouse.active:
         raise warehouse.inactive_error()
     found = await load_protection(call.catalog.queries, call.context, warehouse, kind, object_id)
@@ -61,7 +61,7 @@ async def _set(call: ApiRequest, kind: Kind, command: Callable[[UUID, bool], Com
     body, fields = await call.fields()
     fields.refuse_unknown(("protected",))
     protected = fields.required_boolean("protected")
-    warehouse, object_id = await requested_warehouse(call, or_deleted=True), _object_id(call, kind)
+    warehouse, object_id = await requested_warehouse(call, or_deleted=True), path_object_id(call, kind)
     context = call.command_context(warehouse, body, ())
     result = await execute(call.catalog.commands, context, warehouse, command(object_id, protected))
     assert isinstance(result.body, bytes), "the response is one bytes object"
@@ -76,7 +76,8 @@ def _response(protected: bool, updated_at: datetime | None) -> dict[str, object]
     return {"protected": protected, "updated_at": updated_at}
 
 
-def _object_id(call: ApiRequest, kind: Kind) -> UUID:
+def path_object_id(call: ApiRequest, kind: Kind) -> UUID:
+    """The id in the path. Raises NoSuchNamespace, NoSuchTable or NoSuchView if it is none."""
     text = decode_segment(call.segments[f"{kind}_id"], f"{kind} id")
     object_id = uuid_or_none(text)
     if object_id is None:

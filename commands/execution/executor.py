@@ -123,6 +123,9 @@ class CommandExecutor:
         while True:
             try:
                 result = await self._attempt(handler, deadline)
+                if result.append_result is None and await self._is_outdated(handler.warehouse):
+                    # Append did not compare the warehouse, and a namespace on the path may have been moved.
+                    raise DecideAgain
             except (DecideAgain, PreloadedPartsLost):
                 result = None
             except PendingApproval as pending:
@@ -160,10 +163,14 @@ class CommandExecutor:
         """Whether the warehouse has changed since it was cached, so that the command may be permitted now."""
         # The store may refuse a credential that has been replaced, and the maintenance may have ended.
         of_warehouse = isinstance(refusal, StoreUnavailable | SecretUnreadable | WarehouseReadOnly)
-        if warehouse is None or warehouse.event_id is None:
+        # A failed requirement too: the name may be that of another table by now, because a namespace was moved.
+        if not (refusal.deterministic or of_warehouse or isinstance(refusal, CommitFailed)):
             return False
-        if not (refusal.deterministic or of_warehouse) or isinstance(refusal, CommitFailed):
-            # A failed requirement does not depend on the warehouse.
+        return await self._is_outdated(warehouse)
+
+    async def _is_outdated(self, warehouse: Warehouse | None) -> bool:
+        """Whether the warehouse has an event after the one that it was read with."""
+        if warehouse is None or warehouse.event_id is None:
             return False
         async with self.connection() as connection:
             return await read_last_event_id(connection, warehouse.id) != warehouse.event_id
@@ -183,7 +190,7 @@ class CommandExecutor:
         await self.authorize(handler.context, resolved.resources)
         if isinstance(handler, CommandHandler):
             await handler.prepare()
-        async with self.queues.locked(resolved.streams):
+        async with self.queues.locked([*resolved.streams, *resolved.consequent_streams]):
             decision = await handler.decide()
             began = time.monotonic()
             result = await self.appender.append(warehouse, decision)

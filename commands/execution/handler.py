@@ -80,10 +80,12 @@ class Resolved:
     streams -- what it changes.
     other_resources -- for which it needs permission too: the parents of what it creates or moves, a project, or a proposal. If a parent
         does not exist, `decide` refuses.
+    consequent_streams -- which it changes as a consequence, without a permission of their own.
     """
 
     streams: Sequence[ResolvedStream[State]] = ()
     other_resources: Sequence[Resource] = ()
+    consequent_streams: Sequence[ResolvedStream[State]] = ()
 
     @property
     def resources(self) -> list[Resource]:

@@ -10,8 +10,11 @@ from ...domain.memory_bytes import memory_bytes
 NAMES_CACHED_BYTES_MAX = 8 * 1024 * 1024
 """About 10,000 ordinary names, or 200 of the longest."""
 
-TabularKey = tuple[str, UUID, tuple[str, ...], str]
-"""The key of a table or view: kind, warehouse, and the name keys of its namespace's levels and of its name."""
+TabularKey = tuple[str, UUID | None, UUID, tuple[str, ...], str]
+"""The key of a table or view: kind, the warehouse's last event, warehouse, and the name keys of its namespace's levels and of its name.
+
+A move of a namespace changes paths below it, and is an event of the warehouse too, so that names of before are not found after it.
+"""
 
 
 class NameCache:

@@ -96,7 +96,7 @@ class Resolver:
         uncached -- do not use the cache: for a command that may be refused by the id alone, before reading the state would reveal that the
             cached id is outdated.
         """
-        key: TabularKey = ("table", *warehouse.name_lookup.path(table))
+        key: TabularKey = ("table", warehouse.event_id, *warehouse.name_lookup.path(table))
         claim = await self._find(warehouse, table, key, uncached=uncached)
         if claim is None:
             raise NoSuchTable(f"Table does not exist: {table}")
@@ -104,7 +104,7 @@ class Resolver:
 
     async def view(self, warehouse: Warehouse, view: TabularIdentifier) -> ResolvedStream[ViewState]:
         """Raises NoSuchView if the name refers to no view."""
-        key: TabularKey = ("view", *warehouse.name_lookup.path(view))
+        key: TabularKey = ("view", warehouse.event_id, *warehouse.name_lookup.path(view))
         claim = await self._find(warehouse, view, key)
         if claim is None:
             raise NoSuchView(f"View does not exist: {view}")
@@ -120,6 +120,12 @@ class Resolver:
     def warehouse(self, warehouse: Warehouse) -> ResolvedStream[WarehouseState]:
         resource = Resource("warehouse", warehouse.id)
         return ResolvedStream(resource, None, self._backends, _nothing_to_forget, warehouses.read_state_within, warehouses.document_bytes)
+
+    async def namespace_by_id(self, warehouse: Warehouse, namespace_id: UUID) -> ResolvedStream[NamespaceState]:
+        """A namespace by its id, whatever its path. Raises NoSuchNamespace if the warehouse has no such namespace."""
+        async with self._backends.connection() as connection:
+            await protection.find(connection, warehouse.id, "namespace", namespace_id)
+        return self._namespace(namespace_id)
 
     async def object_by_id(
         self, warehouse: Warehouse, kind: ProtectedKind, object_id: UUID
@@ -150,7 +156,7 @@ class Resolver:
 
     def remember(self, warehouse: Warehouse, table: TabularIdentifier, claim: NameClaim) -> ResolvedStream[TableState]:
         """Caches the name of a table that was created just now."""
-        key: TabularKey = ("table", *warehouse.name_lookup.path(table))
+        key: TabularKey = ("table", warehouse.event_id, *warehouse.name_lookup.path(table))
         self._names.put(key, claim)
         return self._table(key, claim)
 

@@ -82,8 +82,8 @@ class Submission:
     table_bytes_max -- limit on the document of one table, as JSON.
     decided_on_warehouse -- append refuses the command (`warehouse_changed`) if the warehouse has a newer event, unless the command is a
         change of the warehouse itself.
-    no_warehouse_events_since -- a warehouse and a position: append refuses the command (`warehouse_changed`) if an event of the warehouse
-        came after it.
+    no_warehouse_events_since -- a warehouse, a position, and a topic with `%` as a wildcard: append refuses the command
+        (`warehouse_changed`) if such an event in the warehouse came after the position.
     parents, empty -- objects that must exist, and objects that must contain nothing.
     """
 
@@ -100,7 +100,7 @@ class Submission:
     old_files: list[OldMetadataFile] = field(default_factory=list)
     table_bytes_max: int = BYTES_AT_ONCE_MAX
     decided_on_warehouse: Warehouse | None = None
-    no_warehouse_events_since: tuple[UUID, int] | None = None
+    no_warehouse_events_since: tuple[UUID, int, str] | None = None
     _expected_heads: list[tuple[UUID, UUID | None]] = field(default_factory=list)
     _events: list[tuple[UUID, int, str, bytes, UUID, UUID, UUID]] = field(default_factory=list)
     _taken: list[Claim] = field(default_factory=list)
@@ -114,10 +114,12 @@ class Submission:
         events: Sequence[Event],
         generation: int | None = None,
         project_id: UUID | None = None,
+        *,
+        reviewed: bool = True,
     ) -> State:
         """Adds events to a stream in the state `before` (None: a new stream), and returns the state after them.
 
-        project_id -- of the events; None: that of the context.
+        project_id -- of the events; None: that of the context. reviewed -- whether approval hooks see the change.
         Raises BadRequest if the object would claim too many locations or its document would be too large.
         """
         assert events, "at least one event"
@@ -141,7 +143,8 @@ class Submission:
             check_location_count(sum(isinstance(claim, LocationClaim) for claim in claims_after))
         self._released += claims_before - claims_after
         self._taken += claims_after - claims_before
-        self.changes.append(StreamChange(before, events, state))
+        if reviewed:
+            self.changes.append(StreamChange(before, events, state))
         return state
 
     def _check_size(self, before: State | None, after: State) -> None:

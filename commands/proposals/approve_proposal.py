@@ -16,6 +16,7 @@ from ...domain.commands import (
     DropNamespace,
     DropTable,
     DropView,
+    MoveNamespace,
     RenameTable,
     RenameView,
     SetNamespaceProtection,
@@ -31,6 +32,7 @@ from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..namespaces.create_namespace import create_namespace
 from ..namespaces.drop_namespace import drop_namespace
+from ..namespaces.move_namespace import move_namespace
 from ..namespaces.update_namespace_properties import update_namespace_properties
 from ..protection.set_protection import set_namespace_protection, set_table_protection, set_view_protection
 from ..tables.commit_table import commit_table
@@ -50,6 +52,7 @@ EXECUTED_BY: Mapping[type, Execute] = {
     CreateNamespace: create_namespace,
     UpdateNamespaceProperties: update_namespace_properties,
     SetNamespaceProtection: set_namespace_protection,
+    MoveNamespace: move_namespace,
     DropNamespace: drop_namespace,
     CreateTable: create_table,
     CommitTable: commit_table,

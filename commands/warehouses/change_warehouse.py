@@ -123,7 +123,7 @@ class _Deletion(_WarehouseHandler):
     async def event(self, state: WarehouseState, submission: Submission) -> Event | None:
         self.secret_ref = state.secret_ref
         async with self.executor.connection() as connection:
-            submission.no_warehouse_events_since = (state.id, await log_head(connection))
+            submission.no_warehouse_events_since = (state.id, await log_head(connection), "%")
             content = await warehouse_content.content_kind(connection, state.id)
             deleted = await soft_deleted.list_soft_deleted(connection, state.id, None, None, SOFT_DELETED_NAMED_MAX)
         return decide_delete(state, self.command, content, [each.described for each in deleted])

@@ -2,7 +2,7 @@
 
 import orjson
 
-from ..events import Event, NamespaceCreated, NamespaceDropped
+from ..events import Event, NamespaceCreated, NamespaceDropped, NamespaceMoved
 from ..namespace import NamespaceState
 from .definitions import NamespaceRow
 from .rows import Rows
@@ -27,8 +27,7 @@ def project(rows: Rows, position: int, event: Event, after: NamespaceState) -> N
             protected=after.protected,
         )
     )
-    match event:
-        case NamespaceCreated():
-            rows.open_name(position, after.id, after.parent_id, "namespace", after.name, after.name_key)
-        case NamespaceDropped():
-            rows.close_name(position, after.id)
+    if isinstance(event, NamespaceMoved | NamespaceDropped):
+        rows.close_name(position, after.id)
+    if isinstance(event, NamespaceCreated | NamespaceMoved):
+        rows.open_name(position, after.id, after.parent_id, "namespace", after.name, after.name_key)

@@ -83,7 +83,8 @@ begin
       end if;
       if c ? 'no_warehouse_events_since' then
         if exists (select 1 from icecore.events x
-                   where x.notification_id > (c->'no_warehouse_events_since'->>1)::bigint and x.warehouse_id = (c->'no_warehouse_events_since'->>0)::uuid) then
+                   where x.notification_id > (c->'no_warehouse_events_since'->>1)::bigint and x.warehouse_id = (c->'no_warehouse_events_since'->>0)::uuid
+                     and x.topic like coalesce(c->'no_warehouse_events_since'->>2, '%')) then
           raise exception using errcode = 'IC409', constraint = 'warehouse_changed', detail = c->'no_warehouse_events_since'->>0;
         end if;
       end if;

@@ -99,6 +99,11 @@ REQUESTS: dict[str, tuple[str, Any, Sequence[str]]] = {
     "getNamespaceActions": ("/management/v1/warehouse/{warehouse}/namespace/{namespace}/actions", None, ["namespace n"]),
     "getTableActions": ("/management/v1/warehouse/{warehouse}/table/{table}/actions", None, ["table t"]),
     "getViewActions": ("/management/v1/warehouse/{warehouse}/view/{view}/actions", None, ["view v"]),
+    "moveNamespace": (
+        "/management/v1/warehouse/{warehouse}/namespace/{namespace}/move",
+        {"destination": ["empty", "n"]},
+        ["namespace n", "namespace empty"],
+    ),
     "createProject": ("/management/v1/project", {"project-name": "tenant"}, ["server"]),
     "listProjects": ("/management/v1/project-list", None, ["server"]),
     "getProject": ("/management/v1/project", None, ["project"]),

@@ -53,6 +53,7 @@ NOT_COUNTED = {
     "warehouse.config-changed", "warehouse.renamed", "warehouse.activated", "warehouse.deactivated", "warehouse.protection-changed",
     "warehouse.format-version-policy-changed", "warehouse.storage-profile-changed", "warehouse.storage-credential-changed",
     "warehouse.read-only-changed", "warehouse.delete-profile-changed", "warehouse.purge-default-changed", "warehouse.deleted",
+    "warehouse.namespace-moved", "namespace.moved",
     "namespace.properties-changed", "namespace.protection-changed", "table.protection-changed", "view.protection-changed",
     "table.overwritten", "table.renamed", "table.expired", "table.purged", "view.renamed", "view.expired",
     "proposal.opened", "proposal.approved", "proposal.rejected", "proposal.expired", "proposal.stale",

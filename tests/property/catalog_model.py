@@ -163,6 +163,26 @@ class CatalogModel:
             raise Refused(*NOT_EMPTY)
         del self.namespaces[path]
 
+    def move_namespace(self, levels: Sequence[str], destination: Sequence[str]) -> None:
+        """Everything below it moves too. Locations stay."""
+        source, path = self._namespace(levels), self.path(destination)
+        if path[:-1] and path[:-1] not in self.namespaces:
+            raise Refused(*NO_NAMESPACE)
+        if path != source:
+            if path[: len(source)] == source:
+                raise Refused(*BAD_REQUEST)
+            if path in self.namespaces:
+                raise Refused(*TAKEN)
+
+        def moved(old: Path) -> Path:
+            return (*path, *old[len(source) :]) if old[: len(source)] == source else old
+
+        self.namespaces = {moved(old): namespace for old, namespace in self.namespaces.items()}
+        self.tabulars = {(moved(old), key): tabular for (old, key), tabular in self.tabulars.items()}
+        for each in self.deleted:
+            each.slot = (moved(each.slot[0]), each.slot[1])
+        self.namespaces[path].name = destination[-1]
+
     def update_properties(self, levels: Sequence[str], removals: Sequence[str], updates: Mapping[str, str]) -> dict[str, list[str]]:
         properties = self.namespaces[self._namespace(levels)].properties
         if set(removals) & set(updates):

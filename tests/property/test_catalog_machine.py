@@ -196,6 +196,34 @@ class CatalogMachine(RuleBasedStateMachine):
         act = lambda: self.model.drop_namespace(levels)  # noqa: E731
         self.ask("dropNamespace", "DELETE", namespace_path(levels), None, act, keyed=keyed, success=204)
 
+    @rule(data=st.data(), name=NAMES, below=st.booleans())
+    def move_namespace(self, data: st.DataObject, name: str, below: bool) -> None:
+        levels = self.pick_namespace(data)
+        if self.model.path(levels) not in self.model.namespaces:
+            # It has no id.
+            return
+        destination = [*(self.pick_namespace(data)[:2] if below else []), name]
+        path, refusal = f"/namespace/{self.namespace_id(levels)}/move", None
+        try:
+            self.model.move_namespace(levels, destination)
+        except Refused as refused:
+            refusal = refused.answer
+        answer = self.manage("POST", path, {"destination": destination})
+        self.count(f"moveNamespace {answer.status if refusal is None else refusal[1]}")
+        if refusal is not None:
+            assert answer.status >= 400, f"a move of {levels} to {destination} must be refused with {refusal}"
+            assert refusal == answer.error, answer.message
+        else:
+            assert 200 == answer.status, answer.body
+            assert self.model_levels(self.model.path(destination)) == answer.json["namespace"]
+            self.position = max(self.position, answer.position)
+
+    def namespace_id(self, levels: Levels) -> str:
+        parent = "%1F".join(quote(level, safe="") for level in levels[:-1])
+        listed = self.client.call("GET", f"/namespaces?returnUuids=true{f'&parent={parent}' if parent else ''}").json
+        ids = {self.model.key(found[-1]): each for found, each in zip(listed["namespaces"], listed["namespace-uuids"], strict=True)}
+        return str(ids[self.model.key(levels[-1])])
+
     @rule(
         data=st.data(),
         removals=st.lists(st.sampled_from(["k", "k", "l", "l", "m", "location"]), max_size=2, unique=True),
@@ -672,6 +700,13 @@ def _show_the_present_as_the_past(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("icecore.access.resolve_warehouse._position", at_the_end)
 
 
+def _move_namespaces_into_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    def decide_move(state: Any, source: str, destination: Any, *arguments: Any, **named: Any) -> Any:
+        return namespace.decide_move(state, source, replace(destination, parent_path=()), *arguments, **named)
+
+    monkeypatch.setattr("icecore.commands.namespaces.move_namespace.decide_move", decide_move)
+
+
 @pytest.mark.random_mutants
 @pytest.mark.parametrize(
     ("break_it", "seen"),
@@ -679,6 +714,7 @@ def _show_the_present_as_the_past(monkeypatch: pytest.MonkeyPatch) -> None:
         (_ignore_requirements, r"must be refused with \(409, 'CommitFailedException'\)"),
         (_let_places_overlap, r"must be refused with \(400, 'BadRequestException'\)"),
         (_let_namespaces_overlap, r"must be refused with \(400, 'BadRequestException'\)"),
+        (_move_namespaces_into_themselves, r"must be refused with \(400, 'BadRequestException'\)"),
         (_match_names_exactly, "does not exist|already exists|must be refused"),
         (_show_the_present_as_the_past, "assert {"),
     ],

@@ -3,7 +3,7 @@
 from icecore.domain.events import topics
 from icecore.queries.freshness import _NAMES_UNCHANGED
 
-NAMES_CHANGE = {"created", "registered", "renamed", "dropped", "unregistered", "deleted", "undropped"}
+NAMES_CHANGE = {"created", "registered", "renamed", "dropped", "unregistered", "deleted", "undropped", "moved", "namespace-moved"}
 """The verbs of events that change names."""
 
 

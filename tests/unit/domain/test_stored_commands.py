@@ -49,7 +49,10 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "removals": st.lists(TEXT, max_size=3),
     "changes": st.lists(COMMIT, min_size=1, max_size=3).map(tuple),
 }
-BY_COMMAND = {(commands.UpdateNamespaceProperties, "updates"): FIELDS["properties"]}
+BY_COMMAND = {
+    (commands.UpdateNamespaceProperties, "updates"): FIELDS["properties"],
+    (commands.MoveNamespace, "destination"): FIELDS["namespace"],
+}
 ORDERS = TabularIdentifier(NamespaceIdentifier(("a", "b.c")), "t")
 
 

@@ -1,0 +1,1 @@
+-- icecore.append: a command can also depend on there being no newer event of a kind in its warehouse, such as a new namespace.

@@ -258,12 +258,12 @@ class ApiRequest:
             raise BadRequest("Invalid header 'Idempotency-Key': must be one UUID of 36 characters")
         return key
 
-    def _request_hash(self, warehouse: Warehouse | None, body: bytes, options: tuple[bool, ...]) -> bytes:
+    def _request_hash(self, warehouse: Warehouse | None, body: bytes, options: tuple[bool | None, ...]) -> bytes:
         """sha256 of what the request does: spellings of the same path (`+` or `%20`, name or id of the warehouse) have the same hash."""
         target = orjson.dumps([self.operation.name, None if warehouse is None else str(warehouse.id), self._names(), options])
         return hashlib.sha256(len(target).to_bytes(8, "big") + target + body).digest()
 
-    def command_context(self, warehouse: Warehouse | None, body: bytes, options: tuple[bool, ...]) -> RequestContext:
+    def command_context(self, warehouse: Warehouse | None, body: bytes, options: tuple[bool | None, ...]) -> RequestContext:
         """The context with the Idempotency-Key, and with the size of the body."""
         key = self._idempotency_key()
         return replace(
@@ -276,9 +276,12 @@ class ApiRequest:
         )
 
     async def execute(
-        self, execute: Execute[Command], command: Command, *, body: bytes = b"", options: tuple[bool, ...] = ()
+        self, execute: Execute[Command], command: Command, *, body: bytes = b"", options: tuple[bool | None, ...] = ()
     ) -> web.Response:
-        """Runs a command and returns its result as a response. `options` are the query parameters that change what it does."""
+        """Runs a command and returns its result as a response.
+
+        options -- the query parameters that change what it does; None for one that is left out, where that does not mean false.
+        """
         warehouse = await self.warehouse()
         # A response repeats most of the request's body.
         self.reserve_memory(len(body))

@@ -111,7 +111,7 @@ async def drop_table(call: ApiRequest) -> web.Response:
     purge_requested = None if purge is None else parse_boolean(purge, "purgeRequested")
     force = requested_force(call)
     command = DropTable(table=existing_table(call), purge_requested=purge_requested, force=force)
-    response = await call.execute(execute_drop_table, command, options=(bool(purge_requested), *force_option(force)))
+    response = await call.execute(execute_drop_table, command, options=(purge_requested, *force_option(force)))
     if call.request.headers.get("User-Agent", "").startswith("ClickHouse/"):
         # ClickHouse takes 204 for a failure and repeats the request (ClickHouse/ClickHouse#89206).
         response.set_status(200)

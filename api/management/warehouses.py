@@ -249,7 +249,7 @@ async def _set_status(call: ApiRequest, *, active: bool) -> web.Response:
 
 
 async def execute_on_warehouse(
-    call: ApiRequest, execute: Execute[Command], command: Command, body: bytes, options: tuple[bool, ...] = ()
+    call: ApiRequest, execute: Execute[Command], command: Command, body: bytes, options: tuple[bool | None, ...] = ()
 ) -> web.Response:
     """Runs a command on the warehouse in the path, active or not. `options` are the query parameters that change what it does."""
     warehouse = await requested_warehouse(call, or_deleted=True)

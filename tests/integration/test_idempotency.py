@@ -488,6 +488,16 @@ def test_a_key_is_good_in_spellings_of_one_address(client: RestClient) -> None:
     assert first.replayable == client.call("POST", f"{namespace_path(['a b'])}/tables", table_body("t"), key=key).replayable
 
 
+@pytest.mark.parametrize("then", ["", "?purgeRequested=true", "?purgeRequested=false"])
+@pytest.mark.parametrize("first", ["", "?purgeRequested=true", "?purgeRequested=false"])
+def test_a_drop_that_leaves_the_purge_to_the_warehouse_is_another_request(client: RestClient, first: str, then: str) -> None:
+    """It differs from one that says `false`: the warehouse's purge default can be true."""
+    assert 200 == client.create_table(["a"], "t").status
+    key = uuid7()
+    assert 204 == client.call("DELETE", f"{table_path(['a'], 't')}{first}", key=key).status
+    assert (204 if first == then else 422) == client.call("DELETE", f"{table_path(['a'], 't')}{then}", key=key).status
+
+
 def test_a_replay_leaves_no_file_behind(client: RestClient, shared_catalog: SharedCatalog) -> None:
     """Requests that lose delete the metadata files that they wrote."""
     key = uuid7()

@@ -21,7 +21,7 @@ from ..domain.errors import BadRequest
 from ..domain.identifiers import uuid_or_none
 from ..domain.json_rules import count_values, widened_bytes
 from ..domain.project import PROJECT_ID_DEFAULT, no_such_project
-from ..queries.load_project import check_project
+from ..queries.load_project import check_project, project_of_warehouse
 from .bodies import VALUE_BYTES, BodyReader, parse_json_object, read_body
 from .byte_budget import BODY_RESERVATION, UNCOUNTED_BYTES_MAX, ByteBudget, ContentReservation, LargeResponses, Reservation
 from .catalog import CATALOG, Catalog
@@ -151,10 +151,22 @@ class ApiRequest:
             if self.context.project_named and self.context.project_id != project_id:
                 raise _two_projects()
             self.context = replace(self.context, project_id=project_id, project_named=True)
+        if not self.context.project_named and await self._enter_project_of_path():
+            return
         if self._lacks_project:
             raise _no_project()
         await check_project(self.catalog.queries, self.context)
         self.context = replace(self.context, project_named=True)
+
+    async def _enter_project_of_path(self) -> bool:
+        """Enters the project of the warehouse whose id is in the path. Returns whether there is one."""
+        segment = self.segments.get("warehouse_id")
+        warehouse_id = None if segment is None else uuid_or_none(decode_segment(segment, "warehouse id"))
+        project_id = None if warehouse_id is None else await project_of_warehouse(self.catalog.queries, warehouse_id)
+        if project_id is None:
+            return False
+        self.context = replace(self.context, project_id=project_id, project_named=True)
+        return True
 
     @property
     def _lacks_project(self) -> bool:

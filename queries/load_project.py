@@ -1,10 +1,12 @@
 """Loads projects for the management API, and checks that the project of a request exists."""
 
+from uuid import UUID
+
 from ..access.authorization import SERVER, Resource
 from ..access.request_context import RequestContext
 from ..domain.documents import Json
 from ..domain.project import ProjectState
-from ..projections import projects
+from ..projections import projects, warehouses
 from .executor import QueryExecutor
 
 
@@ -12,6 +14,13 @@ async def check_project(queries: QueryExecutor, context: RequestContext) -> None
     """Raises NoSuchProject unless the project of the context exists. Not authorized, because nothing of it is returned."""
     async with queries.backends.connection() as connection:
         await projects.find(connection, context.project_id)
+
+
+async def project_of_warehouse(queries: QueryExecutor, warehouse_id: UUID) -> UUID | None:
+    """The project of a warehouse, also of a deleted one; None if there is no such warehouse. Not authorized, as check_project."""
+    async with queries.backends.connection() as connection:
+        state = await warehouses.read_of_any_project(connection, warehouse_id)
+    return None if state is None else state.project_id
 
 
 async def load_project(queries: QueryExecutor, context: RequestContext) -> Json:

@@ -380,6 +380,26 @@ def test_a_request_without_a_project_is_in_that_of_its_warehouse(tenants: Tenant
         assert error == tenants.send("GET", f"/catalog/v1/config?warehouse={reference}").error, reference
 
 
+def test_a_management_request_without_a_project_is_in_that_of_its_warehouse(tenants: Tenants, two: dict[str, str]) -> None:
+    """As in Lakekeeper. With the header of another project, it does not exist."""
+    path = f"/management/v1/warehouse/{two['b lake']}"
+    for method, below, body, status in [
+        ("GET", "", None, 200),
+        ("GET", "/statistics", None, 200),
+        ("GET", "/actions", None, 200),
+        ("GET", "/deleted-tabulars", None, 200),
+        ("POST", "/deactivate", None, 200),
+        ("POST", "/activate", None, 200),
+        ("POST", "/rename", {"new-name": "sea"}, 200),
+        ("DELETE", "", None, 409),
+    ]:
+        assert NO_WAREHOUSE == tenants.send(method, f"{path}{below}", body, project=two["a"]).error, below
+        assert status == tenants.send(method, f"{path}{below}", body).status, below
+    events = tenants.send("GET", "/history/v1/events?types=io.icecore.warehouse.renamed.v1", project=two["b"]).json["events"]
+    assert [two["b"]] == [event["project"] for event in events]
+    assert NO_WAREHOUSE == tenants.send("GET", f"/management/v1/warehouse/{UUID(int=7)}").error
+
+
 def test_a_renamed_project_is_found_by_its_new_name_at_once(tenants: Tenants, two: dict[str, str]) -> None:
     assert 200 == tenants.send("GET", "/catalog/v1/b%2Flake/namespaces").status
     assert 200 == tenants.send("POST", "/management/v1/project/rename", {"new-name": "c"}, project=two["b"]).status
@@ -399,6 +419,7 @@ def test_without_a_default_project_a_request_must_name_one(database: str, tmp_pa
             prefix = client.send("GET", f"/catalog/v1/config?warehouse={reference}").json["overrides"]["prefix"]
             assert 200 == client.send("GET", f"/catalog/v1/{prefix}/namespaces").status
         assert 200 == client.send("GET", "/management/v1/project-list").status
+        assert 200 == client.send("GET", f"/management/v1/warehouse/{prefix}").status, "the id names the project"
 
 
 def test_the_attacks_find_a_leak(tenants: Tenants, two: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:

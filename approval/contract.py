@@ -50,7 +50,7 @@ REVIEWED_OPERATIONS = frozenset(
         "createWarehouse", "updateWarehouseConfig", "renameWarehouse", "activateWarehouse", "deactivateWarehouse",
         "setWarehouseProtection", "updateWarehouseFormatVersionPolicy", "updateStorageProfile", "updateStorageCredential",
         "setWarehouseReadOnly",
-        "updateWarehouseDeleteProfile", "setWarehousePurgeDefault", "deleteWarehouse", "undropTabulars",
+        "updateWarehouseDeleteProfile", "setWarehousePurgeDefault", "deleteWarehouse", "undropTabulars", "undropNamespace",
         "createNamespace", "updateProperties", "setNamespaceProtection", "moveNamespace", "dropNamespace",
         "createTable", "registerTable", "updateTable", "dropTable", "unregisterTable", "renameTable", "commitTransaction",
         "setTableProtection",

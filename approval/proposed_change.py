@@ -11,7 +11,16 @@ from ..access.request_context import RequestContext
 from ..access.warehouse import Warehouse
 from ..database.connections import Connection
 from ..domain.documents import Json
-from ..domain.events import TableCommitted, TableCreated, TableDropped, TableOverwritten, TableRegistered, ViewDropped, ViewRegistered
+from ..domain.events import (
+    NamespaceDropped,
+    TableCommitted,
+    TableCreated,
+    TableDropped,
+    TableOverwritten,
+    TableRegistered,
+    ViewDropped,
+    ViewRegistered,
+)
 from ..domain.namespace import NamespaceState
 from ..domain.proposal import ProposalState
 from ..domain.streams import State, StreamChange
@@ -119,10 +128,14 @@ def object_heads(warehouse: Warehouse, changes: Sequence[StreamChange]) -> list[
         for each in changes
         if not isinstance(each.after, ProposalState)
     ]
-    if any(isinstance(event, TableDropped | ViewDropped) for each in changes for event in each.events):
+    if any(_depends_on_warehouse(event) for each in changes for event in each.events):
         event_id = None if warehouse.event_id is None else str(warehouse.event_id)
         heads.append({"kind": "warehouse", "id": str(warehouse.id), "event-id": event_id, "parent-id": None})
     return heads
+
+
+def _depends_on_warehouse(event: object) -> bool:
+    return isinstance(event, TableDropped | ViewDropped) or (isinstance(event, NamespaceDropped) and event.root_id is not None)
 
 
 def held_objects(warehouse: Warehouse, change: ProposedChange, changes: Sequence[StreamChange]) -> list[Json]:

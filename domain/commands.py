@@ -33,9 +33,21 @@ class MoveNamespace:
 
 @dataclass(frozen=True, slots=True)
 class DropNamespace:
-    """force -- also if it is protected."""
+    """force -- also if it is protected. recursive -- with all that is in it; with `force` that is final, also in a soft-deleting warehouse.
+    purge -- of a recursive drop, whether the files of the tables are deleted; None: what the warehouse's purge default says.
+    """
 
     namespace: NamespaceIdentifier
+    force: bool = False
+    recursive: bool = False
+    purge: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UndropNamespace:
+    """With all that was dropped with it. force -- also if files are missing."""
+
+    namespace_id: UUID
     force: bool = False
 
 

@@ -280,6 +280,11 @@ def table_head_value(head: bytes) -> Json:
     return value
 
 
+def head_alone(head: bytes, next_ordinal: int) -> Document:
+    """Table metadata of which only the head is known, for changes that leave the document as it is."""
+    return Document(table_head_value(head), dict.fromkeys(TABLE_KINDS, ()), next_ordinal, _table_head=head)
+
+
 def pieces(head: bytes, bodies: Mapping[str, Sequence[bytes]], kinds: Sequence[str]) -> list[bytes]:
     """The written document in pieces: the head's members, then each kind. `bodies` has each kind's parts, with commas between them."""
     written = [head[:-1]]

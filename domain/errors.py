@@ -149,6 +149,18 @@ class NamespaceProtected(CatalogError, status=409, type="NamespaceProtectedExcep
     """The namespace is protected from being dropped."""
 
 
+class NamespaceTreeTooLarge(CatalogError, status=400, type="NamespaceTreeTooLargeException"):
+    """A namespace contains more than one command can drop or undrop."""
+
+
+class NamespaceSoftDeleted(CatalogError, status=409, type="NamespaceSoftDeletedException"):
+    """What is to be undropped is in a soft-deleted namespace. The message names the namespace to undrop."""
+
+
+class NamespaceDropExpired(CatalogError, status=409, type="NamespaceExpiredException"):
+    """The drop of the namespace, or of something that was dropped with it, is final. It cannot be undropped."""
+
+
 class TableProtected(CatalogError, status=409, type="TableProtectedException"):
     """The table is protected from being dropped."""
 

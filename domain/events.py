@@ -296,7 +296,24 @@ class NamespaceMoved(Event):
 
 @_event("namespace.dropped.v1")
 class NamespaceDropped(Event):
-    """The namespace was empty."""
+    """The namespace was empty, or everything in it was dropped by the same command.
+
+    `root_id`: the namespace whose recursive drop this is part of, which may be this one; None: the drop was not recursive.
+    `expires_at_ms`: the namespace is soft-deleted with its tree, until it is undropped or expires; None: the drop is final.
+    """
+
+    expires_at_ms: int | None = None
+    root_id: UUID | None = None
+
+
+@_event("namespace.undropped.v1")
+class NamespaceUndropped(Event):
+    """The soft-deleted namespace has its name again. What was dropped with it is undropped by the same command."""
+
+
+@_event("namespace.expired.v1")
+class NamespaceExpired(Event):
+    """The drop of a soft-deleted namespace is final. Nothing soft-deleted is left in it."""
 
 
 @_event("table.created.v1")

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 from uuid import UUID
 
-from .errors import AlreadyExists, CommitFailed, NoSuchNamespace, NoSuchTable, NoSuchView, TabularExpired
+from .errors import AlreadyExists, CommitFailed, NamespaceSoftDeleted, NoSuchNamespace, NoSuchTable, NoSuchView, TabularExpired
 from .identifiers import TabularIdentifier
 
 
@@ -59,16 +59,23 @@ def decide_destination(
     return FreeName(found.namespace_id, destination.name, name_key)
 
 
-def decide_undropped_name(kind: Literal["table", "view"], object_id: UUID, status: str, name: str, found: ResolvedName | None) -> None:
+def decide_undropped_name(
+    kind: Literal["table", "view"], object_id: UUID, status: str, name: str, found: ResolvedName | None, deleted_with: str | None
+) -> None:
     """Whether a soft-deleted table or view may have its name again.
 
-    Raises NoSuchTable or NoSuchView if it is not dropped, TabularExpired if its drop is final, and AlreadyExists if another object has the
-    name. found -- what the name refers to; the namespace exists, because it cannot be dropped meanwhile.
+    Raises NoSuchTable or NoSuchView if it is not dropped, TabularExpired if its drop is final, NamespaceSoftDeleted if its namespace is
+    soft-deleted, and AlreadyExists if another object has the name.
+
+    found -- what the name refers to. deleted_with -- describes the namespace that its namespace was dropped with; None: that is live, or
+        undropped by the same command.
     """
     if status == "live":
         raise not_soft_deleted(kind, object_id)
     if status != "soft-deleted":
         raise TabularExpired(f"The drop of {kind} {name} ({object_id}) is final: it has expired, or was never soft-deleted")
+    if deleted_with is not None:
+        raise NamespaceSoftDeleted(f"The namespace of {kind} {name} ({object_id}) is soft-deleted: undrop namespace {deleted_with}")
     if found is not None and found.object_id is not None:
         raise AlreadyExists(f"Cannot undrop {kind} {name} ({object_id}). {str(found.kind).capitalize()} with same name already exists")
 

@@ -6,8 +6,26 @@ from typing import Literal
 from uuid import UUID
 
 from .claims import Claim, LocationClaim, NameClaim
-from .errors import AlreadyExists, BadRequest, NamespaceNotEmpty, NamespaceProtected, NoSuchNamespace, ReservedNamespace
-from .events import Event, NamespaceCreated, NamespaceDropped, NamespaceMoved, NamespacePropertiesChanged, NamespaceProtectionChanged
+from .errors import (
+    AlreadyExists,
+    BadRequest,
+    NamespaceDropExpired,
+    NamespaceNotEmpty,
+    NamespaceProtected,
+    NamespaceSoftDeleted,
+    NoSuchNamespace,
+    ReservedNamespace,
+)
+from .events import (
+    Event,
+    NamespaceCreated,
+    NamespaceDropped,
+    NamespaceExpired,
+    NamespaceMoved,
+    NamespacePropertiesChanged,
+    NamespaceProtectionChanged,
+    NamespaceUndropped,
+)
 from .identifiers import NAMESPACE_LEVELS_MAX, NamespaceIdentifier, name_key
 from .properties import PropertyUpdate, effective_update, updated
 
@@ -17,6 +35,11 @@ LOCATION = "location"
 
 @dataclass(frozen=True, slots=True)
 class NamespaceState:
+    """A namespace at one version of its stream.
+
+    expires_at_ms, root_id -- of a soft-deleted namespace: when its drop becomes final, and the namespace whose drop that was.
+    """
+
     id: UUID
     version: int
     event_id: UUID
@@ -24,10 +47,12 @@ class NamespaceState:
     parent_id: UUID
     name: str
     name_key: str
-    status: Literal["live", "dropped"]
+    status: Literal["live", "soft-deleted", "dropped"]
     location_key: str
     properties: Mapping[str, str]
     protected: bool = False
+    expires_at_ms: int | None = None
+    root_id: UUID | None = None
 
     @property
     def location(self) -> str:
@@ -139,6 +164,63 @@ def decide_move(
     return NamespaceMoved(destination.parent_id, wanted.levels[-1], name_key)
 
 
+def decide_drop_in_tree(state: NamespaceState, root_id: UUID, expires_at_ms: int | None) -> NamespaceDropped:
+    """Drops a namespace with all that it contains. Whether it is protected is checked for the whole tree at once.
+
+    expires_at_ms -- the tree can be undropped until then; None: the drop is final.
+    """
+    assert state.status == "live", "a dropped namespace has no name"
+    return NamespaceDropped(expires_at_ms, root_id)
+
+
+def decide_undrop(state: NamespaceState, *, taken: bool, parent_root: str | None, root: str, lost: Sequence[str]) -> NamespaceUndropped:
+    """Gives a soft-deleted namespace its name again, as the root of its tree.
+
+    taken -- whether another namespace has the name. parent_root -- describes the root of the tree that its parent was dropped with; None:
+        the parent is live. root -- describes the namespace whose drop this one was part of.
+    lost -- describes what was dropped with it and is not soft-deleted any more.
+    Raises NoSuchNamespace if it is not dropped, NamespaceDropExpired if its drop or that of a part of the tree is final,
+    NamespaceSoftDeleted if another namespace must be undropped instead or first, and AlreadyExists.
+    """
+    if state.status == "live":
+        raise not_soft_deleted(state.id)
+    described = f"{state.name} ({state.id})"
+    if state.status != "soft-deleted":
+        raise NamespaceDropExpired(f"The drop of namespace {described} is final: it has expired, or was never soft-deleted")
+    if state.root_id != state.id:
+        raise NamespaceSoftDeleted(f"Namespace {described} was dropped with namespace {root}: undrop that namespace")
+    if parent_root is not None:
+        raise NamespaceSoftDeleted(f"The parent of namespace {described} is soft-deleted: undrop namespace {parent_root} first")
+    if lost:
+        raise NamespaceDropExpired(
+            f"Namespace {described} cannot be undropped as it was, because the drop of a part of it is final: {'; '.join(lost)}"
+        )
+    if taken:
+        raise AlreadyExists(f"Cannot undrop namespace {described}. Namespace with same name already exists")
+    return NamespaceUndropped()
+
+
+def decide_undrop_in_tree(state: NamespaceState) -> NamespaceUndropped:
+    """Gives a namespace its name again that was dropped with the one that is undropped."""
+    assert state.status == "soft-deleted", "part of a tree that can be undropped"
+    return NamespaceUndropped()
+
+
+def decide_expire(state: NamespaceState, now_ms: int | None) -> NamespaceExpired | None:
+    """Makes the drop of a soft-deleted namespace final; None if it is not soft-deleted (any more), or not due yet.
+
+    now_ms -- None: whatever its expiry, because its parent is dropped finally.
+    """
+    if state.status != "soft-deleted" or state.expires_at_ms is None:
+        return None
+    return NamespaceExpired() if now_ms is None or state.expires_at_ms <= now_ms else None
+
+
+def not_soft_deleted(namespace_id: UUID) -> NoSuchNamespace:
+    """The error for an id that is not that of a soft-deleted namespace."""
+    return NoSuchNamespace(f"No namespace with the id {namespace_id} is soft-deleted")
+
+
 def decide_protection(state: NamespaceState, *, protected: bool) -> NamespaceProtectionChanged | None:
     """None if nothing changes."""
     return None if protected == state.protected else NamespaceProtectionChanged(protected)
@@ -183,12 +265,22 @@ def evolve(state: NamespaceState | None, stream_id: UUID, version: int, event_id
             return replace(state, version=version, event_id=event_id, parent_id=event.parent_id, name=event.name, name_key=event.name_key)
         case NamespaceDropped():
             assert state is not None
-            return replace(state, version=version, event_id=event_id, status="dropped")
+            status: Literal["soft-deleted", "dropped"] = "dropped" if event.expires_at_ms is None else "soft-deleted"
+            root_id = None if event.expires_at_ms is None else event.root_id
+            return replace(state, version=version, event_id=event_id, status=status, expires_at_ms=event.expires_at_ms, root_id=root_id)
+        case NamespaceUndropped():
+            assert state is not None
+            return replace(state, version=version, event_id=event_id, status="live", expires_at_ms=None, root_id=None)
+        case NamespaceExpired():
+            assert state is not None
+            return replace(state, version=version, event_id=event_id, status="dropped", expires_at_ms=None, root_id=None)
     raise AssertionError(f"{type(event).__name__} is not an event of a namespace")
 
 
 def claims(state: NamespaceState) -> frozenset[Claim]:
+    """Its name while it is live, its place in its parent while it is soft-deleted; its location until the drop is final."""
     if state.status == "dropped":
         return frozenset()
-    name = NameClaim("namespace", state.parent_id, state.name_key, state.id)
+    live = NameClaim("namespace", state.parent_id, state.name_key, state.id)
+    name = live if state.status == "live" else NameClaim("soft-deleted", state.parent_id, str(state.id), state.id)
     return frozenset({name, LocationClaim(state.location_key, state.id, "namespace")})

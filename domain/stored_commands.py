@@ -178,7 +178,10 @@ _FORMS: dict[type, tuple[str, Mapping[str, _Form]]] = {
     UpdateNamespaceProperties: ("updateProperties", {"namespace": _NAMESPACE, "removals": _TEXTS, "updates": _TEXTS_BY_NAME}),
     SetNamespaceProtection: ("setNamespaceProtection", {"namespace-id": _UUID, "protected": _BOOLEAN}),
     MoveNamespace: ("moveNamespace", {"namespace-id": _UUID, "destination": _NAMESPACE, "force": _OPTION}),
-    DropNamespace: ("dropNamespace", {"namespace": _NAMESPACE, "force": _OPTION}),
+    DropNamespace: (
+        "dropNamespace",
+        {"namespace": _NAMESPACE, "force": _OPTION, "recursive": _OPTION, "purge": _Form(_boolean, _boolean, omitted=None)},
+    ),
     CreateTable: (
         "createTable",
         {

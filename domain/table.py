@@ -148,16 +148,20 @@ def decide_drop(table: TableState, *, purge_requested: bool, force: bool = False
     return TableDropped(purge_requested, gc_enabled=False if kept else None, expires_at_ms=expires_at_ms)
 
 
-def decide_undrop(table: TableState, found: ResolvedName | None) -> TableUndropped:
+def decide_undrop(table: TableState, found: ResolvedName | None, deleted_with: str | None = None) -> TableUndropped:
     """Gives a soft-deleted table its name again. Raises as `decide_undropped_name`. found -- what its name refers to now."""
-    decide_undropped_name("table", table.id, table.status, table.name, found)
+    decide_undropped_name("table", table.id, table.status, table.name, found, deleted_with)
     return TableUndropped()
 
 
-def decide_expire(table: TableState, now_ms: int) -> TableExpired | None:
-    """Makes the drop of a soft-deleted table final; None if it is not soft-deleted (any more), or not due yet."""
-    due = table.status == "soft-deleted" and table.expires_at_ms is not None and table.expires_at_ms <= now_ms
-    return TableExpired() if due else None
+def decide_expire(table: TableState, now_ms: int | None) -> TableExpired | None:
+    """Makes the drop of a soft-deleted table final; None if it is not soft-deleted (any more), or not due yet.
+
+    now_ms -- None: whatever its expiry, because its namespace is dropped finally.
+    """
+    if table.status != "soft-deleted" or table.expires_at_ms is None:
+        return None
+    return TableExpired() if now_ms is None or table.expires_at_ms <= now_ms else None
 
 
 def decide_unregister(table: TableState, *, force: bool = False) -> TableUnregistered:

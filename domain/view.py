@@ -100,16 +100,20 @@ def decide_drop(view: ViewState, expires_at_ms: int | None = None, *, force: boo
     return ViewDropped(expires_at_ms)
 
 
-def decide_undrop(view: ViewState, found: ResolvedName | None) -> ViewUndropped:
+def decide_undrop(view: ViewState, found: ResolvedName | None, deleted_with: str | None = None) -> ViewUndropped:
     """Gives a soft-deleted view its name again. Raises as `decide_undropped_name`. found -- what its name refers to now."""
-    decide_undropped_name("view", view.id, view.status, view.name, found)
+    decide_undropped_name("view", view.id, view.status, view.name, found, deleted_with)
     return ViewUndropped()
 
 
-def decide_expire(view: ViewState, now_ms: int) -> ViewExpired | None:
-    """Makes the drop of a soft-deleted view final; None if it is not soft-deleted (any more), or not due yet."""
-    due = view.status == "soft-deleted" and view.expires_at_ms is not None and view.expires_at_ms <= now_ms
-    return ViewExpired() if due else None
+def decide_expire(view: ViewState, now_ms: int | None) -> ViewExpired | None:
+    """Makes the drop of a soft-deleted view final; None if it is not soft-deleted (any more), or not due yet.
+
+    now_ms -- None: whatever its expiry, because its namespace is dropped finally.
+    """
+    if view.status != "soft-deleted" or view.expires_at_ms is None:
+        return None
+    return ViewExpired() if now_ms is None or view.expires_at_ms <= now_ms else None
 
 
 def decide_protection(view: ViewState, *, protected: bool) -> ViewProtectionChanged | None:

@@ -1,6 +1,6 @@
 """Soft-deleted tables and views at the command line."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -11,10 +11,11 @@ from rich.table import Table
 
 from .access.resolve_warehouse import find_warehouse
 from .access.warehouse import Warehouse
+from .commands.namespaces.undrop_namespace import undrop_namespace
 from .commands.tabulars.undrop_tabulars import undrop_tabulars
-from .compose import Application, open_catalog
+from .compose import open_catalog
 from .demo_warehouse import operator_context
-from .domain.commands import UNDROP_TARGETS_MAX, UndropTabulars, UndropTarget
+from .domain.commands import UNDROP_TARGETS_MAX, UndropNamespace, UndropTabulars, UndropTarget
 from .domain.project import PROJECT_ID_DEFAULT
 from .domain.proposal import time_text
 from .exit_codes import CommandFailed, ExitCode
@@ -63,7 +64,7 @@ def list_deleted(settings: Settings, console: Console, reference: str, *, as_jso
 
 
 def undrop(settings: Settings, reference: str, ids: Sequence[UUID], *, force: bool) -> ExitCode:
-    """Undrops tables and views as the management API does."""
+    """Undrops tables and views, or one namespace, as the management API does."""
     if len(ids) > UNDROP_TARGETS_MAX or len(set(ids)) < len(ids):
         raise CommandFailed(ExitCode.USAGE, f"give at most {UNDROP_TARGETS_MAX} ids, each once")
 
@@ -72,21 +73,25 @@ def undrop(settings: Settings, reference: str, ids: Sequence[UUID], *, force: bo
         async with open_catalog(opened) as catalog:
             async with catalog.backends.connection() as connection:
                 warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, project_named=False)
-            command = UndropTabulars(await _targets(catalog, ids), force)
-            await undrop_tabulars(
-                catalog.commands, operator_context("undropTabulars", warehouse.project_id), _of_the_present(warehouse), command
-            )
+                kinds = await soft_deleted.kinds(connection, ids)
+            present = _of_the_present(warehouse)
+            if "namespace" in kinds.values():
+                if len(ids) > 1:
+                    raise CommandFailed(ExitCode.USAGE, "a namespace is undropped alone: give one id")
+                context = operator_context("undropNamespace", warehouse.project_id)
+                await undrop_namespace(catalog.commands, context, present, UndropNamespace(ids[0], force))
+                return
+            context = operator_context("undropTabulars", warehouse.project_id)
+            await undrop_tabulars(catalog.commands, context, present, UndropTabulars(_targets(ids, kinds), force))
 
     with opened_database(settings) as opened:
         uvloop.run(run(opened))
     return ExitCode.OK
 
 
-async def _targets(catalog: Application, ids: Sequence[UUID]) -> list[UndropTarget]:
+def _targets(ids: Sequence[UUID], kinds: Mapping[UUID, str]) -> list[UndropTarget]:
     """The targets; what is not soft-deleted counts as a table, and is refused."""
-    async with catalog.backends.connection() as connection:
-        kinds = await soft_deleted.kinds(connection, ids)
-    return [UndropTarget(kinds.get(each, "table"), each) for each in ids]
+    return [UndropTarget("view" if kinds.get(each) == "view" else "table", each) for each in ids]
 
 
 def _of_the_present(warehouse: Warehouse) -> Warehouse:

@@ -233,6 +233,11 @@ async def renamed_parents(connection: Connection, after: int, up_to: int) -> lis
     return [row[0] for row in await cursor.fetchall()]
 
 
+async def described(connection: Connection, object_id: UUID) -> str:
+    """The newest name of an object with its namespaces, and its id, for messages."""
+    return f"{'.'.join((await path_names(connection, object_id))[1:])} ({object_id})"
+
+
 async def path_names(connection: Connection, object_id: UUID, as_of: int | None = None) -> tuple[str, ...]:
     """The names on the path to an object, from the warehouse to itself, as `names_above` reads them; empty if it had no name."""
     known = await names_above(connection, [object_id], as_of)

@@ -29,7 +29,7 @@ left join lateral (
 ) n on n.to_position is null or n.to_position > %(as_of)s
 
 -- name: is_deeper --
--- Whether namespaces are nested more than `levels` deep below a namespace.
+-- Whether namespaces are nested more than `levels` deep below a namespace, also soft-deleted ones, which may be undropped.
 with recursive below(id, depth) as (
   select %(namespace_id)s::uuid, 0
   union all
@@ -39,6 +39,9 @@ with recursive below(id, depth) as (
   cross join lateral (
     select n.object_id from icecore.names n
     where n.generation = (select generation from icecore.read_models) and n.parent_id = b.id and n.kind = 'namespace' and n.to_position is null
+    union all
+    select s.object_id from icecore.soft_deleted s
+    where s.generation = (select generation from icecore.read_models) and s.namespace_id = b.id and s.kind = 'namespace' and s.to_position is null
     offset 0
   ) n
   where b.depth <= %(levels)s

@@ -1,7 +1,7 @@
 """Namespaces: one row for each version, and its queries."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 import orjson
@@ -44,13 +44,41 @@ async def read_state_within(
     row: tuple[Any, ...] | None = await cursor.fetchone()
     if row is None:
         return None
-    stream_id, version, event_id, warehouse_id, parent_id, name, key, status, location_key, properties, protected, generation, size = row
+    *state, generation, size = row
     if size > bytes_max:
         return LargeDocument(size)
-    state = NamespaceState(
-        stream_id, version, event_id, warehouse_id, parent_id, name, key, status, location_key, orjson.loads(properties), protected
-    )
-    return state, generation
+    return _state(*state), generation
+
+
+async def read_states(connection: Connection, namespace_ids: Sequence[UUID]) -> list[tuple[NamespaceState, int]]:
+    """The newest states of these namespaces, and the generation they were read from."""
+    cursor = await connection.execute(_SQL["states"], {"namespace_ids": list(namespace_ids)}, binary=True)
+    return [(_state(*state), generation) for *state, generation in await cursor.fetchall()]
+
+
+def _state(
+    namespace_id: UUID,
+    version: int,
+    event_id: UUID,
+    warehouse_id: UUID,
+    parent_id: UUID,
+    name: str,
+    name_key: str,
+    status: Literal["live", "soft-deleted", "dropped"],
+    location_key: str,
+    properties: bytes,
+    protected: bool,
+    expires_at_ms: int | None,
+    root_id: UUID | None,
+) -> NamespaceState:
+    named = (namespace_id, version, event_id, warehouse_id, parent_id, name, name_key)
+    return NamespaceState(*named, status, location_key, orjson.loads(properties), protected, expires_at_ms, root_id)
+
+
+async def roots_of_deleted(connection: Connection, namespace_ids: Sequence[UUID]) -> dict[UUID, UUID]:
+    """Those of these namespaces that are soft-deleted, each with the namespace whose drop that was."""
+    cursor = await connection.execute(_SQL["roots_of_deleted"], {"namespace_ids": list(namespace_ids)}, binary=True)
+    return dict(await cursor.fetchall())
 
 
 class DeclaredProperties(NamedTuple):
@@ -67,8 +95,8 @@ async def read_declared(connection: Connection, warehouse_id: UUID, keys: Sequen
     return [DeclaredProperties(*row) for row in await cursor.fetchall()]
 
 
-async def is_live(connection: Connection, warehouse_id: UUID, namespace_id: UUID) -> bool:
-    """Whether the warehouse contains the namespace now."""
+async def is_there(connection: Connection, warehouse_id: UUID, namespace_id: UUID) -> bool:
+    """Whether the warehouse contains the namespace now, live or soft-deleted."""
     parameters = {"warehouse_id": warehouse_id, "namespace_id": namespace_id}
-    row = await (await connection.execute(_SQL["is_live"], parameters)).fetchone()
+    row = await (await connection.execute(_SQL["is_there"], parameters)).fetchone()
     return row == (True,)

@@ -10,11 +10,22 @@ order by version desc limit 1
 
 -- name: state --
 select namespace_id, version, event_id, warehouse_id, parent_id, name, name_key, status, location_key,
-       case when octet_length(properties) <= %(bytes_max)s::bigint then properties end, protected, generation,
-       octet_length(properties)
+       case when octet_length(properties) <= %(bytes_max)s::bigint then properties end, protected, expires_at_ms,
+       root_id, generation, octet_length(properties)
 from icecore.namespaces
 where generation = (select generation from icecore.read_models) and namespace_id = %(namespace_id)s
 order by version desc limit 1
+
+-- name: states --
+-- The newest versions of these namespaces.
+select n.namespace_id, n.version, n.event_id, n.warehouse_id, n.parent_id, n.name, n.name_key, n.status, n.location_key, n.properties,
+       n.protected, n.expires_at_ms, n.root_id, n.generation
+from unnest(%(namespace_ids)s::uuid[]) requested(namespace_id)
+cross join lateral (
+  select * from icecore.namespaces
+  where generation = (select generation from icecore.read_models) and namespace_id = requested.namespace_id
+  order by version desc limit 1
+) n
 
 -- name: document_bytes --
 -- The total size of the current namespaces.
@@ -51,7 +62,18 @@ cross join lateral (
 ) n
 where p.depth > 0 order by p.depth
 
--- name: is_live --
-select status = 'live' from icecore.namespaces
+-- name: is_there --
+select status <> 'dropped' from icecore.namespaces
 where generation = (select generation from icecore.read_models) and namespace_id = %(namespace_id)s and warehouse_id = %(warehouse_id)s
 order by version desc limit 1
+
+-- name: roots_of_deleted --
+-- The roots of those of these namespaces that are soft-deleted.
+select n.namespace_id, n.root_id
+from unnest(%(namespace_ids)s::uuid[]) requested(namespace_id)
+cross join lateral (
+  select namespace_id, status, root_id from icecore.namespaces
+  where generation = (select generation from icecore.read_models) and namespace_id = requested.namespace_id
+  order by version desc limit 1
+) n
+where n.status = 'soft-deleted'

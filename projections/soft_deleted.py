@@ -1,4 +1,4 @@
-"""Tables and views that are soft-deleted now: lists them, and finds those that are due to expire."""
+"""Tables, views and namespaces that are soft-deleted now: lists them, and finds those that are due to expire."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -10,14 +10,21 @@ from ..database.postgres import Connection
 from .names import NamedObject, names_above
 
 _SQL = named_sql("icecore.projections", "soft_deleted.sql")
-_BEFORE_ALL = UUID(int=0)
+BEFORE_ALL = UUID(int=0)
+
+
+Kind = Literal["table", "view", "namespace"]
+TABULARS: tuple[Kind, ...] = ("table", "view")
+EVERY_KIND: tuple[Kind, ...] = (*TABULARS, "namespace")
 
 
 class SoftDeleted(NamedTuple):
-    """A soft-deleted table or view. namespace -- the levels, outermost first. expires_at_ms -- milliseconds since 1970, UTC."""
+    """A soft-deleted table, view or namespace. namespace -- the levels above it, outermost first; namespace_id -- of its parent.
+    expires_at_ms -- milliseconds since 1970, UTC.
+    """
 
     object_id: UUID
-    kind: Literal["table", "view"]
+    kind: Kind
     name: str
     namespace_id: UUID
     expires_at_ms: int
@@ -37,27 +44,31 @@ class SoftDeleted(NamedTuple):
 
 
 class Due(NamedTuple):
-    """A soft-deleted table or view that is due to expire. now_ms -- the earlier of the two clocks."""
+    """A soft-deleted object that is due to expire. now_ms -- the earlier of the two clocks."""
 
     expires_at_ms: int
     object_id: UUID
-    kind: Literal["table", "view"]
+    kind: Kind
     warehouse_id: UUID
     now_ms: int
 
 
 async def list_soft_deleted(
-    connection: Connection, warehouse_id: UUID, namespace_id: UUID | None, after: UUID | None, size: int
+    connection: Connection, warehouse_id: UUID, namespace_id: UUID | None, after: UUID | None, size: int, kinds: Sequence[Kind] = TABULARS
 ) -> list[SoftDeleted]:
-    """At most `size` soft-deleted objects of a warehouse, or of one of its namespaces, in the order of their ids after the id `after`."""
-    parameters = {"parent_id": namespace_id or warehouse_id, "after": after or _BEFORE_ALL, "size": size}
+    """At most `size` soft-deleted objects of a warehouse, or in one of its namespaces, in the order of their ids after the id `after`."""
+    parameters = {"parent_id": namespace_id or warehouse_id, "after": after or BEFORE_ALL, "size": size, "kinds": list(kinds)}
     cursor = await connection.execute(_SQL["of_warehouse" if namespace_id is None else "of_namespace"], parameters, binary=True)
-    found = [SoftDeleted(*row) for row in await cursor.fetchall()]
+    return await with_namespaces(connection, [SoftDeleted(*row) for row in await cursor.fetchall()])
+
+
+async def with_namespaces(connection: Connection, found: Sequence[SoftDeleted]) -> list[SoftDeleted]:
+    """The same with the levels of their namespaces."""
     above = await names_above(connection, list({each.namespace_id for each in found})) if found else {}
     return [each._replace(namespace=_levels(above, each.namespace_id)) for each in found]
 
 
-async def kinds(connection: Connection, ids: Sequence[UUID]) -> dict[UUID, Literal["table", "view"]]:
+async def kinds(connection: Connection, ids: Sequence[UUID]) -> dict[UUID, Kind]:
     """Those that are soft-deleted, each with its kind."""
     return dict(await (await connection.execute(_SQL["kinds"], {"ids": list(ids)}, binary=True)).fetchall())
 
@@ -72,18 +83,24 @@ async def statuses(
 
 
 async def due(
-    connection: Connection, now_ms: int, after: tuple[int, UUID] | None, without_warehouses: Sequence[UUID], limit: int
+    connection: Connection,
+    now_ms: int,
+    after: tuple[int, UUID] | None,
+    without_warehouses: Sequence[UUID],
+    limit: int,
+    kinds: Sequence[Kind] = TABULARS,
 ) -> Sequence[Due]:
     """What has expired by `now_ms` and also by Postgres's clock, in the order of the expiry, after a pair of moment and id; nothing of the
-    warehouses `without_warehouses`.
+    warehouses `without_warehouses`, and no namespace with something soft-deleted in it.
     """
-    after_ms, after_id = after or (-1, _BEFORE_ALL)
+    after_ms, after_id = after or (-1, BEFORE_ALL)
     parameters = {
         "now_ms": now_ms,
         "after_ms": after_ms,
         "after_id": after_id,
         "limit": limit,
         "without_warehouses": list(without_warehouses),
+        "kinds": list(kinds),
     }
     return [Due(*row) for row in await (await connection.execute(_SQL["due"], parameters, binary=True)).fetchall()]
 

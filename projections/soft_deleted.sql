@@ -3,7 +3,7 @@
 select s.object_id, s.kind, s.name, s.namespace_id, s.expires_at_ms, dropped.recorded_at, created.recorded_at
 from (
   select * from icecore.soft_deleted
-  where generation = (select generation from icecore.read_models) and warehouse_id = %(parent_id)s and to_position is null
+  where generation = (select generation from icecore.read_models) and warehouse_id = %(parent_id)s and to_position is null and kind = any (%(kinds)s::text[])
     and object_id > %(after)s
   order by object_id limit %(size)s
 ) s
@@ -15,7 +15,7 @@ order by s.object_id
 select s.object_id, s.kind, s.name, s.namespace_id, s.expires_at_ms, dropped.recorded_at, created.recorded_at
 from (
   select * from icecore.soft_deleted
-  where generation = (select generation from icecore.read_models) and namespace_id = %(parent_id)s and to_position is null
+  where generation = (select generation from icecore.read_models) and namespace_id = %(parent_id)s and to_position is null and kind = any (%(kinds)s::text[])
     and object_id > %(after)s
   order by object_id limit %(size)s
 ) s
@@ -30,6 +30,10 @@ from (select least(%(now_ms)s::bigint, (extract(epoch from statement_timestamp()
 join icecore.soft_deleted s on s.expires_at_ms <= c.now_ms
 where s.generation = (select generation from icecore.read_models) and s.to_position is null
   and (s.expires_at_ms, s.object_id) > (%(after_ms)s, %(after_id)s) and s.warehouse_id <> all (%(without_warehouses)s::uuid[])
+  and s.kind = any (%(kinds)s::text[])
+  and (s.kind <> 'namespace' or not exists (
+    select 1 from icecore.soft_deleted x
+    where x.generation = s.generation and x.namespace_id = s.object_id and x.to_position is null))
 order by s.expires_at_ms, s.object_id limit %(limit)s
 
 -- name: statuses --

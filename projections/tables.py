@@ -11,7 +11,7 @@ import orjson
 from ..database.named_sql import named_sql
 from ..database.postgres import Connection
 from ..domain.byte_pieces import Content, content_of
-from ..domain.documents import TABLE_KINDS, Document, Json, Part, assemble, part_from_body, pieces, table_head_value
+from ..domain.documents import TABLE_KINDS, Document, Json, Part, assemble, head_alone, part_from_body, pieces, table_head_value
 from ..domain.read_models.tables import KIND_NUMBERS
 from ..domain.table import TableState
 from .bounded_reads import BYTES_UNBOUNDED, LargeDocument
@@ -123,6 +123,39 @@ async def read_state_within(connection: Connection, table_id: UUID, bytes_max: i
     named = (stream_id, version, event_id, warehouse_id, namespace_id, name, key)
     state = TableState(*named, status, location, tuple(keys), document, protected, expires_at_ms, purges)
     return state, generation
+
+
+async def head_bytes(connection: Connection, table_ids: Sequence[UUID]) -> int:
+    """Total size of the current heads of these tables."""
+    row = await (await connection.execute(_SQL["head_bytes"], {"table_ids": list(table_ids)})).fetchone()
+    assert row is not None
+    size: int = row[0]
+    return size
+
+
+async def read_heads(connection: Connection, table_ids: Sequence[UUID]) -> list[tuple[TableState, int]]:
+    """The newest states of these tables, and the generation they were read from. Their documents have no parts: they are for changes that
+    leave the document as it is.
+    """
+    cursor = await connection.execute(_SQL["heads"], {"table_ids": list(table_ids)}, binary=True)
+    found: list[tuple[TableState, int]] = []
+    for row in await cursor.fetchall():
+        stream_id, version, event_id, warehouse_id, namespace_id, name, key, status, location, keys, *rest = row
+        next_ordinal, head, expires_at_ms, purges, protected, generation = rest
+        named = (stream_id, version, event_id, warehouse_id, namespace_id, name, key)
+        document = head_alone(head, next_ordinal)
+        found.append((TableState(*named, status, location, tuple(keys), document, protected, expires_at_ms, purges), generation))
+    return found
+
+
+async def read_snapshots(connection: Connection, snapshots: Sequence[tuple[UUID, int]]) -> list[Json]:
+    """Current snapshots of tables, by the ids of the tables and of the snapshots."""
+    parameters = {
+        "table_ids": [table_id for table_id, _ in snapshots],
+        "snapshot_ids": [snapshot_id for _, snapshot_id in snapshots],
+        "kind": KIND_NUMBERS["snapshots"],
+    }
+    return [orjson.loads(body) for (body,) in await (await connection.execute(_SQL["snapshots"], parameters, binary=True)).fetchall()]
 
 
 def _assembled(head: Json, kinds: Sequence[int], ordinals: Sequence[int], bodies: Sequence[bytes], next_ordinal: int) -> Document:

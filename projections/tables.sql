@@ -108,6 +108,38 @@ left join lateral (
     and (closing.ordinals is null or not closing.ordinals @> a.ordinal)
 ) p on true
 
+-- name: heads --
+-- The newest heads of these tables.
+select t.table_id, t.version, t.event_id, t.warehouse_id, t.namespace_id, t.name, t.name_key, t.status, t.metadata_location, t.locations,
+       t.next_ordinal, t.head, t.expires_at_ms, coalesce(t.purges, false), t.protected, t.generation
+from unnest(%(table_ids)s::uuid[]) requested(table_id)
+cross join lateral (
+  select * from icecore.tables
+  where generation = (select generation from icecore.read_models) and table_id = requested.table_id
+  order by version desc limit 1
+) t
+
+-- name: head_bytes --
+-- The total size of the current heads of these tables.
+select coalesce(sum(octet_length(t.head)), 0)::bigint
+from unnest(%(table_ids)s::uuid[]) requested(table_id)
+cross join lateral (
+  select h.head from icecore.tables h
+  where h.generation = (select generation from icecore.read_models) and h.table_id = requested.table_id
+  order by h.version desc limit 1
+) t
+
+-- name: snapshots --
+-- A current snapshot of each of these tables. If it was removed and added again, the newer part counts.
+select a.body
+from unnest(%(table_ids)s::uuid[], %(snapshot_ids)s::bigint[]) requested(table_id, snapshot_id)
+cross join lateral (
+  select p.body from icecore.table_parts p
+  where p.generation = (select generation from icecore.read_models) and p.table_id = requested.table_id and p.kind = %(kind)s
+    and p.snapshot_id = requested.snapshot_id and p.valid_to is null
+  order by p.ordinal desc limit 1
+) a
+
 -- name: document_bytes --
 -- The total size of the current tables. Parts that a tombstone closes count as open until they are closed.
 select coalesce(sum(octet_length(t.head) + coalesce(p.size, 0)), 0)::bigint

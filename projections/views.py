@@ -71,3 +71,15 @@ async def read_state_within(connection: Connection, view_id: UUID, bytes_max: in
     named = (stream_id, version, event_id, warehouse_id, namespace_id, name, key)
     state = ViewState(*named, status, location, tuple(keys), metadata, protected, expires_at_ms)
     return state, generation
+
+
+async def read_states(connection: Connection, view_ids: Sequence[UUID]) -> list[tuple[ViewState, int]]:
+    """The newest states of these views, and the generation they were read from."""
+    cursor = await connection.execute(_SQL["states"], {"view_ids": list(view_ids)}, binary=True)
+    found: list[tuple[ViewState, int]] = []
+    for row in await cursor.fetchall():
+        stream_id, version, event_id, warehouse_id, namespace_id, name, key, status, location, keys, *rest = row
+        document, protected, expires_at_ms, generation = rest
+        named = (stream_id, version, event_id, warehouse_id, namespace_id, name, key)
+        found.append((ViewState(*named, status, location, tuple(keys), orjson.loads(document), protected, expires_at_ms), generation))
+    return found

@@ -18,6 +18,17 @@ from icecore.views
 where generation = (select generation from icecore.read_models) and view_id = %(view_id)s
 order by version desc limit 1
 
+-- name: states --
+-- The newest versions of these views.
+select v.view_id, v.version, v.event_id, v.warehouse_id, v.namespace_id, v.name, v.name_key, v.status, v.metadata_location, v.locations,
+       v.document, v.protected, v.expires_at_ms, v.generation
+from unnest(%(view_ids)s::uuid[]) requested(view_id)
+cross join lateral (
+  select * from icecore.views
+  where generation = (select generation from icecore.read_models) and view_id = requested.view_id
+  order by version desc limit 1
+) v
+
 -- name: document_bytes --
 -- The total size of the current views.
 select coalesce(sum(octet_length(newest.document)), 0)::bigint

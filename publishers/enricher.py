@@ -150,6 +150,9 @@ def _namespace(event: RecordedEvent, decoded: Event, path: Path, found: Referenc
             return data.NamespaceMoved(namespace=name, warehouse=warehouse, previous_name=list(previous.names[1:]))
         case domain_events.NamespaceProtectionChanged():
             return data.NamespaceProtectionChanged(namespace=name, warehouse=warehouse, protected=decoded.protected)
+        case domain_events.NamespaceDropped():
+            expires_at = time_text_or_none(decoded.expires_at_ms)
+            return data.NamespaceDropped(namespace=name, warehouse=warehouse, expires_at=expires_at, root_id=decoded.root_id)
     return data.NamespaceEvent(namespace=name, warehouse=warehouse)
 
 

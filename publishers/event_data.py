@@ -258,6 +258,16 @@ class NamespaceMoved(EventData):
 
 
 @dataclass(slots=True, kw_only=True)
+class NamespaceDropped(NamespaceEvent):
+    """A dropped namespace."""
+
+    expires_at: str | None = None
+    """If it is a soft deletion: until when the namespace can be undropped with all that was dropped with it."""
+    root_id: UUID | None = None
+    """If it is part of a recursive drop: the id of the namespace that was dropped recursively, which may be this one."""
+
+
+@dataclass(slots=True, kw_only=True)
 class NamespaceProtectionChanged(EventData):
     """A namespace, and whether it is protected from being dropped now."""
 
@@ -456,6 +466,7 @@ _TYPES: dict[str, type[EventData]] = {
     "namespace.protection-changed": NamespaceProtectionChanged,
     "namespace.moved": NamespaceMoved,
     "warehouse.namespace-moved": WarehouseNamespaceMoved,
+    "namespace.dropped": NamespaceDropped,
     "warehouse.delete-profile-changed": WarehouseDeleteProfileChanged,
     "warehouse.purge-default-changed": WarehousePurgeDefaultChanged,
     "table.created": TableMetadataEvent,

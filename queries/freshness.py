@@ -25,6 +25,7 @@ _NAMES_UNCHANGED = frozenset(
         "namespace.protection-changed.v1", "table.protection-changed.v1", "view.protection-changed.v1",
         "warehouse.read-only-changed.v1",
         "warehouse.delete-profile-changed.v1", "warehouse.purge-default-changed.v1", "table.expired.v1", "view.expired.v1",
+        "namespace.expired.v1",
     }
 )  # fmt: skip
 _NAMESPACE_MOVED = "warehouse.namespace-moved.v1"

@@ -6,15 +6,17 @@ from aiohttp import web
 from ...access.warehouse import Warehouse
 from ...commands.namespaces.create_namespace import create_namespace as execute_create_namespace
 from ...commands.namespaces.drop_namespace import drop_namespace as execute_drop_namespace
+from ...commands.namespaces.drop_namespace_tree import drop_namespace_tree, plan_namespace_drop
 from ...commands.namespaces.update_namespace_properties import update_namespace_properties
 from ...domain.commands import CreateNamespace, DropNamespace, UpdateNamespaceProperties
-from ...domain.errors import NoSuchNamespace
+from ...domain.errors import BadRequest, NoSuchNamespace
 from ...domain.identifiers import NamespaceIdentifier, name_key
 from ...queries import list_namespaces as list_namespaces_query
 from ...queries import load_namespace
 from ..api_request import ApiRequest, force_option, requested_force
 from ..paging import listing_digest, parse_page
-from ..path_parameters import parse_existing_namespace, parse_parent
+from ..path_parameters import parse_boolean, parse_existing_namespace, parse_parent
+from .drop_plans import written_plan
 from .listings import bounded, listing_context, requested_members, respond_listing, with_objects
 
 
@@ -63,10 +65,24 @@ async def namespace_exists(call: ApiRequest) -> web.Response:
 
 
 async def drop_namespace(call: ApiRequest) -> web.Response:
-    """`force`: also if it is protected."""
+    """`force`: also if it is protected. `recursive`: with all that is in it; `purge`: whether the files of its tables are deleted, if not
+    the warehouse's purge default. `dryRun`: 200 with what a recursive drop would do.
+    """
     force = requested_force(call)
-    command = DropNamespace(namespace=parse_existing_namespace(call.segments["namespace"]), force=force)
-    return await call.execute(execute_drop_namespace, command, options=force_option(force))
+    recursive = parse_boolean(call.query.get("recursive") or "false", "recursive")
+    dry_run = parse_boolean(call.query.get("dryRun") or "false", "dryRun")
+    asked = call.query.get("purge") or None
+    purge = None if asked is None or not recursive else parse_boolean(asked, "purge")
+    namespace = parse_existing_namespace(call.segments["namespace"])
+    command = DropNamespace(namespace=namespace, force=force, recursive=recursive, purge=purge)
+    if not recursive:
+        if dry_run:
+            raise BadRequest("Invalid parameter 'dryRun': only for a recursive drop (recursive=true)")
+        return await call.execute(execute_drop_namespace, command, options=force_option(force))
+    if dry_run:
+        plan = await plan_namespace_drop(call.catalog.commands, call.context, await call.warehouse(), command)
+        return await call.json(written_plan(plan))
+    return await call.execute(drop_namespace_tree, command, options=(force, True, purge is not None, bool(purge)))
 
 
 async def update_properties(call: ApiRequest) -> web.Response:

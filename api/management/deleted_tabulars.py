@@ -1,5 +1,6 @@
 """Soft-deleted tables and views: list and undrop them, as in Lakekeeper's management API (`…/warehouse/<id>/deleted-tabulars`)."""
 
+from collections.abc import Awaitable, Callable
 from uuid import UUID
 
 from aiohttp import web
@@ -23,20 +24,32 @@ async def list_deleted_tabulars(call: ApiRequest) -> web.Response:
     """A page of what can be undropped, in the order of creation."""
     warehouse_id = parse_warehouse_id(call)
     namespace_id = _namespace_id(call.query.get(_NAMESPACE))
-    limits = call.catalog.limits
     listing = listing_digest("deleted-tabulars", str(warehouse_id), str(namespace_id))
+
+    async def read(after: UUID | None, size: int) -> tuple[list[dict[str, object]], str | None]:
+        page = await list_soft_deleted(call.catalog.queries, call.context, warehouse_id, namespace_id, after, size)
+        return [_written(warehouse_id, each) for each in page.items], page.next_key
+
+    return await listed_page(call, listing, "tabulars", read)
+
+
+async def listed_page(
+    call: ApiRequest,
+    listing: str,
+    member: str,
+    read: Callable[[UUID | None, int], Awaitable[tuple[list[dict[str, object]], str | None]]],
+) -> web.Response:
+    """The requested page of a listing in the order of ids, as `member`.
+
+    read -- returns at most so many items after an id, and the key after which the next page begins (None: there is none).
+    """
+    limits = call.catalog.limits
     requested = parse_page(call.query, listing, limits, size_alone=True)
     after = None if requested.after is None else uuid_or_none(requested.after)
     if requested.after is not None and after is None:
         raise BadRequest(f"Invalid parameter '{PAGE_PARAMETERS[0]}': not a token of this catalog")
-    size = requested.size or limits.page_size_default
-    page = await list_soft_deleted(call.catalog.queries, call.context, warehouse_id, namespace_id, after, size)
-    return await call.json(
-        {
-            "tabulars": [_written(warehouse_id, each) for each in page.items],
-            "next-page-token": None if page.next_key is None else page_token(listing, page.next_key),
-        }
-    )
+    items, next_key = await read(after, requested.size or limits.page_size_default)
+    return await call.json({member: items, "next-page-token": None if next_key is None else page_token(listing, next_key)})
 
 
 async def undrop_tabulars(call: ApiRequest) -> web.Response:

@@ -1,7 +1,7 @@
 """The operations of the management API."""
 
 from ..routing import Operation
-from . import deleted_tabulars, event_schemas, namespaces, projects, proposals, protection, server, warehouses
+from . import deleted_namespaces, deleted_tabulars, event_schemas, namespaces, projects, proposals, protection, server, warehouses
 
 _WAREHOUSES = "/management/v1/warehouse"
 _PROJECT = "/management/v1/project"
@@ -123,6 +123,20 @@ OPERATIONS = (
         parameters=deleted_tabulars.LIST_PARAMETERS,
     ),
     Operation("undropTabulars", "POST", f"{_WAREHOUSE}/deleted-tabulars/undrop", deleted_tabulars.undrop_tabulars, parameters=_NONE),
+    Operation(
+        "listDeletedNamespaces",
+        "GET",
+        f"{_WAREHOUSE}/deleted-namespaces",
+        deleted_namespaces.list_deleted_namespaces,
+        parameters=deleted_namespaces.LIST_PARAMETERS,
+    ),
+    Operation(
+        "undropNamespace",
+        "POST",
+        f"{_WAREHOUSE}/deleted-namespaces/{{namespace_id}}/undrop",
+        deleted_namespaces.undrop_namespace,
+        parameters=_NONE,
+    ),
     Operation(
         "getWarehouseStatistics",
         "GET",

@@ -188,9 +188,11 @@ class CommandExecutor:
             return await self.queues.run(stream, handler, deadline)
         resolved = await handler.resolve()
         await self.authorize(handler.context, resolved.resources)
+        held = [*resolved.streams, *resolved.consequent_streams]
         if isinstance(handler, CommandHandler):
             await handler.prepare()
-        async with self.queues.locked([*resolved.streams, *resolved.consequent_streams]):
+            held += handler.held()
+        async with self.queues.locked(held):
             decision = await handler.decide()
             began = time.monotonic()
             result = await self.appender.append(warehouse, decision)

@@ -119,6 +119,10 @@ class CommandHandler(ABC):
     async def prepare(self) -> None:  # noqa: B027 - most have nothing to prepare
         """Does slow work after authorization, before the queues of the streams are joined."""
 
+    def held(self) -> Sequence[ResolvedStream[State]]:
+        """More streams whose queues wait, found by `prepare`. The permission for the resolved ones includes them."""
+        return ()
+
     @abstractmethod
     async def decide(self) -> Decision:
         """Decides. Raises a CatalogError to refuse, or DecideAgain if a name refers to another object by now."""

@@ -74,7 +74,8 @@ class ResolvedStream(Generic[S_co]):
     def check(self, state: State) -> None:
         """Raises DecideAgain if the name no longer refers to this state's object."""
         claims = claims_of(state)
-        if not claims or (self.claim is not None and self.claim not in claims):
+        deleted = isinstance(state, NamespaceState) and state.status != "live"
+        if not claims or deleted or (self.claim is not None and self.claim not in claims):
             self._forget()
             raise DecideAgain
 
@@ -115,17 +116,17 @@ class Resolver:
         """Raises NoSuchNamespace if it does not exist."""
         async with self._backends.connection() as connection:
             namespace_id = await names.find_namespace(connection, warehouse.name_lookup, namespace)
-        return self._namespace(namespace_id)
+        return self.namespace_by_id(namespace_id)
 
     def warehouse(self, warehouse: Warehouse) -> ResolvedStream[WarehouseState]:
         resource = Resource("warehouse", warehouse.id)
         return ResolvedStream(resource, None, self._backends, _nothing_to_forget, warehouses.read_state_within, warehouses.document_bytes)
 
-    async def namespace_by_id(self, warehouse: Warehouse, namespace_id: UUID) -> ResolvedStream[NamespaceState]:
+    async def live_namespace(self, warehouse: Warehouse, namespace_id: UUID) -> ResolvedStream[NamespaceState]:
         """A namespace by its id, whatever its path. Raises NoSuchNamespace if the warehouse has no such namespace."""
         async with self._backends.connection() as connection:
             await protection.find(connection, warehouse.id, "namespace", namespace_id)
-        return self._namespace(namespace_id)
+        return self.namespace_by_id(namespace_id)
 
     async def object_by_id(
         self, warehouse: Warehouse, kind: ProtectedKind, object_id: UUID
@@ -133,14 +134,22 @@ class Resolver:
         """Raises NoSuchNamespace, NoSuchTable or NoSuchView if the warehouse has no such object."""
         async with self._backends.connection() as connection:
             await protection.find(connection, warehouse.id, kind, object_id)
+        return self.by_id(kind, object_id)
+
+    def by_id(self, kind: ProtectedKind, object_id: UUID) -> ResolvedStream[NamespaceState | TableState | ViewState]:
+        """An object by its id, whatever its name. The id is not looked up."""
         match kind:
             case "namespace":
-                return self._namespace(object_id)
+                return self.namespace_by_id(object_id)
             case "table":
                 return self.table_by_id(object_id)
             case "view":
-                resource = Resource("view", object_id)
-                return ResolvedStream(resource, None, self._backends, _nothing_to_forget, views.read_state_within, views.document_bytes)
+                return self.view_by_id(object_id)
+
+    def namespace_by_id(self, namespace_id: UUID) -> ResolvedStream[NamespaceState]:
+        """A namespace by its id, whatever its path. The id is not looked up."""
+        resource = Resource("namespace", namespace_id)
+        return ResolvedStream(resource, None, self._backends, _nothing_to_forget, namespaces.read_state_within, namespaces.document_bytes)
 
     def table_by_id(self, table_id: UUID) -> ResolvedStream[TableState]:
         """A table by its id, whatever its name."""
@@ -159,10 +168,6 @@ class Resolver:
         key: TabularKey = ("table", warehouse.event_id, *warehouse.name_lookup.path(table))
         self._names.put(key, claim)
         return self._table(key, claim)
-
-    def _namespace(self, namespace_id: UUID) -> ResolvedStream[NamespaceState]:
-        resource = Resource("namespace", namespace_id)
-        return ResolvedStream(resource, None, self._backends, _nothing_to_forget, namespaces.read_state_within, namespaces.document_bytes)
 
     def _table(self, key: TabularKey, claim: NameClaim) -> ResolvedStream[TableState]:
         resource, forget = Resource("table", claim.owner), partial(self._names.forget, key, claim)

@@ -85,6 +85,7 @@ class Submission:
     no_warehouse_events_since -- a warehouse, a position, and a topic with `%` as a wildcard: append refuses the command
         (`warehouse_changed`) if such an event in the warehouse came after the position.
     parents, empty -- objects that must exist, and objects that must contain nothing.
+    contents -- objects that must contain as many others as given, before the command: the ones that the command depends on or changes.
     """
 
     context: RequestContext
@@ -93,6 +94,7 @@ class Submission:
     record: IdempotencyRecord | None = None
     parents: list[UUID] = field(default_factory=list)
     empty: list[UUID] = field(default_factory=list)
+    contents: list[tuple[UUID, int]] = field(default_factory=list)
     rows: Rows = field(default_factory=Rows)
     preloaded: list[tuple[UUID, int]] = field(default_factory=list)
     changes: list[StreamChange] = field(default_factory=list)
@@ -220,7 +222,7 @@ class Submission:
             command["warehouse_head"] = (warehouse.id, warehouse.event_id)
         if self.no_warehouse_events_since is not None:
             command["no_warehouse_events_since"] = self.no_warehouse_events_since
-        if self.parents or self.empty or self._released or self._taken:
+        if self.parents or self.empty or self.contents or self._released or self._taken:
             command["claims"] = self._claims()
         if self.generation is not None:
             command["generation"] = self.generation
@@ -244,9 +246,11 @@ class Submission:
 
     def _claims(self) -> Json:
         """The claims that the command takes, releases and depends on."""
+        contents = {"contents": self.contents} if self.contents else {}
         return {
             "parents": self.parents,
             "empty": self.empty,
+            **contents,
             "release": [tuple(claim) for claim in self._released if isinstance(claim, NameClaim)],
             "take": [tuple(claim) for claim in self._taken if isinstance(claim, NameClaim)],
             "release_locations": [tuple(claim) for claim in self._released if not isinstance(claim, NameClaim)],

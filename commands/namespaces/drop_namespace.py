@@ -51,7 +51,9 @@ class _Drop(CommandHandler):
         state, generation = await self.namespace.read_named(self.share)
         async with self.executor.connection() as connection:
             child_kind = await _find_child_kind(connection, self.warehouse, state.id)
-            deleted = await soft_deleted.list_soft_deleted(connection, self.warehouse.id, state.id, None, SOFT_DELETED_NAMED_MAX)
+            deleted = await soft_deleted.list_soft_deleted(
+                connection, self.warehouse.id, state.id, None, SOFT_DELETED_NAMED_MAX, soft_deleted.EVERY_KIND
+            )
         event = decide_drop(state, self.command.namespace, child_kind, [each.described for each in deleted], force=self.command.force)
         # Append detects objects that are created in it meanwhile.
         submission = Submission(self.context, empty=[state.id])

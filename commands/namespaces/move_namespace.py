@@ -46,7 +46,7 @@ class _Move(CommandHandler):
 
     async def resolve(self) -> Resolved:
         resolver, parent = self.executor.resolver, self.command.destination.parent
-        self.stream = await resolver.namespace_by_id(self.warehouse, self.command.namespace_id)
+        self.stream = await resolver.live_namespace(self.warehouse, self.command.namespace_id)
         self.parent_id = self.warehouse.id
         if parent is not None:
             async with self.executor.connection() as connection:

@@ -125,7 +125,9 @@ class _Deletion(_WarehouseHandler):
         async with self.executor.connection() as connection:
             submission.no_warehouse_events_since = (state.id, await log_head(connection), "%")
             content = await warehouse_content.content_kind(connection, state.id)
-            deleted = await soft_deleted.list_soft_deleted(connection, state.id, None, None, SOFT_DELETED_NAMED_MAX)
+            deleted = await soft_deleted.list_soft_deleted(
+                connection, state.id, None, None, SOFT_DELETED_NAMED_MAX, soft_deleted.EVERY_KIND
+            )
         return decide_delete(state, self.command, content, [each.described for each in deleted])
 
     async def response(self, after: WarehouseState) -> tuple[int, bytes | None]:

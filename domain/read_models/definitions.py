@@ -63,6 +63,8 @@ class WarehouseRow(NamedTuple):
 
 
 class NamespaceRow(NamedTuple):
+    """One version of a namespace. expires_at_ms, root_id -- of a soft-deleted namespace; otherwise None."""
+
     namespace_id: UUID
     version: int
     position: int
@@ -76,6 +78,8 @@ class NamespaceRow(NamedTuple):
     location_key: str
     properties: bytes
     protected: bool
+    expires_at_ms: int | None
+    root_id: UUID | None
 
 
 class TableRow(NamedTuple):
@@ -131,7 +135,9 @@ class ViewRow(NamedTuple):
 
 
 class SoftDeletedRow(NamedTuple):
-    """A soft-deleted table or view, from the position of its drop to that of its undrop or expiry; `to_position` None: it still is."""
+    """A soft-deleted table, view or namespace, from the position of its drop to that of its undrop or expiry; `to_position` None: it still
+    is. namespace_id -- its parent; of a namespace at the top, the warehouse.
+    """
 
     object_id: UUID
     from_position: int

@@ -2,13 +2,13 @@
 
 import orjson
 
-from ..events import Event, NamespaceCreated, NamespaceDropped, NamespaceMoved
+from ..events import Event, NamespaceCreated, NamespaceDropped, NamespaceMoved, NamespaceUndropped
 from ..namespace import NamespaceState
 from .definitions import NamespaceRow
 from .rows import Rows
 
 
-def project(rows: Rows, position: int, event: Event, after: NamespaceState) -> None:
+def project(rows: Rows, position: int, before: NamespaceState | None, event: Event, after: NamespaceState) -> None:
     """The rows that the event at `position` adds."""
     rows.namespaces.append(
         NamespaceRow(
@@ -25,9 +25,12 @@ def project(rows: Rows, position: int, event: Event, after: NamespaceState) -> N
             location_key=after.location_key,
             properties=orjson.dumps(after.properties),
             protected=after.protected,
+            expires_at_ms=after.expires_at_ms,
+            root_id=after.root_id,
         )
     )
     if isinstance(event, NamespaceMoved | NamespaceDropped):
         rows.close_name(position, after.id)
-    if isinstance(event, NamespaceCreated | NamespaceMoved):
+    if isinstance(event, NamespaceCreated | NamespaceMoved | NamespaceUndropped):
         rows.open_name(position, after.id, after.parent_id, "namespace", after.name, after.name_key)
+    rows.open_or_close_soft_deleted(position, "namespace", after.parent_id, before, after)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 from ..documents import Json
+from ..namespace import NamespaceState
 from ..table import TableState
 from ..view import ViewState
 from .definitions import (
@@ -87,14 +88,19 @@ class Rows:
         self.names_closed.append(ClosedName(position, object_id))
 
     def open_or_close_soft_deleted(
-        self, position: int, kind: str, before: TableState | ViewState | None, after: TableState | ViewState
+        self,
+        position: int,
+        kind: str,
+        parent_id: UUID,
+        before: TableState | ViewState | NamespaceState | None,
+        after: TableState | ViewState | NamespaceState,
     ) -> None:
-        """Begins or ends the row of a table or view that is soft-deleted after, or was before."""
+        """Begins or ends the row of an object that is soft-deleted after, or was before."""
         if before is not None and before.status == "soft-deleted" and after.status != "soft-deleted":
             self.soft_deleted_closed.append(ClosedSoftDeleted(position, after.id))
         elif after.status == "soft-deleted":
             assert after.expires_at_ms is not None, "what is soft-deleted expires"
-            row = SoftDeletedRow(after.id, position, None, after.warehouse_id, after.namespace_id, kind, after.name, after.expires_at_ms)
+            row = SoftDeletedRow(after.id, position, None, after.warehouse_id, parent_id, kind, after.name, after.expires_at_ms)
             self.soft_deleted.append(row)
 
     @property

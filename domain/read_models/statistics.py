@@ -28,6 +28,7 @@ COUNTED = {
     "warehouse.created": Counts(),
     "namespace.created": Counts(namespaces=1),
     "namespace.dropped": Counts(namespaces=-1),
+    "namespace.undropped": Counts(namespaces=1),
     "table.created": Counts(tables=1),
     "table.registered": Counts(tables=1),
     "table.committed": Counts(commits=1),

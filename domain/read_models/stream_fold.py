@@ -38,7 +38,7 @@ class StreamFold:
             case ViewState():
                 views.project(rows, position, cast("ViewState | None", before), event, after)
             case NamespaceState():
-                namespaces.project(rows, position, event, after)
+                namespaces.project(rows, position, cast("NamespaceState | None", before), event, after)
             case WarehouseState():
                 warehouses.project(rows, position, event, after)
             case ProjectState():

@@ -36,4 +36,4 @@ def project(rows: Rows, position: int, before: ViewState | None, event: Event, a
             rows.open_name(position, after.id, after.namespace_id, "view", after.name, after.name_key)
         case ViewDropped():
             rows.close_name(position, after.id)
-    rows.open_or_close_soft_deleted(position, "view", before, after)
+    rows.open_or_close_soft_deleted(position, "view", after.namespace_id, before, after)

@@ -6,10 +6,11 @@ create or replace function icecore.location_prefixes(key text) returns text[] la
 create or replace function icecore.write_claims(c jsonb) returns void language plpgsql as $$
 declare r jsonb; v_key text; v_owner uuid; v_kind text;
 begin
-  -- Conditions of the command: parents that exist, and objects that contain nothing.
+  -- Conditions of the command: parents that exist, objects that contain nothing, and objects that contain a known number of others.
   for n in 0 .. jsonb_array_length(c->'parents') - 1 loop
     r := c->'parents'->n;
-    if not exists (select 1 from icecore.claims where owner = (r#>>'{}')::uuid) then
+    -- A soft-deleted one holds its place in its own parent, and nothing can be put into it.
+    if not exists (select 1 from icecore.claims where owner = (r#>>'{}')::uuid and kind <> 'soft-deleted') then
       raise exception using errcode = 'IC409', constraint = 'parent', detail = r#>>'{}';
     end if;
   end loop;
@@ -17,6 +18,13 @@ begin
     r := c->'empty'->n;
     if exists (select 1 from icecore.claims where scope = (r#>>'{}')::uuid) then
       raise exception using errcode = 'IC409', constraint = 'not_empty', detail = r#>>'{}';
+    end if;
+  end loop;
+  -- What the command releases is still counted, so a number states that nothing else was added or removed.
+  for n in 0 .. coalesce(jsonb_array_length(c->'contents'), 0) - 1 loop
+    r := c->'contents'->n;
+    if (select count(*) from icecore.claims where scope = (r->>0)::uuid) <> (r->>1)::bigint then
+      raise exception using errcode = 'IC409', constraint = 'not_empty', detail = r->>0;
     end if;
   end loop;
   for n in 0 .. jsonb_array_length(c->'release') - 1 loop

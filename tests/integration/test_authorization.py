@@ -164,6 +164,8 @@ REQUESTS: dict[str, tuple[str, Any, Sequence[str]]] = {
         {"targets": [{"type": "table", "id": str(DROPPED)}]},
         ["table dropped"],
     ),
+    "listDeletedNamespaces": ("/management/v1/warehouse/{warehouse}/deleted-namespaces", None, ["warehouse demo"]),
+    "undropNamespace": ("/management/v1/warehouse/{warehouse}/deleted-namespaces/{namespace}/undrop", {}, ["namespace n"]),
     "deleteWarehouse": ("/management/v1/warehouse/{warehouse}", None, ["warehouse demo"]),
     "getNamespaceProtection": ("/management/v1/warehouse/{warehouse}/namespace/{namespace}/protection", None, ["namespace n"]),
     "setNamespaceProtection": (
@@ -190,6 +192,8 @@ OTHERS: list[tuple[str, str, Any, Sequence[str]]] = [
     ("listNamespaces", f"{W}/namespaces?parent=n", None, ["namespace n"]),
     ("createNamespace", f"{W}/namespaces", {"namespace": ["n", "below"]}, ["namespace n"]),
     ("createNamespace", f"{W}/namespaces", {"namespace": ["missing", "below"]}, ["warehouse demo"]),
+    ("dropNamespace", f"{W}/namespaces/n?recursive=true", None, ["namespace n"]),
+    ("dropNamespace", f"{W}/namespaces/n?recursive=true&dryRun=true", None, ["namespace n"]),
     ("createTable", f"{W}/namespaces/missing/tables", {"name": "u", "schema": SCHEMA}, ["warehouse demo"]),
     ("createTable", f"{W}/namespaces/empty/tables", {"name": "u", "schema": SCHEMA, "stage-create": True}, ["namespace empty"]),
     ("updateTable", f"{W}/namespaces/empty/tables/c", CREATED, ["namespace empty"]),

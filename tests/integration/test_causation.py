@@ -10,6 +10,7 @@ CAUSES = {
     "table.purged.v1": {"table.dropped.v1", "table.expired.v1"},
     "table.expired.v1": {"table.dropped.v1"},
     "view.expired.v1": {"view.dropped.v1"},
+    "namespace.expired.v1": {"namespace.dropped.v1"},
     "proposal.approved.v1": {"proposal.opened.v1"},
     "proposal.expired.v1": {"proposal.opened.v1"},
     "proposal.stale.v1": {"proposal.opened.v1"},

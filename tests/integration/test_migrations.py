@@ -33,9 +33,10 @@ CHECKSUMS = {
     "0008_warehouse_storage": "32d0a60dbd5dac3fed464654840c224ca7516eb63526b07abb8ef33d80adf771",
     "0009_append_locked_tables": "9dd9812fb510bab95add20a09796beef2e202342b426fb78acf7bd7879e8881d",
     "0010_soft_deletion": "bc03e874a67178dc977110cfd99baa5ff517a9def122bc7d951be301821a243f",
+    "0011_namespace_trees": "9328978f01d669706dc034414a8777f62e47ec83f783f43ca30f84bba23e966e",
     "0012_namespace_move": "f1620547a587f0d70dd0b4b6ebc0f324fd0269a9da6d5a79f21f387498ad3ae4",
 }
-FUNCTIONS = ("0012_namespace_move", "2a0f5bc17c9f178e4677bf23293dd15c92f36e2214de219510e22cf1d1e84b29")
+FUNCTIONS = ("0012_namespace_move", "eeae0f79dcf8a5920d704170eef6f25958665ee1661f9982272a4bd5a4b3aaac")
 """The newest migration, and the checksum of its functions."""
 
 

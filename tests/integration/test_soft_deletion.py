@@ -224,13 +224,13 @@ def test_the_expiry_is_fixed_at_the_drop(client: Client) -> None:
     client.soft_delete(DAY)
     assert 204 == client.drop("u").status
     client.call_warehouse("POST", "/delete-profile", HARD)
-    expiries = {each["name"]: _seconds(each["expiration-date"]) for each in client.deleted()}
+    expiries = {each["name"]: seconds_of(each["expiration-date"]) for each in client.deleted()}
     assert {"t", "u"} == expiries.keys()
     for name, days in (("t", 7), ("u", 1)):
         assert -1 < expiries[name] - before - days * DAY < 60
 
 
-def _seconds(text: str) -> float:
+def seconds_of(text: str) -> float:
     return datetime.fromisoformat(text).timestamp()
 
 
@@ -252,7 +252,7 @@ def test_what_is_soft_deleted_is_listed_in_pages(client: Client) -> None:
     ]
     expected = {"id", "name", "namespace", "typ", "warehouse-id", "created-at", "deleted-at", "expiration-date"}
     assert all(expected == each.keys() and each["warehouse-id"] == client.prefix for each in found)
-    assert all(_seconds(each["created-at"]) <= _seconds(each["deleted-at"]) < _seconds(each["expiration-date"]) for each in found)
+    assert all(seconds_of(each["created-at"]) <= seconds_of(each["deleted-at"]) < seconds_of(each["expiration-date"]) for each in found)
     names, token = [], ""
     while token is not None:
         page = client.call_warehouse("GET", f"/deleted-tabulars?pageSize=2&pageToken={token}").json

@@ -14,15 +14,15 @@ CHECKOUT = Path(__file__).parents[2]
 
 # The file that owns each table, and those that join it. Rebuild and verification use all of them.
 READERS = {
-    "names": {"names", "namespaces", "tables", "warehouse_content", "warehouses"},
+    "names": {"names", "namespace_trees", "namespaces", "tables", "warehouse_content", "warehouses"},
     "warehouses": {"warehouses", "proposals"},
-    "namespaces": {"namespaces", "names", "protection"},
+    "namespaces": {"namespaces", "names", "namespace_trees", "protection"},
     "tables": {"tables", "document_bytes", "names", "protection", "snapshot_ancestry", "soft_deleted", "versions", "warehouse_content"},
     "table_parts": {"tables", "document_bytes", "part_tombstones", "snapshot_ancestry", "preloaded_parts", "versions"},
     "part_tombstones": {"part_tombstones", "tables"},
     "preloaded_parts": {"preloaded_parts"},
     "views": {"views", "document_bytes", "names", "protection", "soft_deleted", "versions"},
-    "soft_deleted": {"soft_deleted"},
+    "soft_deleted": {"soft_deleted", "names", "namespace_trees"},
     "proposals": {"proposals"},
     "projects": {"projects"},
     "claims": {"projects", "proposals", "warehouse_content"},

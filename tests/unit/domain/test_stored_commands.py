@@ -37,6 +37,8 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "stage_create": st.booleans(),
     "purge_requested": st.none() | st.booleans(),
     "force": st.booleans(),
+    "recursive": st.booleans(),
+    "purge": st.none() | st.booleans(),
     "namespace_id": st.uuids(),
     "table_id": st.uuids(),
     "view_id": st.uuids(),
@@ -96,7 +98,13 @@ def test_all_commands_but_registrations_can_wait() -> None:
     waits for nobody, because what it is about expires.
     """
     every = {each for each in vars(commands).values() if dataclasses.is_dataclass(each) and each.__module__ == commands.__name__}
-    assert {RegisterTable, RegisterView, commands.UndropTabulars, commands.UndropTarget} == every - WAITING_COMMANDS
+    assert {
+        RegisterTable,
+        RegisterView,
+        commands.UndropNamespace,
+        commands.UndropTabulars,
+        commands.UndropTarget,
+    } == every - WAITING_COMMANDS
     assert encode(RegisterTable(ORDERS.namespace, "t", "s3://b/m.json", False)) is None
 
 

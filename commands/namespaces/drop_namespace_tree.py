@@ -1,0 +1,158 @@
+"""DropNamespace, recursive: drops a namespace with all that is in it, by one command. Also tells what it would do."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from ...access.request_context import RequestContext
+from ...access.warehouse import Warehouse
+from ...database.connections import Connection
+from ...domain.commands import DropNamespace
+from ...domain.errors import UnsupportedOperation
+from ...domain.namespace import NamespaceState
+from ...domain.namespace_tree import PlannedDrop, TreeObject, check_protection, plan_drop, too_large
+from ...domain.streams import State
+from ...projections import namespace_trees
+from ...projections.namespace_trees import TreeNode, kinds_of
+from ...storage.large_documents import DocumentShare
+from ..execution.command_response import CommandResponse
+from ..execution.executor import CommandExecutor
+from ..execution.handler import CommandHandler, Decision, Resolved
+from ..execution.resolver import DecideAgain, ResolvedStream
+from ..execution.submission import IdempotencyRecord, Submission
+from . import tree_states
+from .tree_states import TREE_OBJECTS_MAX, TreeStates
+
+
+@dataclass(frozen=True, slots=True)
+class DropPlan:
+    """What a recursive drop would do, in the order of its events. expires_at_ms -- None: the drop is final."""
+
+    drops: Sequence[PlannedDrop]
+    expires_at_ms: int | None
+
+
+async def drop_namespace_tree(
+    executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: DropNamespace
+) -> CommandResponse:
+    """204. All or nothing: what is created in the tree, moved into it or changed in it meanwhile is found, and it is decided again.
+
+    In a soft-deleting warehouse everything can be undropped until one moment, unless `force`. A final drop also makes the drops of what is
+    soft-deleted in the tree final.
+    Raises NamespaceProtected without `force`, and NamespaceTreeTooLarge.
+    """
+    async with executor.large_documents.share() as share:
+        return await executor.execute(_Drop(context, warehouse, command, executor, share))
+
+
+async def plan_namespace_drop(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: DropNamespace) -> DropPlan:
+    """What the command would do now. Protected objects do not refuse it. Raises NoSuchNamespace, NamespaceTreeTooLarge."""
+    if warehouse.as_of is not None:
+        raise UnsupportedOperation(f"Warehouse {warehouse.name} is read as of position {warehouse.as_of}: a past state cannot be changed")
+    async with executor.large_documents.share() as share:
+        drop = _Drop(context, warehouse, command, executor, share)
+        resolved = await drop.resolve()
+        await executor.authorize(context, resolved.resources)
+        await drop.prepare()
+        tree = await drop.read()
+        return DropPlan(drop.plan(tree), drop.expires_at_ms)
+
+
+@dataclass(slots=True)
+class _Tree:
+    """The objects of a tree, each after its parent, and how many are in each namespace whose content the drop depends on."""
+
+    objects: list[TreeObject]
+    states: TreeStates
+    contents: dict[UUID, int]
+
+
+@dataclass(slots=True, eq=False)
+class _Drop(CommandHandler):
+    command: DropNamespace
+    executor: CommandExecutor
+    share: DocumentShare
+    namespace: ResolvedStream[NamespaceState] | None = None
+    content: list[ResolvedStream[State]] = field(default_factory=list)
+
+    async def resolve(self) -> Resolved:
+        self.namespace = await self.executor.resolver.namespace(self.warehouse, self.command.namespace)
+        return Resolved([self.namespace])
+
+    @property
+    def expires_at_ms(self) -> int | None:
+        return None if self.command.force else self.warehouse.delete_profile.expires_at_ms(self.executor.now_ms())
+
+    @property
+    def whole(self) -> bool:
+        """Whether approval hooks review the metadata of the tables."""
+        return self.executor.appender.reviews(self.context)
+
+    async def prepare(self) -> None:
+        """Finds the objects whose queues wait during the decision. What is created later is found by append."""
+        async with self.executor.connection() as connection:
+            nodes = await self._nodes(connection)
+            size = await tree_states.documents_bytes(connection, kinds_of(nodes), whole=self.whole)
+        await tree_states.reserve_memory(self.share, size, str(self.command.namespace))
+        self.content = [*tree_states.streams(self.executor, kinds_of(nodes[1:]))]
+
+    def held(self) -> Sequence[ResolvedStream[State]]:
+        return self.content
+
+    async def decide(self) -> Decision:
+        tree = await self.read()
+        if not self.command.force:
+            check_protection(tree.objects, str(self.command.namespace))
+        submission = Submission(self.context, contents=[*tree.contents.items()], table_bytes_max=self.share.bytes_max)
+        for planned in self.plan(tree):
+            state = planned.object.state
+            if planned.event is None:
+                submission.depend_on(state)
+            else:
+                submission.add(state.id, self.warehouse.id, state, [planned.event], tree.states.generation)
+        return Decision(submission, IdempotencyRecord(204), CommandResponse(204, None))
+
+    def plan(self, tree: _Tree) -> list[PlannedDrop]:
+        requested = self.command.purge
+        purge = self.warehouse.purge_default if requested is None else requested
+        return plan_drop(tree.objects, purge_requested=purge, expires_at_ms=self.expires_at_ms)
+
+    async def read(self) -> _Tree:
+        """The tree as of one moment. Raises DecideAgain if the name does not refer to the namespace any more."""
+        assert self.namespace is not None
+        async with self.executor.connection() as connection, connection.transaction():
+            await namespace_trees.begin_one_moment(connection)
+            nodes = await self._nodes(connection)
+            states = await tree_states.read_states(connection, kinds_of(nodes), whole=self.whole)
+        if self.whole:
+            await tree_states.add_whole_tables(self.executor, self.share, states, kinds_of(nodes))
+        objects: list[TreeObject] = []
+        paths: dict[UUID, tuple[str, ...]] = {}
+        contents: dict[UUID, int] = {}
+        for node in nodes:
+            state = states.by_id[node.object_id]
+            if state.status != ("soft-deleted" if node.deleted else "live"):
+                # Whole tables are read after the tree.
+                raise DecideAgain
+            root_path = (*self.command.namespace.levels[:-1], state.name)
+            path = root_path if node.parent_id is None else (*paths[node.parent_id], state.name)
+            objects.append(TreeObject(path, state))
+            if node.parent_id is not None:
+                contents[node.parent_id] += 1
+            if node.kind == "namespace":
+                paths[node.object_id] = path
+                # A kept one is soft-deleted and stays as it is.
+                if not node.deleted or self._final:
+                    contents[node.object_id] = 0
+        return _Tree(objects, states, contents)
+
+    @property
+    def _final(self) -> bool:
+        return self.command.force or self.warehouse.delete_profile.expiration_seconds is None
+
+    async def _nodes(self, connection: Connection) -> list[TreeNode]:
+        assert self.namespace is not None
+        nodes = await namespace_trees.read_tree(connection, self.namespace.id, TREE_OBJECTS_MAX + 1, inside_deleted=self._final)
+        if len(nodes) > TREE_OBJECTS_MAX + 1:
+            raise too_large(str(self.command.namespace), f"it contains more than {TREE_OBJECTS_MAX} objects")
+        return nodes

@@ -1,0 +1,73 @@
+"""Namespaces with all that is in them: reads a tree, what one command dropped, and the soft-deleted trees of a warehouse."""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+from uuid import UUID
+
+from ..database.named_sql import named_sql
+from ..database.postgres import Connection
+from .soft_deleted import BEFORE_ALL, SoftDeleted, with_namespaces
+
+_SQL = named_sql("icecore.projections", "namespace_trees.sql")
+
+Kind = Literal["namespace", "table", "view"]
+
+
+class TreeNode(NamedTuple):
+    """An object in a tree. The root has no parent and an empty name here. deleted -- whether it is soft-deleted."""
+
+    kind: Kind
+    object_id: UUID
+    parent_id: UUID | None
+    name: str
+    deleted: bool
+
+
+class Dropped(NamedTuple):
+    """An object that a command dropped, and the event."""
+
+    kind: Kind
+    object_id: UUID
+    event_id: UUID
+
+
+async def begin_one_moment(connection: Connection) -> None:
+    """The statements of the current transaction read one moment."""
+    await connection.execute(_SQL["one_moment"])
+
+
+async def read_tree(connection: Connection, root_id: UUID, limit: int, *, inside_deleted: bool) -> list[TreeNode]:
+    """The namespace and at most `limit` objects in it, each after its parent.
+
+    inside_deleted -- also what is in soft-deleted namespaces of the tree.
+    """
+    parameters = {"root_id": root_id, "inside_deleted": inside_deleted, "limit": limit + 1}
+    return [TreeNode(*row) for row in await (await connection.execute(_SQL["tree"], parameters, binary=True)).fetchall()]
+
+
+async def dropped_together(connection: Connection, namespace_id: UUID, version: int) -> list[Dropped]:
+    """What was dropped by the command that dropped the namespace by its event `version`, in the order of the events."""
+    parameters = {"namespace_id": namespace_id, "version": version}
+    cursor = await connection.execute(_SQL["dropped_together"], parameters, binary=True)
+    return [Dropped(*row) for row in await cursor.fetchall()]
+
+
+async def is_taken(connection: Connection, parent_id: UUID, name_key: str) -> bool:
+    """Whether a namespace in `parent_id` has the name now."""
+    row = await (await connection.execute(_SQL["is_taken"], {"parent_id": parent_id, "name_key": name_key})).fetchone()
+    return row == (True,)
+
+
+async def list_roots(connection: Connection, warehouse_id: UUID, after: UUID | None, size: int) -> list[SoftDeleted]:
+    """At most `size` namespaces that can be undropped, in the order of their ids after the id `after`."""
+    parameters = {"warehouse_id": warehouse_id, "after": after or BEFORE_ALL, "size": size}
+    found = [SoftDeleted(*row) for row in await (await connection.execute(_SQL["roots"], parameters, binary=True)).fetchall()]
+    return await with_namespaces(connection, found)
+
+
+def kinds_of(nodes: Sequence[TreeNode | Dropped]) -> dict[Kind, list[UUID]]:
+    """The ids by kind, in order."""
+    found: dict[Kind, list[UUID]] = {"namespace": [], "table": [], "view": []}
+    for node in nodes:
+        found[node.kind].append(node.object_id)
+    return found

@@ -715,7 +715,7 @@ def _move_namespaces_into_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
         (_let_places_overlap, r"must be refused with \(400, 'BadRequestException'\)"),
         (_let_namespaces_overlap, r"must be refused with \(400, 'BadRequestException'\)"),
         (_move_namespaces_into_themselves, r"must be refused with \(400, 'BadRequestException'\)"),
-        (_match_names_exactly, "does not exist|already exists|must be refused"),
+        (_match_names_exactly, "does not exist|already exists|already taken|must be refused"),
         (_show_the_present_as_the_past, "assert {"),
     ],
 )

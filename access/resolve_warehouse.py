@@ -54,7 +54,7 @@ async def find_warehouse(connection: Connection, project_id: UUID, reference: st
         reference = f"{name}{at}{point}"
     state = await _find(connection, project_id, name, any_project=not project_named)
     if state is None:
-        raise NoSuchWarehouse(f"Warehouse does not exist: {name}")
+        raise NoSuchWarehouse(f"Warehouse does not exist: {path}")
     if not at:
         return as_warehouse(state, None, reference)
     as_of = await _position(connection, point)

@@ -98,10 +98,13 @@ class BodyReader:
     def invalid(self, name: str, rule: str) -> BadRequest:
         return BadRequest(f"Invalid field '{self._path}{name}': {rule}")
 
+    def missing(self, name: str) -> BadRequest:
+        return BadRequest(f"Missing field '{self._path}{name}'")
+
     def _required(self, name: str) -> Any:
         value = self._values.get(name)
         if value is None:
-            raise self.invalid(name, "is required")
+            raise self.missing(name)
         return value
 
     def refuse_unknown(self, known: Collection[str]) -> None:
@@ -110,7 +113,8 @@ class BodyReader:
             if name not in known:
                 shown = name[:_FIELD_SHOWN_LENGTH_MAX]
                 nearest = nearest_name(shown, known)
-                raise self.invalid(shown, "is unknown" if nearest is None else f"is unknown; did you mean {nearest!r}?")
+                hint = "" if nearest is None else f"; did you mean {nearest!r}?"
+                raise BadRequest(f"Unknown field '{self._path}{shown}'{hint}")
 
     def text(self, name: str) -> str:
         value = self._required(name)

@@ -77,7 +77,7 @@ def decide_undropped_name(
     if deleted_with is not None:
         raise NamespaceSoftDeleted(f"The namespace of {kind} {name} ({object_id}) is soft-deleted: undrop namespace {deleted_with}")
     if found is not None and found.object_id is not None:
-        raise AlreadyExists(f"Cannot undrop {kind} {name} ({object_id}). {str(found.kind).capitalize()} with same name already exists")
+        raise AlreadyExists(f"Cannot undrop {kind} {name} ({object_id}): another {found.kind} has the name now; rename or drop it first")
 
 
 def not_soft_deleted(kind: Literal["table", "view"], object_id: UUID) -> NoSuchTable | NoSuchView:

@@ -196,7 +196,7 @@ def decide_undrop(state: NamespaceState, *, taken: bool, parent_root: str | None
             f"Namespace {described} cannot be undropped as it was, because the drop of a part of it is final: {'; '.join(lost)}"
         )
     if taken:
-        raise AlreadyExists(f"Cannot undrop namespace {described}. Namespace with same name already exists")
+        raise AlreadyExists(f"Cannot undrop namespace {described}: another namespace has the name now; rename or drop it first")
     return NamespaceUndropped()
 
 

@@ -1,6 +1,7 @@
 """The command `icecore`: parses arguments and settings, runs one command, and returns its exit code."""
 
 import os
+import re
 import signal
 import sys
 from pathlib import Path
@@ -51,6 +52,9 @@ app.command(sinks)
 app.command(secrets)
 app.register_install_completion_command(help="Install completion for the shell that runs the command (bash, zsh or fish).")
 
+_LACKING = re.compile(r"Command \"[^\"]+\" parameter ([A-Z_-]+) requires an argument\.?")
+"""The parser's message for a positional argument that is missing."""
+
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 """Signals that end a command. Ctrl-C raises KeyboardInterrupt."""
 
@@ -93,7 +97,7 @@ def run(arguments: list[str]) -> int:
     except CommandFailed as failure:
         return _failed(failure.code, str(failure))
     except CatalogError as refusal:
-        return _failed(ExitCode.USAGE if refusal.status == 400 else ExitCode.NO, f"{refusal.type}: {refusal.message}")
+        return _failed(ExitCode.USAGE if refusal.status == 400 else ExitCode.NO, refusal.message)
     except BrokenPipeError:
         # The reader (head, less) has closed the pipe. Keeps the interpreter from reporting an error when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -286,7 +290,9 @@ def _said(error: CycloptsError) -> str:
         names = (name for name in (error.app or app) if not name.startswith("-"))
         return f"{str(error).partition(' Available commands:')[0]} Available commands: {', '.join(names)}."
     # Removes the line breaks that the parser adds for terminals.
-    return " ".join(str(error).split())
+    said = " ".join(str(error).split())
+    lacking = _LACKING.fullmatch(said)
+    return said if lacking is None else f"{lacking[1]} is missing."
 
 
 def _failed(code: ExitCode, message: str) -> ExitCode:

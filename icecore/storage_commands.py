@@ -62,21 +62,17 @@ def validate_creation(settings: Settings, console: Console, command: CreateWareh
     return _print_checks(settings, console, validate, as_json=as_json)
 
 
-def validate_storage(settings: Settings, console: Console, reference: str, profile: Any, credential: Any, *, as_json: bool) -> ExitCode:
-    """Prints the checks of a change of a warehouse's profile or credential; without either, those of the storage that it has."""
+def validate_storage(settings: Settings, console: Console, reference: str, change: StorageUpdate | None, *, as_json: bool) -> ExitCode:
+    """Prints the checks of a change of a warehouse's storage; None: of the storage that it has."""
 
     async def validate(catalog: Application) -> dict[str, Any]:
         executor = catalog.commands
         async with catalog.backends.connection() as connection:
             warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, project_named=False)
-        if profile is None and credential is None:
+        if change is None:
             return await validate_access(executor, operator_context("validateStorageAccess", warehouse.project_id), warehouse)
-        if profile is None:
-            change: StorageUpdate = UpdateStorageCredential(credential)
-            operation = "validateStorageCredential"
-        else:
-            change = UpdateStorageProfile(profile, credential)
-            operation = "validateStorageProfile"
+        of_credential = isinstance(change, UpdateStorageCredential)
+        operation = "validateStorageCredential" if of_credential else "validateStorageProfile"
         return await validate_update(executor, operator_context(operation, warehouse.project_id), warehouse, change, None)
 
     return _print_checks(settings, console, validate, as_json=as_json)

@@ -316,13 +316,16 @@ def validate_warehouse(
     """
     from . import operator_commands, storage_commands
     from .commands.warehouses.create_warehouse import CreateWarehouse
+    from .commands.warehouses.update_storage import StorageUpdate, UpdateStorageCredential, UpdateStorageProfile
 
     storage_credential = None if credential is None else operator_commands.json_argument(credential, "--credential")
     if not new:
-        storage_profile = None if profile is None else operator_commands.json_argument(profile, "--profile")
-        return storage_commands.validate_storage(
-            options.settings(), Output(), options.in_project(name), storage_profile, storage_credential, as_json=as_json
-        )
+        change: StorageUpdate | None = None
+        if profile is not None:
+            change = UpdateStorageProfile(operator_commands.json_argument(profile, "--profile"), storage_credential)
+        elif credential is not None:
+            change = UpdateStorageCredential(storage_credential)
+        return storage_commands.validate_storage(options.settings(), Output(), options.in_project(name), change, as_json=as_json)
     if profile is None:
         raise CommandFailed(ExitCode.USAGE, "--new needs --profile")
     command = CreateWarehouse(name, operator_commands.json_argument(profile, "--profile"), storage_credential)

@@ -9,7 +9,7 @@ from socket import inet_aton, inet_ntoa
 from typing import Annotated, ClassVar, Literal, Self
 from urllib.parse import unquote, urlsplit
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, AliasChoices, Field, field_validator, model_validator
 
 from ..domain.errors import BadRequest
 from .json_fields import Text
@@ -148,17 +148,22 @@ class S3Profile(CloudProfile):
     region: Text
     endpoint: _Url | None = None
     sts_endpoint: _Url | None = None
-    flavor: Literal["aws", "s3-compat"] = "aws"
+    flavor: Annotated[Literal["aws", "s3-compat", "minio"], AfterValidator(lambda flavor: "s3-compat" if flavor == "minio" else flavor)] = (
+        "aws"
+    )
     path_style_access: bool = Field(default_factory=lambda fields: _is_address(fields.get("endpoint")))
     sts_enabled: bool = False
     remote_signing_enabled: bool = True
-    remote_signing_url_style: Literal["auto", "path", "virtual-host"] = "auto"
+    remote_signing_url_style: Annotated[
+        Literal["auto", "path", "virtual_host"],
+        Field(validation_alias=AliasChoices("remote-signing-url-style", "s3-url-detection-mode")),
+    ] = "auto"
     assume_role_arn: Text | None = None
     sts_role_arn: Text | None = None
     sts_token_validity_seconds: _ValiditySeconds = TOKEN_VALIDITY_SECONDS_DEFAULT
     sts_session_tags: dict[Annotated[str, Field(min_length=1, max_length=128)], str] = Field(default={}, max_length=SESSION_TAGS_MAX)
     allow_alternative_protocols: bool = True
-    push_s3_delete_disabled: bool = True
+    push_s3_delete_disabled: bool = False
     aws_kms_key_arn: Text | None = None
     legacy_md5_behavior: bool = False
 
@@ -194,6 +199,9 @@ class S3Profile(CloudProfile):
         if self.aws_kms_key_arn is not None:
             config |= {"s3.sse.type": "kms", "s3.sse.key": self.aws_kms_key_arn}
         return config
+
+    def soft_deletion_config(self) -> dict[str, str]:
+        return {"s3.delete-enabled": "false"} if self.push_s3_delete_disabled else {}
 
 
 class GcsProfile(CloudProfile):

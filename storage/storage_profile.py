@@ -115,6 +115,16 @@ class StorageProfile(JsonFields):
         """Properties with which clients reach the store, the `defaults` of /v1/config; never a credential."""
         return {}
 
+    def soft_deletion_config(self) -> dict[str, str]:
+        """More of them, in a warehouse with soft deletion. They keep clients from deleting files."""
+        return {}
+
+    def replacing(self, current: "StorageProfile") -> Self:
+        """This profile as an update of `current`: the storage layout stays if none is given, as in Lakekeeper."""
+        if "storage_layout" in self.model_fields_set:
+            return self
+        return self.model_copy(update={"storage_layout": current.storage_layout})
+
     def default_namespace_location(self, namespace_id: UUID) -> StorageLocation:
         """The default location of a namespace: a folder named by its id, so that paths never contain names; a child's is not inside it."""
         return self.base.child(str(namespace_id))

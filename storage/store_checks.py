@@ -78,7 +78,7 @@ async def check_store(store: ObjectStore, profile: StorageProfile, on_check: Cal
             made = await _made(name, check)
             on_check(made)
             if made.failure is not None:
-                raise StoreCheckFailed(f"The store failed the check {name!r} ({made.seconds:.1f} s): {made.failure}")
+                raise StoreCheckFailed(f"The store failed the check {name!r} ({made.seconds * 1000:.0f} ms): {made.failure}")
         deleted = True
     finally:
         if not deleted:

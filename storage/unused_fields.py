@@ -16,7 +16,6 @@ UNUSED_FIELDS: dict[type[StorageProfile], dict[str, str]] = {
         "sts-session-tags": _VENDING,
         "remote-signing-enabled": _SIGNING,
         "remote-signing-url-style": _SIGNING,
-        "push-s3-delete-disabled": "Icecore does not send s3.delete-enabled to clients",
         "legacy-md5-behavior": "Icecore sends no MD5 checksums",
     },
     GcsProfile: {"sts-enabled": _VENDING},
@@ -29,7 +28,6 @@ _ACTUAL_VALUES = {
     "sts-enabled": False,
     "sts-session-tags": {},
     "remote-signing-enabled": False,
-    "push-s3-delete-disabled": True,
     "legacy-md5-behavior": False,
     "sas-enabled": False,
 }

@@ -20,12 +20,14 @@ async def get_config(call: ApiRequest) -> web.Response:
     config = await load_config(call.catalog.queries, call.context, warehouse)
     # The operator cannot set a key that the protocol or the storage profile sets. The order matters if a later version sets more.
     overrides = {**config.overrides, "prefix": warehouse.prefix}
+    soft = warehouse.delete_profile.expiration_seconds is not None
+    no_deletions = warehouse.profile.soft_deletion_config() if soft else {}
     separator = call.app[SEPARATOR]
     if separator is not None:
         overrides["namespace-separator"] = "".join(f"%{byte:02X}" for byte in separator.encode())
     return await call.json(
         {
-            "defaults": {_PURGE_BY_CATALOG: "true", **config.defaults, **warehouse.profile.client_config()},
+            "defaults": {_PURGE_BY_CATALOG: "true", **no_deletions, **config.defaults, **warehouse.profile.client_config()},
             "overrides": overrides,
             "endpoints": call.app[ROUTES].endpoints,
             "idempotency-key-lifetime": iso_8601_duration(call.catalog.limits.idempotency_key_lifetime),

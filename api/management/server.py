@@ -28,6 +28,9 @@ from ..path_parameters import decode_segment
 ACTIONS_PARAMETERS = frozenset({"principalUser", "principalRole"})
 """Another principal than the request's. Everything is permitted to everybody, so the response is the same."""
 
+LAKEKEEPER_VERSION = "0.13.1"
+"""The version whose management API this one follows. Clients compare it with the one that they need."""
+
 _BOOTSTRAP_FIELDS = ("accept-terms-of-use", "is-operator", "user-name", "user-email", "user-type")
 
 
@@ -38,7 +41,7 @@ async def get_server_info(call: ApiRequest) -> web.Response:
     return await call.json(
         {
             "version": about.version,
-            "lakekeeper-version": about.version,
+            "lakekeeper-version": LAKEKEEPER_VERSION,
             # Without authentication nothing needs bootstrapping.
             "bootstrapped": True,
             "server-id": str(server_id),

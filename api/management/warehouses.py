@@ -164,7 +164,7 @@ async def update_warehouse_format_version_policy(call: ApiRequest) -> web.Respon
     body, fields = await call.fields()
     fields.refuse_unknown((_ALLOWED, _DEFAULT))
     if fields.integers_or_none(_ALLOWED, len(FORMAT_VERSIONS)) is None:
-        raise fields.invalid(_ALLOWED, "is required")
+        raise fields.missing(_ALLOWED)
     return await execute_on_warehouse(
         call, execute_change_warehouse, UpdateWarehouseFormatVersionPolicy(_format_version_policy(fields)), body
     )
@@ -267,12 +267,17 @@ async def requested_warehouse(call: ApiRequest, *, or_deleted: bool = False) -> 
 def _delete_profile(fields: BodyReader) -> DeleteProfile:
     """Lakekeeper's TabularDeleteProfile."""
     profile = fields.fields(_DELETE_PROFILE)
-    kind, seconds = profile.text("type"), profile.integer_or_none("expiration-seconds")
+    kind = profile.text("type")
     if kind not in ("hard", "soft"):
         raise profile.invalid("type", "must be hard or soft")
-    profile.refuse_unknown(("type",) if kind == "hard" else ("type", "expiration-seconds"))
-    if kind == "soft" and seconds is None:
-        raise profile.invalid("expiration-seconds", "is required")
+    # The second spelling is an alias in Lakekeeper. Of a hard profile, the field is ignored there.
+    spellings = ("expiration-seconds", "expiration_seconds")
+    profile.refuse_unknown(("type", *spellings))
+    seconds = next((given for name in spellings if (given := profile.integer_or_none(name)) is not None), None)
+    if kind == "hard":
+        return DeleteProfile(None)
+    if seconds is None:
+        raise profile.missing("expiration-seconds")
     return DeleteProfile(seconds)
 
 

@@ -56,7 +56,9 @@ async def _check_files(store: ObjectStore, files: list[str]) -> None:
     if missing:
         more = f" and {len(missing) - _FILES_NAMED_MAX} more" if len(missing) > _FILES_NAMED_MAX else ""
         named = ", ".join(sorted(missing)[:_FILES_NAMED_MAX])
-        raise FilesMissing(f"Nothing was undropped, because files are missing in the store: {named}{more}")
+        raise FilesMissing(
+            f"Nothing was undropped, because files are missing in the store: {named}{more}; force undrops it anyway, but it cannot be read"
+        )
 
 
 async def _may_exist(store: ObjectStore, file: str) -> bool:

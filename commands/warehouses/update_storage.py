@@ -109,7 +109,7 @@ class _Update(CommandHandler):
 
     async def prepare(self) -> None:
         """Checks the store before the lock is taken, as a creation does; again only if the profile has changed meanwhile."""
-        profile = self.profile or self.warehouse.profile
+        profile = self.warehouse.profile if self.profile is None else self.profile.replacing(self.warehouse.profile)
         if self.checked is not None and self.checked.profile == profile:
             return
         check_compatible(self.warehouse.profile, profile)
@@ -152,11 +152,12 @@ class _Update(CommandHandler):
                 # The credential was checked with a former profile.
                 raise DecideAgain
             return current
-        check_compatible(current, self.profile)
+        profile = self.profile.replacing(current)
+        check_compatible(current, profile)
         async with self.executor.connection() as connection:
             others = await warehouses.read_all_projects(connection)
-        await refuse_shared_locations(self.profile, [other for other in others if other.id != state.id], state.project_id, current)
-        return self.profile
+        await refuse_shared_locations(profile, [other for other in others if other.id != state.id], state.project_id, current)
+        return profile
 
     async def _has_credential(self, state: WarehouseState) -> bool:
         """Whether the warehouse has the credential of the request, or neither has one."""

@@ -39,10 +39,10 @@ CHECKS = (
 )
 """Lakekeeper's names, in the order of a report."""
 
-_OF_CREATIONS = "It is a check of creations only."
-_OF_UPDATES = "It is a check of changes only."
+_OF_CREATIONS = "Only applies when creating a warehouse."
+_OF_UPDATES = "Only applies when updating an existing warehouse."
 _NO_CHANGE = "Nothing would change."
-_PREREQUISITE = "A check before it failed."
+_PREREQUISITE = "Skipped, because a check before it failed."
 
 
 class ValidationReport:
@@ -213,6 +213,6 @@ async def _check_store(executor: CommandExecutor, report: ValidationReport, stor
     deletion = made[-1] if made[-1].name == "delete" else None
     report.add("lakekeeper-read-write", sum(each.seconds for each in made if each is not deletion), failure if deletion is None else None)
     if deletion is None:
-        report.skip("The object was deleted, if it was written and the store permitted that.", "cleanup")
+        report.skip(_PREREQUISITE, "cleanup")
     else:
         report.add("cleanup", deletion.seconds, failure)

@@ -169,9 +169,7 @@ MISTAKES = {
         ["serve", "--host", "0.0.0.0", "--insecure"], ["--allowed-hosts (ICECORE_ALLOWED_HOSTS)"]
     ),
     # Warehouses
-    "a warehouse without a name": Mistake(
-        ["warehouse", "create"], ["parameter NAME requires an argument", "icecore warehouse create --help"]
-    ),
+    "a warehouse without a name": Mistake(["warehouse", "create"], ["icecore: NAME is missing.", "icecore warehouse create --help"]),
     "a warehouse of an empty name": Mistake(["warehouse", "create", "", "--profile", LOCAL], ["Invalid warehouse name: must not be empty"]),
     "a warehouse without a profile": Mistake(["warehouse", "create", "w"], ["--profile requires an argument"]),
     "a profile that is no JSON": Mistake(["warehouse", "create", "w", "--profile", "{"], ["--profile is not JSON"]),
@@ -201,7 +199,9 @@ MISTAKES = {
         ["warehouse", "create", "w", "--profile", S3, "--credential", f"@{SECRET}"], ["--credential cannot be read"]
     ),
     "a relative directory": Mistake(["warehouse", "create", "w", "--profile", LOCAL.replace("$folder/", "")], ["'directory'", "absolute"]),
-    "a name that is taken": Mistake(["warehouse", "create", "demo", "--profile", LOCAL], ["AlreadyExistsException", "demo"], ExitCode.NO),
+    "a name that is taken": Mistake(
+        ["warehouse", "create", "demo", "--profile", LOCAL], ["icecore: Warehouse already exists: demo"], ExitCode.NO
+    ),
     # Events and sinks
     "a position before the first": Mistake(["log", "--from", "0"], ["--from must be a position of at least 1"]),
     "a position after the last": Mistake(["log", "--from", "999999"], ["--from 999999 is beyond the end of the log ("]),
@@ -357,12 +357,12 @@ REQUESTS = {
     "a body that is no JSON": Request("POST", "$prefix/namespaces", BAD, "Invalid body: not JSON", b"{"),
     "no body": Request("POST", "$prefix/namespaces", BAD, "Invalid body"),
     "another content type": Request("POST", "$prefix/namespaces", BAD, "must be application/json", b"{}", {"Content-Type": "text/plain"}),
-    "a field that lacks": Request("POST", "$prefix/namespaces", BAD, "Invalid field 'namespace': is required", {}),
+    "a field that lacks": Request("POST", "$prefix/namespaces", BAD, "Missing field 'namespace'", {}),
     "a text for a list": Request("POST", "$prefix/namespaces", BAD, "Invalid field 'namespace': must be a list", {"namespace": "a"}),
     "a namespace without a name": Request("POST", "$prefix/namespaces", BAD, "namespace", {"namespace": []}),
     "a namespace that is there": Request("POST", "$prefix/namespaces", CONFLICT, "Namespace already exists: a", {"namespace": ["a"]}),
     "a namespace with tables, dropped": Request("DELETE", "$prefix/namespaces/a", CONFLICT, "not empty"),
-    "a table without a schema": Request("POST", "$prefix/namespaces/a/tables", BAD, "Invalid field 'schema': is required", {"name": "u"}),
+    "a table without a schema": Request("POST", "$prefix/namespaces/a/tables", BAD, "Missing field 'schema'", {"name": "u"}),
     "a table that is there": Request(
         "POST", "$prefix/namespaces/a/tables", CONFLICT, "already exists: a.t", {"name": "t", "schema": SCHEMA}
     ),

@@ -194,10 +194,10 @@ def test_the_command_line_moves_as_the_server_does(client: Moving, server: Catal
     done = icecore(server.dsn, *page[1:3], "demo", moved_id, "top", "--force", "--json")
     assert (0, ["top"]) == (done.returncode, json.loads(done.stdout)["namespace"])
     for arguments, code, message in (
-        (["demo", "a.b", "d.b"], 1, "NoSuchNamespaceException: Namespace does not exist: a.b"),
-        (["nowhere", "a", "d"], 1, "NoSuchWarehouseException"),
+        (["demo", "a.b", "d.b"], 1, "icecore: Namespace does not exist: a.b"),
+        (["nowhere", "a", "d"], 1, "icecore: Warehouse does not exist: nowhere"),
         (["demo@1", "a", "x"], 2, "a past state cannot be changed"),
-        (["demo", "a", "a.x"], 2, "BadRequestException: Cannot move namespace a to a.x: the destination is inside it"),
+        (["demo", "a", "a.x"], 2, "icecore: Cannot move namespace a to a.x: the destination is inside it"),
     ):
         done = icecore(server.dsn, "namespace", "move", *arguments)
         assert (code, "") == (done.returncode, done.stdout), done.stderr

@@ -499,7 +499,7 @@ def test_warehouses_are_made_and_listed_without_their_credentials(own: dict[str,
     assert rows == [line.split() for line in table.stdout.splitlines()[1:]]
     again = icecore(*arguments, **own)
     assert ExitCode.NO == again.returncode
-    assert "AlreadyExistsException" in again.stderr
+    assert "Warehouse already exists: " in again.stderr
     log = icecore("log", "--json", **own)
     for said in (piped, made, listed, table, again, log):
         assert "hunter2" not in said.stdout + said.stderr

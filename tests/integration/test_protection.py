@@ -413,10 +413,10 @@ def test_the_command_line_protects_as_the_server_does(client: Protecting, server
 def test_a_mistake_at_the_command_line_changes_nothing(client: Protecting, server: CatalogServer) -> None:
     """One line with the reason."""
     for arguments, code, message in (
-        (["table", "protect", "n.missing"], 1, "NoSuchTableException: Table does not exist: n.missing"),
-        (["table", "protect", "n.v"], 1, "NoSuchTableException: Table does not exist: n.v"),
-        (["view", "protect", str(uuid4())], 1, "NoSuchViewException: View does not exist"),
-        (["namespace", "protect", "nowhere:n"], 1, "NoSuchWarehouseException: Warehouse does not exist: nowhere"),
+        (["table", "protect", "n.missing"], 1, "icecore: Table does not exist: n.missing"),
+        (["table", "protect", "n.v"], 1, "icecore: Table does not exist: n.v"),
+        (["view", "protect", str(uuid4())], 1, "icecore: View does not exist"),
+        (["namespace", "protect", "nowhere:n"], 1, "icecore: Warehouse does not exist: nowhere"),
         (["table", "protect", "t"], 2, "a table is named [WAREHOUSE:]NAMESPACE.TABLE, or by its id"),
         (["view", "protect", "demo@1:n.v"], 2, "name the warehouse without a position or time"),
     ):

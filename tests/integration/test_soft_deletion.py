@@ -687,8 +687,8 @@ def test_an_operator_lists_and_undrops_at_the_command_line(client: Client, serve
     code, printed = run("table", "deleted", "demo")
     assert 0 == code
     assert all(text in printed for text in ("n.[t]", "n.v", *ids))
-    code, printed = run("undrop", "demo", *ids, str(uuid4()))
-    assert (1, True) == (code, "NoSuchTableException" in printed)
+    code, printed = run("undrop", "demo", *ids, unknown := str(uuid4()))
+    assert (1, f"icecore: No table with the id {unknown} is soft-deleted\n") == (code, printed)
     assert 2 == run("undrop", "demo", ids[0], ids[0])[0]
     assert (0, "") == run("undrop", "demo", *ids)
     assert (0, "nothing is soft-deleted\n") == run("table", "deleted", "demo")

@@ -240,12 +240,12 @@ def test_fields_without_effect_are_warned_of(database: str, tmp_path: Path) -> N
 
 def test_the_command_prints_a_warning(environment: dict[str, str], s3_server: S3Server) -> None:
     """On standard error, behind the checks."""
-    profile = s3_profile(s3_server) | {"push-s3-delete-disabled": False}
+    profile = s3_profile(s3_server) | {"legacy-md5-behavior": True}
     made = icecore(
         "warehouse", "create", "lake", "--profile", json.dumps(profile), "--credential", json.dumps(S3_CREDENTIAL), **environment
     )
     assert 0 == made.returncode, made.stderr
-    assert "warning: storage-profile: push-s3-delete-disabled has no effect" in made.stderr.splitlines()[-1]
+    assert "warning: storage-profile: legacy-md5-behavior has no effect" in made.stderr.splitlines()[-1]
     assert ["warehouse-id"] == list(json.loads(made.stdout))
 
 

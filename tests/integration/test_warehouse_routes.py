@@ -160,7 +160,7 @@ def test_what_lakekeeper_s_clients_send_by_default_is_taken(management: Manageme
         (
             {"storage-profil": S3},
             (400, "BadRequestException"),
-            "Invalid field 'storage-profil': is unknown; did you mean 'storage-profile'?",
+            "Unknown field 'storage-profil'; did you mean 'storage-profile'?",
         ),
         (
             {"storage-profile": {**S3, "buckt": "lake"}},

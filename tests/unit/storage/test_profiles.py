@@ -92,7 +92,7 @@ def test_the_base_of_a_profile(json: dict[str, Any], base: str) -> None:
         ({**S3, "endpoint": "http://minio#x"}, "endpoint"),
         ({**S3, "endpoint": "http://minio\r\nX: y"}, "endpoint"),
         ({**S3, "sts-endpoint": "minio"}, "sts-endpoint"),
-        ({**S3, "flavor": "minio"}, "flavor"),
+        ({**S3, "flavor": "ceph"}, "flavor"),
         ({**S3, "path-style-access": "true"}, "path-style-access"),
         ({**S3, "sts-enabled": True}, "sts-enabled"),
         ({**S3, "sts-token-validity-seconds": 899}, "sts-token-validity-seconds"),
@@ -146,6 +146,35 @@ def test_the_whole_of_lakekeepers_s3_profile_is_kept() -> None:
         "allowed-locations": ["s3a://other/x"],
     }
     assert json == parse_storage_profile(json).to_json()
+
+
+@pytest.mark.parametrize(
+    ("alias", "same"),
+    [
+        ({**S3, "flavor": "minio"}, {**S3, "flavor": "s3-compat"}),
+        ({**S3, "s3-url-detection-mode": "virtual_host"}, {**S3, "remote-signing-url-style": "virtual_host"}),
+        ({**ADLS, "type": "azdls"}, ADLS),
+    ],
+)
+def test_the_aliases_of_lakekeeper_are_accepted(alias: dict[str, Any], same: dict[str, Any]) -> None:
+    """The profile has the usual spelling."""
+    assert parse_storage_profile(same).to_json() == parse_storage_profile(alias).to_json()
+
+
+def test_only_a_profile_that_says_so_keeps_clients_from_deleting() -> None:
+    """In Lakekeeper, one that does not say otherwise."""
+    assert {} == parse_storage_profile(S3).soft_deletion_config()
+    assert {} == parse_storage_profile({**S3, "push-s3-delete-disabled": False}).soft_deletion_config()
+    assert {"s3.delete-enabled": "false"} == parse_storage_profile({**S3, "push-s3-delete-disabled": True}).soft_deletion_config()
+    assert {} == parse_storage_profile(GCS).soft_deletion_config()
+
+
+def test_a_layout_that_an_update_does_not_give_stays() -> None:
+    layout = {"type": "tabular-only", "tabular": "{uuid}"}
+    current = parse_storage_profile({**S3, "storage-layout": layout})
+    assert layout == parse_storage_profile(S3).replacing(current).to_json()["storage-layout"]
+    assert layout == parse_storage_profile({**S3, "storage-layout": None}).replacing(current).to_json()["storage-layout"]
+    assert {"type": "default"} == parse_storage_profile({**S3, "storage-layout": {}}).replacing(current).to_json()["storage-layout"]
 
 
 def test_allowed_locations_let_in_themselves_and_below() -> None:

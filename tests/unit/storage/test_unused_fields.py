@@ -38,7 +38,6 @@ def test_a_profile_without_such_fields_has_none(profile: dict[str, Any]) -> None
         (S3, "sts-session-tags", {"a": "b"}),
         (S3, "remote-signing-enabled", True),
         (S3, "remote-signing-url-style", "path"),
-        (S3, "push-s3-delete-disabled", False),
         (S3, "legacy-md5-behavior", True),
         (S3, "assume-role-arn", "arn:aws:iam::1:role/r"),
         (S3, "sts-endpoint", "https://sts.example.org"),
@@ -55,7 +54,7 @@ def test_a_field_that_is_given_is_found(profile: dict[str, Any], field: str, val
     ("profile", "field", "value"),
     [
         (S3, "sts-enabled", False), (S3, "sts-session-tags", {}), (S3, "remote-signing-enabled", False), (S3, "legacy-md5-behavior", False),
-        (S3, "push-s3-delete-disabled", True), (GCS, "sts-enabled", False), (ADLS, "sas-enabled", False),
+        (GCS, "sts-enabled", False), (ADLS, "sas-enabled", False),
     ],
 )  # fmt: skip
 def test_a_value_that_describes_what_happens_is_not_found(profile: dict[str, Any], field: str, value: object) -> None:

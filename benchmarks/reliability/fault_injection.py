@@ -210,7 +210,8 @@ CONTROLS = {
             "tables committed one by one", "atomic", frozenset({"once", "refusals", "acknowledged", "nothing done"}), _tables_one_by_one
         ),
         Control("cache without the barrier", "fresh", frozenset(), _cache_without_barrier),
-        Control("a lost response reported as a conflict", "refusals", frozenset({"nothing done"}), _lost_response_is_a_conflict),
+        # `once` follows: a change without a key is repeated after a conflict.
+        Control("a lost response reported as a conflict", "refusals", frozenset({"nothing done", "once"}), _lost_response_is_a_conflict),
         Control(
             "a lost response reported as nothing done",
             "nothing done",

@@ -147,7 +147,7 @@ def test_a_delete_profile_is_set_at_the_creation_and_later(client: Client, tmp_p
         {"type": "soft", "expiration-seconds": 1.5},
         {"type": "soft", "expiration-seconds": True},
         {"type": "soft", "expiration-seconds": 10**12},
-        {"type": "hard", "expiration-seconds": 5},
+        {"type": "hard", "more": 1},
         {"type": "soft", "expiration-seconds": 5, "more": 1},
     ],
 )

@@ -1,15 +1,18 @@
 """Reads request bodies within limits and parses them strictly. Errors name the field and the rule."""
 
 import asyncio
+import re
 from collections.abc import Callable, Collection
+from datetime import UTC, datetime
 from typing import Any, Literal
+from uuid import UUID
 
 import orjson
 from aiohttp import web
 from aiohttp.streams import StreamReader
 
 from ..domain.errors import BadRequest, PayloadTooLarge
-from ..domain.identifiers import NAMESPACE_LEVELS_MAX, NamespaceIdentifier, TabularIdentifier, parse_path_name
+from ..domain.identifiers import NAMESPACE_LEVELS_MAX, NamespaceIdentifier, TabularIdentifier, parse_path_name, uuid_or_none
 from ..domain.invalid_values import nearest_name
 from ..domain.json_rules import broken_rule, count_values
 from .byte_budget import UNCOUNTED_BYTES_MAX, Reservation
@@ -20,6 +23,7 @@ from .path_parameters import existing_tabular
 JsonObject = dict[str, Any]
 
 _FIELD_SHOWN_LENGTH_MAX = 64
+_WITH_TIME_ZONE = re.compile(r"[Tt ]\d\d:\d\d.*(?:[Zz]|[+-]\d\d:\d\d)$")
 
 VALUE_BYTES = 64
 """Approximate memory of one parsed value as `count_values` counts them: a short string, or a third of an object with one member."""
@@ -131,6 +135,26 @@ class BodyReader:
             raise self.invalid(name, "must be a whole number")
         return value
 
+    def time_or_none(self, name: str) -> datetime | None:
+        """An RFC 3339 time."""
+        text = self.text_or_none(name)
+        if text is None:
+            return None
+        try:
+            at = datetime.fromisoformat(text).astimezone(UTC) if _WITH_TIME_ZONE.search(text) else None
+        except (ValueError, OverflowError):
+            at = None
+        if at is None:
+            raise self.invalid(name, "must be an RFC 3339 time with a time zone")
+        return at
+
+    def ids(self, name: str, items_max: int) -> list[UUID]:
+        """A list of UUIDs; empty if the field is absent."""
+        ids = [uuid_or_none(text) for text in self.texts(name, items_max)]
+        if None in ids:
+            raise self.invalid(name, "must be a list of UUIDs")
+        return [each for each in ids if each is not None]
+
     def integers_or_none(self, name: str, items_max: int) -> list[int] | None:
         if self._values.get(name) is None:
             return None
@@ -149,6 +173,9 @@ class BodyReader:
     def required_boolean(self, name: str) -> bool:
         self._required(name)
         return self.boolean(name)
+
+    def has(self, name: str) -> bool:
+        return self._values.get(name) is not None
 
     def object(self, name: str) -> JsonObject:
         value = self._required(name)
@@ -190,6 +217,9 @@ class BodyReader:
         if not all(isinstance(value, str) for value in values):
             raise self.invalid(name, "must be a list of strings")
         return values
+
+    def texts_or_none(self, name: str, items_max: int) -> list[str] | None:
+        return None if self._values.get(name) is None else self.texts(name, items_max)
 
     def text_lists(self, name: str, items_max: int) -> list[list[str]]:
         """A list of lists of strings; empty if the field is absent."""

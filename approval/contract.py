@@ -51,6 +51,7 @@ REVIEWED_OPERATIONS = frozenset(
         "setWarehouseProtection", "updateWarehouseFormatVersionPolicy", "updateStorageProfile", "updateStorageCredential",
         "setWarehouseReadOnly",
         "updateWarehouseDeleteProfile", "setWarehousePurgeDefault", "deleteWarehouse", "undropTabulars", "undropNamespace",
+        "setTaskQueueConfig",
         "createNamespace", "updateProperties", "setNamespaceProtection", "moveNamespace", "dropNamespace",
         "createTable", "registerTable", "updateTable", "dropTable", "unregisterTable", "renameTable", "commitTransaction",
         "setTableProtection",

@@ -26,7 +26,12 @@ from ..domain.proposal import ProposalState
 from ..domain.streams import State, StreamChange
 from ..domain.table import TableState
 from ..domain.view import ViewState
-from ..domain.warehouse import DeleteProfile, FormatVersionPolicy, WarehouseConfig, WarehouseState
+from ..domain.warehouse import (
+    DeleteProfile,
+    FormatVersionPolicy,
+    WarehouseState,
+)
+from ..domain.warehouse_config import WarehouseConfig
 from ..projections import names, namespaces
 from .contract import ObjectChange, ObjectKind, ProposedChange
 

@@ -53,6 +53,14 @@ class ReservedNamespace(BadRequest, status=400, type="ReservedNamespace"):
     """The operator reserves the name of the namespace (Lakekeeper's type)."""
 
 
+class QueueNotFound(BadRequest, status=400, type="QueueNotFound"):
+    """There is no such queue of tasks."""
+
+
+class InvalidQueueConfig(BadRequest, status=400, type="InvalidQueueConfig"):
+    """The queue has no such setting, or its value is out of bounds."""
+
+
 class StoreCheckFailed(CatalogError, status=400, type="StoreCheckFailedException", deterministic=False):
     """Engines could not use the store of the warehouse. The same request may succeed once the store is repaired."""
 
@@ -113,6 +121,10 @@ class NoSuchProposal(CatalogError, status=404, type="NoSuchProposalException"):
     """The proposal does not exist."""
 
 
+class NoSuchTask(CatalogError, status=404, type="NoSuchTaskException"):
+    """The task does not exist in the warehouse or project."""
+
+
 class NotFound(CatalogError, status=404, type="NotFoundException"):
     """A file or address does not exist."""
 
@@ -171,6 +183,18 @@ class ViewProtected(CatalogError, status=409, type="ViewProtectedException"):
 
 class TabularExpired(CatalogError, status=409, type="TabularExpiredException"):
     """The drop of the table or view is final. It cannot be undropped."""
+
+
+class TaskFinished(CatalogError, status=409, type="TaskFinishedException"):
+    """The task has ended."""
+
+
+class ExpirationFixed(CatalogError, status=409, type="ExpirationFixedException"):
+    """The moment of an expiry was fixed at the drop; only an undrop stops it."""
+
+
+class PurgeBegun(CatalogError, status=409, type="PurgeBegunException"):
+    """The purge has begun to delete files and cannot be cancelled."""
 
 
 class FilesMissing(CatalogError, status=409, type="FilesMissingException", deterministic=False):

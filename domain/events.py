@@ -252,6 +252,16 @@ class WarehouseNamespaceMoved(Event):
     namespace_id: UUID
 
 
+@_event("warehouse.task-queue-config-changed.v1")
+class WarehouseTaskQueueConfigChanged(Event):
+    """The configuration of a queue of tasks. `heartbeat_seconds_max`: an attempt without a heartbeat for longer is ended and retried; None:
+    the default of the queue.
+    """
+
+    queue: str
+    heartbeat_seconds_max: int | None = None
+
+
 @_event("warehouse.deleted.v1")
 class WarehouseDeleted(Event):
     """The warehouse was empty. Its name is free."""
@@ -419,6 +429,11 @@ class TablePurged(Event):
     files_left_count: int | None = None
 
 
+@_event("table.purge-cancelled.v1")
+class TablePurgeCancelled(Event):
+    """The purge was cancelled before it deleted a file: all files stay, and the table's locations are free."""
+
+
 @_event("view.created.v1")
 class ViewCreated(Event):
     namespace_id: UUID
@@ -482,6 +497,57 @@ class ViewUndropped(Event):
 @_event("view.expired.v1")
 class ViewExpired(Event):
     """The drop of a soft-deleted view is final."""
+
+
+@_event("task.scheduled.v1")
+class TaskScheduled(Event):
+    """The next attempt of a task begins at this moment. The stream of a task has the id of the event that made the task necessary.
+
+    `queue`, `object_kind` and `object_id`, here and in the other events of tasks: what the task does, and for which object.
+    """
+
+    queue: str
+    object_kind: str
+    object_id: UUID
+    scheduled_for_ms: int
+
+
+@_event("task.stopped.v1")
+class TaskStopped(Event):
+    """The current attempt is ended; the task is retried."""
+
+    queue: str
+    object_kind: str
+    object_id: UUID
+
+
+@_event("task.deletion-begun.v1")
+class TaskDeletionBegun(Event):
+    """The attempt of a purge deletes files from here on, so the purge cannot be cancelled any more."""
+
+    queue: str
+    object_kind: str
+    object_id: UUID
+    attempt: int
+    started_at_ms: int
+
+
+@_event("task.attempt-failed.v1")
+class TaskAttemptFailed(Event):
+    """An attempt failed; the next one begins at `retry_at_ms`. Recorded are the attempts 1, 2, 4, 8 and so on, and not those between."""
+
+    queue: str
+    object_kind: str
+    object_id: UUID
+    attempt: int
+    started_at_ms: int
+    failed_at_ms: int
+    retry_at_ms: int
+    error: str
+
+
+TaskFact = TaskScheduled | TaskStopped | TaskDeletionBegun | TaskAttemptFailed
+"""The events of a task's own stream."""
 
 
 @_event("proposal.opened.v1")

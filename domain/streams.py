@@ -4,17 +4,18 @@ from collections.abc import Sequence
 from typing import NamedTuple, cast
 from uuid import UUID
 
-from . import namespace, project, proposal, table, view, warehouse
+from . import namespace, project, proposal, table, task, view, warehouse
 from .claims import Claim
 from .events import Event
 from .namespace import NamespaceState
 from .project import ProjectState
 from .proposal import ProposalState
 from .table import TableState
+from .task import TaskState
 from .view import ViewState
 from .warehouse import WarehouseState
 
-State = ProjectState | WarehouseState | NamespaceState | TableState | ViewState | ProposalState
+State = ProjectState | WarehouseState | NamespaceState | TableState | ViewState | ProposalState | TaskState
 
 
 class StreamChange(NamedTuple):
@@ -42,6 +43,8 @@ def evolve(
             return project.evolve(cast("ProjectState | None", before), stream_id, version, event_id, event)
         case "proposal":
             return proposal.evolve(cast("ProposalState | None", before), stream_id, version, event_id, warehouse_id, event)
+        case "task":
+            return task.evolve(cast("TaskState | None", before), stream_id, version, event_id, warehouse_id, event)
     raise LookupError(f"{event.TOPIC} belongs to no kind of stream")
 
 
@@ -60,5 +63,5 @@ def claims_of(state: State | None) -> frozenset[Claim]:
             return project.claims(state)
         case ProposalState():
             return proposal.claims(state)
-        case None:
+        case TaskState() | None:
             return frozenset()

@@ -16,6 +16,7 @@ from .events import (
     TableExpired,
     TableOverwritten,
     TableProtectionChanged,
+    TablePurgeCancelled,
     TablePurged,
     TableRegistered,
     TableRenamed,
@@ -186,6 +187,11 @@ def decide_purge(table: TableState, files_deleted: int, files_left: list[str], f
     return TablePurged(files_deleted, files_left or None, files_left_count or None) if table.status == "purging" else None
 
 
+def decide_cancel_purge(table: TableState) -> TablePurgeCancelled | None:
+    """None if the table is not being purged (any more). The caller has checked that no file was deleted."""
+    return TablePurgeCancelled() if table.status == "purging" else None
+
+
 def decide_rename(
     table: TableState, found: ResolvedName | None, source: TabularIdentifier, destination: TabularIdentifier, name_key: str
 ) -> TableRenamed | None:
@@ -250,7 +256,7 @@ def evolve(state: TableState | None, stream_id: UUID, version: int, event_id: UU
             return replace(state, status="live", expires_at_ms=None, purges=False)
         case TableExpired():
             return replace(state, status="purging" if state.purges else "dropped", expires_at_ms=None, purges=False)
-        case TableUnregistered():
+        case TableUnregistered() | TablePurgeCancelled():
             return replace(state, status="dropped")
         case TablePurged():
             return replace(state, status="purged")

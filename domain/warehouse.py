@@ -1,6 +1,6 @@
 """Warehouses: decides their commands, which cannot wait for approval, and folds their events."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 from uuid import UUID
@@ -24,17 +24,12 @@ from .events import (
     WarehouseRenamed,
     WarehouseStorageCredentialChanged,
     WarehouseStorageProfileChanged,
+    WarehouseTaskQueueConfigChanged,
 )
 from .format_versions import FORMAT_VERSION_DEFAULT, FORMAT_VERSIONS
-from .identifiers import name_key, parse_name, refused_character
-from .properties import PropertyUpdate, effective_update, updated
-
-CONFIG_PROPERTIES_MAX = 100
-"""Limit on the defaults, and on the overrides. Every client receives all of them when it starts."""
-CONFIG_KEY_BYTES_MAX = 255
-CONFIG_VALUE_BYTES_MAX = 4096
-CONFIG_BYTES_MAX = 16 * 1024
-"""Limit on the keys and values of defaults and overrides together. Every version of the warehouse has a copy."""
+from .identifiers import name_key, parse_name
+from .task import PURGE, check_queue_config
+from .warehouse_config import WarehouseConfig, changed_config
 
 EXPIRATION_SECONDS_MAX = 100 * 365 * 24 * 3600
 """The longest time for which dropped tables and views are kept. A longer one is more likely in another unit."""
@@ -42,25 +37,6 @@ EXPIRATION_SECONDS_MAX = 100 * 365 * 24 * 3600
 Status = Literal["active", "inactive", "deleted"]
 
 _NAME_CHARACTERS_REFUSED = "@/"  # `@` precedes a point in time, `/` separates levels of a path.
-
-
-@dataclass(frozen=True, slots=True)
-class UpdateWarehouseConfig:
-    """Changes what the operator adds to the configuration of clients."""
-
-    defaults: PropertyUpdate
-    overrides: PropertyUpdate
-
-
-@dataclass(frozen=True, slots=True)
-class WarehouseConfig:
-    """What the operator adds to the `defaults` and `overrides` of /v1/config."""
-
-    defaults: Mapping[str, str] = field(default_factory=dict)
-    overrides: Mapping[str, str] = field(default_factory=dict)
-
-    def to_json(self) -> Json:
-        return {"defaults": self.defaults, "overrides": self.overrides}
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +121,14 @@ class SetWarehousePurgeDefault:
 
 
 @dataclass(frozen=True, slots=True)
+class SetTaskQueueConfig:
+    """heartbeat_seconds_max -- an attempt of a purge without a heartbeat for longer is ended and retried; None: the default."""
+
+    queue: str
+    heartbeat_seconds_max: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteWarehouse:
     """force -- also if the warehouse is protected."""
 
@@ -158,6 +142,7 @@ WarehouseChange = (
     | UpdateWarehouseFormatVersionPolicy
     | UpdateWarehouseDeleteProfile
     | SetWarehousePurgeDefault
+    | SetTaskQueueConfig
 )
 """The commands that are decided on the warehouse's state alone."""
 
@@ -180,6 +165,7 @@ class WarehouseState:
     read_only: bool = False
     delete_profile: DeleteProfile = field(default_factory=DeleteProfile)
     purge_default: bool = False
+    purge_heartbeat_seconds_max: int | None = None
 
 
 def decide_create(name: str, storage_profile: Json, *, exact_names: bool, taken: bool) -> WarehouseCreated:
@@ -244,6 +230,10 @@ def decide_change(state: WarehouseState, command: WarehouseChange) -> Event | No
             return None if profile == state.delete_profile else _delete_profile_changed(profile)
         case SetWarehousePurgeDefault(purge):
             return None if purge == state.purge_default else WarehousePurgeDefaultChanged(purge)
+        case SetTaskQueueConfig(queue, seconds):
+            check_queue_config(queue, seconds)
+            unchanged = queue != PURGE or seconds == state.purge_heartbeat_seconds_max
+            return None if unchanged else WarehouseTaskQueueConfigChanged(queue, seconds)
 
 
 def decide_namespace_moved(namespace_id: UUID) -> WarehouseNamespaceMoved:
@@ -291,59 +281,6 @@ def _check_name(name: str, *, taken: bool) -> None:
         raise AlreadyExists(f"Warehouse already exists: {name}")
 
 
-def decide_update_config(state: WarehouseState, command: UpdateWarehouseConfig) -> WarehouseConfigChanged | None:
-    """None if nothing changes. Raises UnprocessableEntity (422) for a key in `updates` and `removals`, and BadRequest beyond the limits.
-
-    The caller checks which keys are permitted. A change that only removes is never beyond the limits.
-    """
-    defaults_updates, defaults_removals = _changes(state.config.defaults, command.defaults, "defaults")
-    overrides_updates, overrides_removals = _changes(state.config.overrides, command.overrides, "overrides")
-    if not (defaults_updates or defaults_removals or overrides_updates or overrides_removals):
-        return None
-    event = WarehouseConfigChanged(defaults_updates, defaults_removals, overrides_updates, overrides_removals)
-    if defaults_updates or overrides_updates:
-        _check_config_size(_changed_config(state.config, event))
-    return event
-
-
-def _changes(before: Mapping[str, str], update: PropertyUpdate, name: str) -> tuple[dict[str, str], list[str]]:
-    """The updates and removals that change `before`, with permitted characters and sizes."""
-    changes = effective_update(before, update, name)
-    for key, value in update.updates.items():
-        _check_property(name, key, value)
-    return changes
-
-
-def _check_property(name: str, key: str, value: str) -> None:
-    _refuse_characters(key, f"Invalid {name}: a key")
-    if len(key.encode()) > CONFIG_KEY_BYTES_MAX:
-        raise BadRequest(f"Invalid {name}: a key is longer than {CONFIG_KEY_BYTES_MAX} bytes")
-    _refuse_characters(value, f"Invalid {name}: the value of {key!r}")
-    if len(value.encode()) > CONFIG_VALUE_BYTES_MAX:
-        raise BadRequest(f"Invalid {name}: the value of {key!r} is longer than {CONFIG_VALUE_BYTES_MAX} bytes")
-
-
-def _refuse_characters(text: str, subject: str) -> None:
-    if (refused := refused_character(text)) is not None:
-        raise BadRequest(f"{subject} contains {refused}")
-
-
-def _check_config_size(config: WarehouseConfig) -> None:
-    for name, properties in (("defaults", config.defaults), ("overrides", config.overrides)):
-        if len(properties) > CONFIG_PROPERTIES_MAX:
-            raise BadRequest(f"Invalid {name}: more than {CONFIG_PROPERTIES_MAX} properties")
-    size = sum(len(key.encode()) + len(value.encode()) for each in (config.defaults, config.overrides) for key, value in each.items())
-    if size > CONFIG_BYTES_MAX:
-        raise BadRequest(f"Invalid defaults and overrides: together longer than {CONFIG_BYTES_MAX} bytes")
-
-
-def _changed_config(config: WarehouseConfig, event: WarehouseConfigChanged) -> WarehouseConfig:
-    return WarehouseConfig(
-        updated(config.defaults, event.defaults_updates, event.defaults_removals),
-        updated(config.overrides, event.overrides_updates, event.overrides_removals),
-    )
-
-
 def evolve(state: WarehouseState | None, stream_id: UUID, version: int, event_id: UUID, project_id: UUID, event: Event) -> WarehouseState:
     match event:
         case WarehouseCreated():
@@ -363,7 +300,7 @@ def evolve(state: WarehouseState | None, stream_id: UUID, version: int, event_id
     state = replace(state, version=version, event_id=event_id)
     match event:
         case WarehouseConfigChanged():
-            return replace(state, config=_changed_config(state.config, event))
+            return replace(state, config=changed_config(state.config, event))
         case WarehouseRenamed():
             return replace(state, name=event.name, name_key=event.name_key)
         case WarehouseActivated():
@@ -386,6 +323,8 @@ def evolve(state: WarehouseState | None, stream_id: UUID, version: int, event_id
             return replace(state, purge_default=event.purge)
         case WarehouseNamespaceMoved():
             return state
+        case WarehouseTaskQueueConfigChanged():
+            return replace(state, purge_heartbeat_seconds_max=event.heartbeat_seconds_max)
         case WarehouseDeleted():
             return replace(state, status="deleted")
     raise AssertionError(f"{type(event).__name__} is not an event of a warehouse")

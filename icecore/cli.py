@@ -24,6 +24,7 @@ from .settings import SettingsError
 from .sinks_cli import sinks
 from .storage.environment_credentials import remove_environment_credentials
 from .table_cli import table
+from .task_cli import task
 from .version import icecore_version
 from .view_cli import view
 from .warehouse_cli import warehouse
@@ -48,6 +49,7 @@ app.command(warehouse)
 app.command(namespace)
 app.command(table)
 app.command(view)
+app.command(task)
 app.command(sinks)
 app.command(secrets)
 app.register_install_completion_command(help="Install completion for the shell that runs the command (bash, zsh or fish).")

@@ -20,13 +20,12 @@ from .domain.project import PROJECT_ID_DEFAULT
 from .domain.proposal import time_text
 from .exit_codes import CommandFailed, ExitCode
 from .log_database import opened_database, require_schema, require_writable
+from .output import cell, print_table
 from .projections import soft_deleted
 from .projections.soft_deleted import SoftDeleted
 from .settings import Settings
 
 _PAGE = 1_000
-_LINE_COLUMNS_MAX = 10_000
-"""Width of a table that is not printed to a terminal."""
 
 
 def list_deleted(settings: Settings, console: Console, reference: str, *, as_json: bool) -> ExitCode:
@@ -53,13 +52,9 @@ def list_deleted(settings: Settings, console: Console, reference: str, *, as_jso
         return ExitCode.OK
     table = Table("name", "type", "id", "dropped", "expires", box=None, pad_edge=False)
     for each in found:
-        # Clients chose the names.
-        name = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in each.path)
         expires = time_text(each.expires_at_ms)
-        table.add_row(name.replace("[", "\\["), each.kind, str(each.object_id), f"{each.dropped_at:%Y-%m-%d %H:%M:%S}", expires)
-    if not console.is_terminal:
-        console.width = _LINE_COLUMNS_MAX
-    console.print(table)
+        table.add_row(cell(each.path), each.kind, str(each.object_id), f"{each.dropped_at:%Y-%m-%dT%H:%M:%SZ}", expires)
+    print_table(console, table)
     return ExitCode.OK
 
 

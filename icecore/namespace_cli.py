@@ -1,12 +1,14 @@
 """The commands `icecore namespace …`."""
 
-from cyclopts import App
+from typing import Annotated
+
+from cyclopts import App, Parameter
 
 from .command_settings import CommonOptions, Flag, Json, ProtectionOff, WarehouseName, WarehouseOptions
-from .exit_codes import ExitCode
+from .exit_codes import CommandFailed, ExitCode
 from .output import Output
 
-namespace = App(name="namespace", help="Protect and move namespaces.")
+namespace = App(name="namespace", help="Protect, move and drop namespaces, and list soft-deleted ones.")
 
 
 @namespace.command(name="protect")
@@ -52,3 +54,51 @@ def move_namespace(
     return object_commands.move_namespace(
         options.settings(), Output(), options.in_project(warehouse), source, destination, force=force, as_json=as_json
     )
+
+
+@namespace.command(name="drop")
+def drop_namespace(
+    warehouse: WarehouseName,
+    name: str,
+    /,
+    *,
+    recursive: Flag = False,
+    dry_run: Flag = False,
+    purge: Annotated[bool | None, Parameter(negative="--no-purge")] = None,
+    force: Flag = False,
+    as_json: Json = False,
+    options: WarehouseOptions = WarehouseOptions(),
+) -> ExitCode:
+    """Drop a namespace. It must be empty, unless --recursive is given.
+
+    Parameters
+    ----------
+    name
+        The namespace, with dots between levels.
+    recursive
+        Drop it with all that it contains, all or nothing.
+    dry_run
+        Only show what a recursive drop would do.
+    purge
+        Whether a recursive drop deletes the files of the tables. Without either, the warehouse's purge default decides.
+    force
+        Drop it even if it, or something in it, is protected. A recursive drop is then final: nothing can be undropped.
+    """
+    from . import namespace_commands
+    from .domain.commands import DropNamespace
+    from .domain.identifiers import NamespaceIdentifier
+
+    if not recursive and (dry_run or purge is not None):
+        raise CommandFailed(ExitCode.USAGE, "--dry-run and --purge need --recursive")
+    command = DropNamespace(NamespaceIdentifier.parse(name.split(".")), force, recursive, purge)
+    if dry_run:
+        return namespace_commands.print_plan(options.settings(), Output(), options.in_project(warehouse), command, as_json=as_json)
+    return namespace_commands.drop_namespace(options.settings(), options.in_project(warehouse), command)
+
+
+@namespace.command(name="deleted")
+def list_deleted_namespaces(name: WarehouseName, /, *, as_json: Json = False, options: WarehouseOptions = WarehouseOptions()) -> ExitCode:
+    """List the soft-deleted namespaces of a warehouse that can be undropped, with their ids and when they expire."""
+    from . import namespace_commands
+
+    return namespace_commands.list_deleted_namespaces(options.settings(), Output(), options.in_project(name), as_json=as_json)

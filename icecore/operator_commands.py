@@ -39,11 +39,11 @@ from .domain.warehouse import (
     SetWarehousePurgeDefault,
     SetWarehouseReadOnly,
     SetWarehouseStatus,
-    UpdateWarehouseConfig,
     UpdateWarehouseDeleteProfile,
     UpdateWarehouseFormatVersionPolicy,
     WarehouseChange,
 )
+from .domain.warehouse_config import UpdateWarehouseConfig
 from .durations import duration_text
 from .exit_codes import CommandFailed, ExitCode
 from .listening import check_address, listen_for_metrics

@@ -5,8 +5,30 @@ import sys
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
 from .exit_codes import CommandFailed, ExitCode
+
+_LINE_COLUMNS_MAX = 10_000
+"""Width of a table that is not printed to a terminal."""
+
+
+def printable(text: str) -> str:
+    """Without control characters: clients chose the names."""
+    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
+
+
+def cell(text: str) -> str:
+    """For a cell of a table: printable, and without markup."""
+    return escape(printable(text))
+
+
+def print_table(console: Console, table: Table) -> None:
+    """Prints a table, in lines of any length if the output is not a terminal."""
+    if not console.is_terminal:
+        console.width = _LINE_COLUMNS_MAX
+    console.print(table)
 
 
 class Output(Console):

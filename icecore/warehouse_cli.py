@@ -92,7 +92,7 @@ def warehouse_config(
     """
     from . import operator_commands
     from .domain.properties import PropertyUpdate
-    from .domain.warehouse import UpdateWarehouseConfig
+    from .domain.warehouse_config import UpdateWarehouseConfig
 
     command = UpdateWarehouseConfig(
         defaults=PropertyUpdate(unset_default or (), operator_commands.properties_argument(default or (), "--default")),

@@ -23,6 +23,8 @@ GRANT UPDATE (begun), DELETE ON icecore.old_metadata_files TO {role};
 -- Asynchronous read models.
 GRANT INSERT, UPDATE ON icecore.warehouse_statistics TO {role};
 GRANT UPDATE (notification_id) ON icecore.statistics_tracking TO {role};
+-- Heartbeats.
+GRANT INSERT, UPDATE, DELETE ON icecore.task_runs TO {role};
 -- Tables that are not derived from the log.
 GRANT INSERT, UPDATE ON icecore.secrets, icecore.sinks, icecore.sink_replays TO {role};
 GRANT INSERT ON icecore.sink_skips TO {role};

@@ -1,6 +1,6 @@
 """The read model of names: finds objects by name and lists them, now or as of a position."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -210,6 +210,17 @@ async def names_above(connection: Connection, object_ids: Sequence[UUID], as_of:
     """The names of these objects and of all their parents by id, as of a position or the latest; dropped objects included."""
     cursor = await connection.execute(_SQL["names_above"], {"ids": list(object_ids), "as_of": as_of}, binary=True)
     return {row[0]: NamedObject(*row[1:]) for row in await cursor.fetchall()}
+
+
+def levels(above: Mapping[UUID, NamedObject], namespace_id: UUID) -> tuple[str, ...]:
+    """The levels of a namespace, outermost first, of what `names_above` has found."""
+    found_levels: list[str] = []
+    at: UUID | None = namespace_id
+    # The outermost one is the warehouse, which has no parent.
+    while at is not None and (found := above.get(at)) is not None and found.parent_id is not None:
+        found_levels.append(found.name)
+        at = found.parent_id
+    return tuple(reversed(found_levels))
 
 
 async def names_at(connection: Connection, objects: Sequence[tuple[UUID, int]]) -> list[tuple[UUID, UUID | None, str, int, int | None]]:

@@ -60,6 +60,7 @@ set default_statistics_target = 10
 -- name: analyze --
 -- Only the columns of keys. Bodies and heads would take most of the time and are in no condition. Tables that autovacuum is processing are skipped.
 analyze (skip_locked) icecore.names, icecore.projects, icecore.warehouses, icecore.namespaces, icecore.part_tombstones, icecore.soft_deleted,
+  icecore.tasks, icecore.task_versions,
   icecore.tables (generation, table_id, version, position, status),
   icecore.table_parts (generation, table_id, kind, ordinal, valid_from, valid_to, snapshot_id),
   icecore.views (generation, view_id, version, position),

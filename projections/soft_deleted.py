@@ -7,7 +7,7 @@ from uuid import UUID
 
 from ..database.named_sql import named_sql
 from ..database.postgres import Connection
-from .names import NamedObject, names_above
+from .names import levels, names_above
 
 _SQL = named_sql("icecore.projections", "soft_deleted.sql")
 BEFORE_ALL = UUID(int=0)
@@ -65,7 +65,7 @@ async def list_soft_deleted(
 async def with_namespaces(connection: Connection, found: Sequence[SoftDeleted]) -> list[SoftDeleted]:
     """The same with the levels of their namespaces."""
     above = await names_above(connection, list({each.namespace_id for each in found})) if found else {}
-    return [each._replace(namespace=_levels(above, each.namespace_id)) for each in found]
+    return [each._replace(namespace=levels(above, each.namespace_id)) for each in found]
 
 
 async def kinds(connection: Connection, ids: Sequence[UUID]) -> dict[UUID, Kind]:
@@ -103,13 +103,3 @@ async def due(
         "kinds": list(kinds),
     }
     return [Due(*row) for row in await (await connection.execute(_SQL["due"], parameters, binary=True)).fetchall()]
-
-
-def _levels(above: dict[UUID, NamedObject], namespace_id: UUID) -> tuple[str, ...]:
-    levels: list[str] = []
-    at: UUID | None = namespace_id
-    # The outermost one is the warehouse, which has no parent.
-    while at is not None and (found := above.get(at)) is not None and found.parent_id is not None:
-        levels.append(found.name)
-        at = found.parent_id
-    return tuple(reversed(levels))

@@ -187,13 +187,6 @@ async def named_metadata_files(connection: Connection, table_id: UUID) -> NamedM
     return NamedMetadataFiles(is_live, (location, *(orjson.loads(entry)["metadata-file"] for entry in entries)))
 
 
-async def next_purging(connection: Connection, without: Sequence[UUID], without_warehouses: Sequence[UUID]) -> tuple[UUID, UUID] | None:
-    """(table id, warehouse id) of the table that has waited longest for its purge, except these tables and those of these warehouses."""
-    cursor = await connection.execute(_SQL["next_purging"], {"without": list(without), "without_warehouses": list(without_warehouses)})
-    row = await cursor.fetchone()
-    return None if row is None else (row[0], row[1])
-
-
 async def is_purging(connection: Connection, table_id: UUID) -> bool:
     """Whether the table is being purged; it keeps its location claims until the purge ends."""
     row = await (await connection.execute(_SQL["is_purging"], {"table_id": table_id})).fetchone()

@@ -171,16 +171,6 @@ cross join lateral (
   from icecore.part_tombstones c, unnest(c.ordinals) o(range) where c.generation = t.generation and c.table_id = t.table_id
 ) closing
 
--- name: next_purging --
--- The unfinished purge that was requested first.
-select t.table_id, t.warehouse_id from icecore.tables t
-where t.generation = (select generation from icecore.read_models) and t.status = 'purging'
-  and t.table_id <> all (%(without)s::uuid[]) and t.warehouse_id <> all (%(without_warehouses)s::uuid[])
-  and not exists (
-    select 1 from icecore.tables later
-    where later.generation = t.generation and later.table_id = t.table_id and later.version > t.version)
-order by t.position limit 1
-
 -- name: is_purging --
 select t.status = 'purging' from icecore.tables t
 where t.generation = (select generation from icecore.read_models) and t.table_id = %(table_id)s

@@ -10,7 +10,12 @@ from ..database.named_sql import named_sql
 from ..database.postgres import Connection
 from ..domain.errors import NoSuchWarehouse
 from ..domain.identifiers import name_key
-from ..domain.warehouse import DeleteProfile, FormatVersionPolicy, WarehouseConfig, WarehouseState
+from ..domain.warehouse import (
+    DeleteProfile,
+    FormatVersionPolicy,
+    WarehouseState,
+)
+from ..domain.warehouse_config import WarehouseConfig
 
 _SQL = named_sql("icecore.projections", "warehouses.sql")
 
@@ -90,7 +95,7 @@ async def existed(connection: Connection, warehouse_id: UUID, as_of: int) -> boo
 
 def _state(row: tuple[Any, ...]) -> WarehouseState:
     warehouse_id, version, event_id, project_id, name, key, storage_profile, secret_ref, exact_names, config, *policies, _ = row
-    status, protected, format_versions, read_only, expiration_seconds, purge_default = policies
+    status, protected, format_versions, read_only, expiration_seconds, purge_default, heartbeat_seconds_max = policies
     return WarehouseState(
         warehouse_id,
         version,
@@ -108,6 +113,7 @@ def _state(row: tuple[Any, ...]) -> WarehouseState:
         read_only,
         DeleteProfile(expiration_seconds),
         purge_default,
+        heartbeat_seconds_max,
     )
 
 

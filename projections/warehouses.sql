@@ -1,6 +1,6 @@
 -- name: by_id --
 select w.warehouse_id, w.version, w.event_id, w.project_id, w.name, w.name_key, w.storage_profile, w.secret_ref, w.exact_names, w.config,
-       w.status, w.protected, w.format_versions, w.read_only, w.expiration_seconds, w.purge_default,
+       w.status, w.protected, w.format_versions, w.read_only, w.expiration_seconds, w.purge_default, w.purge_heartbeat_seconds_max,
        w.generation
 from icecore.warehouses w
 where w.generation = (select generation from icecore.read_models) and w.warehouse_id = %(warehouse_id)s
@@ -9,7 +9,7 @@ order by w.version desc limit 1
 
 -- name: of_any_project --
 select w.warehouse_id, w.version, w.event_id, w.project_id, w.name, w.name_key, w.storage_profile, w.secret_ref, w.exact_names, w.config,
-       w.status, w.protected, w.format_versions, w.read_only, w.expiration_seconds, w.purge_default,
+       w.status, w.protected, w.format_versions, w.read_only, w.expiration_seconds, w.purge_default, w.purge_heartbeat_seconds_max,
        w.generation
 from icecore.warehouses w
 where w.generation = (select generation from icecore.read_models) and w.warehouse_id = %(warehouse_id)s
@@ -17,7 +17,7 @@ order by w.version desc limit 1
 
 -- name: by_name --
 select w.warehouse_id, w.version, w.event_id, w.project_id, w.name, w.name_key, w.storage_profile, w.secret_ref, w.exact_names, w.config,
-       w.status, w.protected, w.format_versions, w.read_only, w.expiration_seconds, w.purge_default,
+       w.status, w.protected, w.format_versions, w.read_only, w.expiration_seconds, w.purge_default, w.purge_heartbeat_seconds_max,
        w.generation
 from icecore.names n
 -- A join would sort every version.
@@ -29,7 +29,7 @@ where n.generation = (select generation from icecore.read_models) and n.parent_i
 
 -- name: all --
 select w.warehouse_id, w.version, w.event_id, w.project_id, w.name, w.name_key, w.storage_profile, w.secret_ref, w.exact_names, w.config,
-       w.status, w.protected, w.format_versions, w.read_only, w.expiration_seconds, w.purge_default,
+       w.status, w.protected, w.format_versions, w.read_only, w.expiration_seconds, w.purge_default, w.purge_heartbeat_seconds_max,
        w.generation
 from icecore.names n
 cross join lateral (
@@ -43,7 +43,7 @@ limit %(limit)s
 
 -- name: of_all_projects --
 select w.warehouse_id, w.version, w.event_id, w.project_id, w.name, w.name_key, w.storage_profile, w.secret_ref, w.exact_names, w.config,
-       w.status, w.protected, w.format_versions, w.read_only, w.expiration_seconds, w.purge_default,
+       w.status, w.protected, w.format_versions, w.read_only, w.expiration_seconds, w.purge_default, w.purge_heartbeat_seconds_max,
        w.generation
 from icecore.names n
 cross join lateral (

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import orjson
@@ -17,6 +17,7 @@ from ..domain.recorded import RecordedEvent
 from . import event_data as data
 from .enriched_event import EnrichedBatch, EnrichedEvent
 from .references import Path, PathCache, ReferenceReader, References, SnapshotKey
+from .task_data import task_data
 from .warehouse_data import warehouse_data
 
 _NAMES_MAX = 10_000
@@ -24,7 +25,6 @@ _KEPT_PATH_LENGTH_MAX = 200
 """Names of tables are cached if their paths are shorter than this, as ordinary ones are. The longest would take 16 KB each."""
 DOCUMENTS_BYTES_MAX = 1024 * 1024
 """Limit on the tables' heads and views' documents that the events of one batch refer to: a small event may refer to a large one."""
-
 
 Chosen = Callable[[RecordedEvent, Path | None], bool]
 """Whether an event is wanted, by the path to its namespace or warehouse."""
@@ -123,6 +123,10 @@ def _enrich(event: RecordedEvent, decoded: Event, found: References) -> Enriched
         case "proposal":
             path = found.paths[event.position]
             return EnrichedEvent(event, (*path.names, str(event.stream_id)), _proposal(event, path, found))
+        case "task":
+            path = found.paths[event.position]
+            task = task_data(event, cast("domain_events.TaskFact", decoded), path)
+            return EnrichedEvent(event, (*path.names, str(event.stream_id)), task)
     other = found.paths.get(event.position)
     names = () if other is None else other.names
     return EnrichedEvent(event, names, data.OtherEvent(id=event.stream_id, name=list(names), change=orjson.loads(data_json(event.state))))
@@ -229,7 +233,12 @@ def _table(event: RecordedEvent, decoded: Event, name: data.TabularName, found: 
                 gc_enabled=decoded.gc_enabled,
                 expires_at=time_text_or_none(decoded.expires_at_ms),
             )
-        case domain_events.TableUnregistered() | domain_events.TableUndropped() | domain_events.TableExpired():
+        case (
+            domain_events.TableUnregistered()
+            | domain_events.TableUndropped()
+            | domain_events.TableExpired()
+            | domain_events.TablePurgeCancelled()
+        ):
             return data.TableRemovedEvent(table=name, metadata_location=location)
         case domain_events.TablePurged():
             return data.TableRemovedEvent(

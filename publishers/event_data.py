@@ -238,6 +238,16 @@ class WarehouseNamespaceMoved(EventData):
 
 
 @dataclass(slots=True, kw_only=True)
+class WarehouseTaskQueueConfigChanged(EventData):
+    """A warehouse, and the configuration of one of its queues of tasks."""
+
+    warehouse: WarehouseName
+    queue: str
+    max_seconds_since_last_heartbeat: int | None = None
+    """An attempt without a heartbeat for longer is ended and retried. Absent: the default."""
+
+
+@dataclass(slots=True, kw_only=True)
 class NamespaceEvent(EventData):
     """A namespace and the properties that this event changed."""
 
@@ -322,7 +332,7 @@ class TableRenamed(EventData):
 
 @dataclass(slots=True, kw_only=True)
 class TableRemovedEvent(EventData):
-    """A table that was dropped, undropped, unregistered or purged, or whose soft deletion has expired."""
+    """A table that was dropped, undropped, unregistered or purged, whose soft deletion has expired, or whose purge was cancelled."""
 
     table: TabularName
     metadata_location: str
@@ -445,6 +455,26 @@ class ProposalEvent(EventData):
 
 
 @dataclass(slots=True, kw_only=True)
+class TaskEvent(EventData):
+    """A task: the expiry of a soft-deleted table or view, or the purge of a table."""
+
+    id: UUID
+    """The id of the event that made the task necessary."""
+    warehouse: WarehouseName
+    queue: str
+    """`tabular_expiration` or `tabular_purge`."""
+    object_kind: str
+    """`table` or `view`."""
+    object_id: UUID
+    scheduled_for: str | None = None
+    """When the next attempt begins. Set by `task.scheduled` and `task.attempt-failed`."""
+    attempt: int | None = None
+    started_at: str | None = None
+    failed_at: str | None = None
+    error: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
 class OtherEvent(EventData):
     """An event of any other object; `change` is the state of the event in the log."""
 
@@ -469,6 +499,7 @@ _TYPES: dict[str, type[EventData]] = {
     "namespace.dropped": NamespaceDropped,
     "warehouse.delete-profile-changed": WarehouseDeleteProfileChanged,
     "warehouse.purge-default-changed": WarehousePurgeDefaultChanged,
+    "warehouse.task-queue-config-changed": WarehouseTaskQueueConfigChanged,
     "table.created": TableMetadataEvent,
     "table.registered": TableMetadataEvent,
     "table.overwritten": TableMetadataEvent,
@@ -480,6 +511,7 @@ _TYPES: dict[str, type[EventData]] = {
     "table.expired": TableRemovedEvent,
     "table.unregistered": TableRemovedEvent,
     "table.purged": TableRemovedEvent,
+    "table.purge-cancelled": TableRemovedEvent,
     "view.created": ViewMetadataEvent,
     "view.registered": ViewMetadataEvent,
     "view.committed": ViewMetadataEvent,
@@ -496,6 +528,7 @@ _OTHER_OF_KIND: dict[str, type[EventData]] = {
     "table": TableChanged,
     "view": ViewChanged,
     "proposal": ProposalEvent,
+    "task": TaskEvent,
 }
 
 

@@ -75,8 +75,8 @@ class References:
     """What the events of a batch refer to, by their positions.
 
     rows, rows_before -- a table's or view's row after and before the event. paths -- of the object itself; for a table or view, of its
-    namespace; for a proposal, of its warehouse; none for a project. paths_before -- the former path of a renamed warehouse or a moved
-    namespace, and that of the former namespace of a table or view that was moved. projects -- names of projects by id and version.
+    namespace; for a proposal or task, of its warehouse; none for a project. paths_before -- the former path of a renamed warehouse or a
+    moved namespace, and that of the former namespace of a table or view that was moved. projects -- names of projects by id and version.
     """
 
     rows: dict[int, TabularRow] = field(default_factory=dict)
@@ -277,12 +277,12 @@ def _with_document(rows: dict[int, TabularRow], event: RecordedEvent) -> list[Ta
 
 def _named_objects(event: RecordedEvent, found: References) -> tuple[tuple[UUID, int], ...]:
     """The objects whose paths the event needs, each with the position as of which: a table's or view's namespace and its former one, a
-    proposal's warehouse, else the object itself, and a renamed warehouse or moved namespace with its former path.
+    proposal's or task's warehouse, else the object itself, and a renamed warehouse or moved namespace with its former path.
     """
     kind, position = event.topic.partition(".")[0], event.position
     if kind == "project":
         return ()
-    if kind == "proposal":
+    if kind in ("proposal", "task"):
         return ((event.warehouse_id, position),)
     if event.topic.startswith(("warehouse.renamed.", "namespace.moved.")):
         return ((event.stream_id, position), (event.stream_id, position - 1))

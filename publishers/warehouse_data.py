@@ -23,6 +23,10 @@ def warehouse_data(event: RecordedEvent, decoded: Event, found: References) -> d
             )
         case domain_events.WarehouseRenamed():
             return data.WarehouseRenamed(warehouse=name, previous_name=found.paths_before[event.position].names[0])
+        case domain_events.WarehouseTaskQueueConfigChanged():
+            return data.WarehouseTaskQueueConfigChanged(
+                warehouse=name, queue=decoded.queue, max_seconds_since_last_heartbeat=decoded.heartbeat_seconds_max
+            )
         case domain_events.WarehouseProtectionChanged():
             return data.WarehouseProtectionChanged(warehouse=name, protected=decoded.protected)
         case domain_events.WarehouseFormatVersionPolicyChanged():

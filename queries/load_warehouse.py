@@ -9,7 +9,8 @@ from ..access.warehouse import Warehouse
 from ..access.warehouse_result import load_result
 from ..database.connections import Connection
 from ..domain.documents import Json
-from ..domain.warehouse import WarehouseConfig
+from ..domain.task import PURGE
+from ..domain.warehouse_config import WarehouseConfig
 from ..projections import warehouses
 from .executor import QueryExecutor, ReadResult
 from .freshness import stream_tag
@@ -21,6 +22,14 @@ async def load_warehouse(queries: QueryExecutor, context: RequestContext, wareho
         state = await warehouses.find(connection, context.project_id, warehouse_id)
     await queries.authorize(context, Resource("warehouse", warehouse_id))
     return await load_result(queries.backends, state)
+
+
+async def load_task_queue_config(queries: QueryExecutor, context: RequestContext, warehouse_id: UUID, queue: str) -> int | None:
+    """The heartbeat_seconds_max of a queue; None: its default. Raises NoSuchWarehouse."""
+    async with queries.backends.connection() as connection:
+        state = await warehouses.find(connection, context.project_id, warehouse_id)
+    await queries.authorize(context, Resource("warehouse", warehouse_id))
+    return state.purge_heartbeat_seconds_max if queue == PURGE else None
 
 
 async def load_config(queries: QueryExecutor, context: RequestContext, warehouse: Warehouse) -> WarehouseConfig:

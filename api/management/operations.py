@@ -1,7 +1,18 @@
 """The operations of the management API."""
 
 from ..routing import Operation
-from . import deleted_namespaces, deleted_tabulars, event_schemas, namespaces, projects, proposals, protection, server, warehouses
+from . import (
+    deleted_namespaces,
+    deleted_tabulars,
+    event_schemas,
+    namespaces,
+    projects,
+    proposals,
+    protection,
+    server,
+    tasks,
+    warehouses,
+)
 
 _WAREHOUSES = "/management/v1/warehouse"
 _PROJECT = "/management/v1/project"
@@ -13,6 +24,8 @@ _WAREHOUSE = f"{_WAREHOUSES}/{{warehouse_id}}"
 _NAMESPACE_PROTECTION = f"{_WAREHOUSE}/namespace/{{namespace_id}}/protection"
 _TABLE_PROTECTION = f"{_WAREHOUSE}/table/{{table_id}}/protection"
 _VIEW_PROTECTION = f"{_WAREHOUSE}/view/{{view_id}}/protection"
+_TASK_LOG_CLEANUP_CONFIG = f"{_PROJECT}/task-queue/task_log_cleanup/config"
+_QUEUE_CONFIG = f"{_WAREHOUSE}/task-queue/{{queue_name}}/config"
 
 _ACTIONS = server.ACTIONS_PARAMETERS
 
@@ -144,6 +157,22 @@ OPERATIONS = (
         warehouses.get_warehouse_statistics,
         parameters=frozenset(warehouses.STATISTICS_PARAMETERS),
     ),
+    Operation("listTasks", "POST", f"{_WAREHOUSE}/task/list", tasks.list_tasks, reads=True, parameters=_NONE),
+    Operation("getTaskDetails", "GET", f"{_WAREHOUSE}/task/by-id/{{task_id}}", tasks.get_task_details, parameters=tasks.DETAILS_PARAMETERS),
+    Operation("controlTasks", "POST", f"{_WAREHOUSE}/task/control", tasks.control_tasks, parameters=_NONE),
+    Operation("getTaskQueueConfig", "GET", _QUEUE_CONFIG, tasks.get_task_queue_config, parameters=_NONE),
+    Operation("setTaskQueueConfig", "POST", _QUEUE_CONFIG, tasks.set_task_queue_config, parameters=_NONE),
+    Operation("listProjectTasks", "POST", f"{_PROJECT}/task/list", tasks.list_project_tasks, reads=True, parameters=_NONE),
+    Operation(
+        "getProjectTaskDetails",
+        "GET",
+        f"{_PROJECT}/task/by-id/{{task_id}}",
+        tasks.get_project_task_details,
+        parameters=tasks.DETAILS_PARAMETERS,
+    ),
+    Operation("controlProjectTasks", "POST", f"{_PROJECT}/task/control", tasks.control_project_tasks, reads=True, parameters=_NONE),
+    Operation("getTaskLogCleanupConfig", "GET", _TASK_LOG_CLEANUP_CONFIG, tasks.get_task_log_cleanup_config, parameters=_NONE),
+    Operation("setTaskLogCleanupConfig", "POST", _TASK_LOG_CLEANUP_CONFIG, tasks.set_task_log_cleanup_config, reads=True, parameters=_NONE),
     Operation("getNamespaceProtection", "GET", _NAMESPACE_PROTECTION, protection.get_namespace_protection, parameters=_NONE),
     Operation("setNamespaceProtection", "POST", _NAMESPACE_PROTECTION, protection.set_namespace_protection, parameters=_NONE),
     Operation("moveNamespace", "POST", f"{_WAREHOUSE}/namespace/{{namespace_id}}/move", namespaces.move_namespace, parameters=_NONE),

@@ -32,10 +32,10 @@ from ...domain.warehouse import (
     SetWarehousePurgeDefault,
     SetWarehouseReadOnly,
     SetWarehouseStatus,
-    UpdateWarehouseConfig,
     UpdateWarehouseDeleteProfile,
     UpdateWarehouseFormatVersionPolicy,
 )
+from ...domain.warehouse_config import UpdateWarehouseConfig
 from ...queries import load_warehouse as load_warehouse_query
 from ...queries.load_statistics import load_statistics
 from ..api_request import POSITION_HEADER, PROJECT_PARAMETER, ApiRequest, Command, Execute

@@ -184,7 +184,7 @@ CONTROLS = {
             "linear",
             frozenset({"predecessor", "atomic", "models", "fresh", "responses"}),
             workers=2,
-            in_database=(("is distinct from (r->>1)::uuid", "is distinct from (r->>1)::uuid and false"),),
+            in_database=(("is distinct from (v_item->>1)::uuid", "is distinct from (v_item->>1)::uuid and false"),),
             statements=(
                 "alter table icecore.events drop constraint events_pkey",
                 "alter table icecore.tables drop constraint tables_pkey",
@@ -196,7 +196,7 @@ CONTROLS = {
             "idempotency row dropped",
             "once",
             frozenset({"models", "refusals", "responses"}),
-            in_database=(("      if i is not null then\n        v_key :=", "      if false then\n        v_key :="),),
+            in_database=(("      if v_record is not null then\n        v_record_row :=", "      if false then\n        v_record_row :="),),
         ),
         # `refusals` follows: a change that is repeated before the first copy is in the log conflicts with that copy.
         Control(

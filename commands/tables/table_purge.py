@@ -63,6 +63,7 @@ class TablePurge:
     continue.
 
     fence -- awaited before each page of deletes; raises if this process must not delete any more.
+    progress -- called after each page that was read or deleted.
     """
 
     def __init__(
@@ -72,11 +73,13 @@ class TablePurge:
         named: NamedFiles,
         reader: ManifestReader,
         fence: Callable[[], Awaitable[None]],
+        progress: Callable[[], None] = lambda: None,
     ) -> None:
         self._store = store
         self._storage_identity = storage_identity
         self._named = named
         self._fence = fence
+        self._progress = progress
         self._reader = reader
         self._files = PurgedFiles()
 
@@ -128,6 +131,7 @@ class TablePurge:
             async with asyncio.timeout(STORE_SECONDS_MAX):
                 data = await self._store.get(location, bytes_max=MANIFEST_BYTES_MAX)
             async for page in self._reader.pages(kind, data):
+                self._progress()
                 yield page
         except TimeoutError:
             raise ServiceUnavailable(f"The object store does not respond: {name}") from None
@@ -156,6 +160,7 @@ class TablePurge:
             async with asyncio.timeout(STORE_SECONDS_MAX):
                 await self._store.delete(page)
             self._files.deleted += len(page)
+            self._progress()
         except TimeoutError:
             raise ServiceUnavailable(f"The object store does not respond: {page[0].text}") from None
         except ServiceUnavailable:

@@ -21,17 +21,19 @@ from ...domain.errors import CatalogError
 from ...domain.events import NamespaceExpired, TableExpired, ViewExpired
 from ...domain.namespace import NamespaceState
 from ...domain.table import TableState
+from ...domain.task import EXPIRATION
 from ...domain.view import ViewState
-from ...projections import soft_deleted, warehouses
+from ...projections import soft_deleted, tasks, warehouses
 from ...projections.soft_deleted import Due, Kind
 from ..execution.executor import CommandExecutor
 from ..execution.leader_job import LeaderJob
+from ..execution.retry_pauses import RetryPauses
 from ..execution.submission import Submission
+from ..tasks.attempts import FailedAttempt, record_failure
 
 _log = structlog.get_logger("icecore.soft_deletion")
 
 _READ_AT_ONCE = 100
-_FAILURES_REMEMBERED_MAX = 10_000
 _PRINCIPAL = Principal("icecore-soft-deletion")
 
 
@@ -43,7 +45,7 @@ class ExpireSoftDeletedJob(LeaderJob):
 
     def __init__(self, executor: CommandExecutor) -> None:
         super().__init__(executor)
-        self._failed: set[UUID] = set()
+        self._pauses = RetryPauses()
 
     async def run_once(self) -> int:
         """Expires what is due, if no other process leads. Returns the number."""
@@ -59,32 +61,43 @@ class ExpireSoftDeletedJob(LeaderJob):
 
     async def _expire_all(self, leading: Connection, read_only: Sequence[UUID], kinds: Sequence[Kind]) -> int:
         expired, after = 0, None
+        waiting = {*self._pauses.waiting_ids()}
         while page := await soft_deleted.due(leading, self._executor.now_ms(), after, read_only, _READ_AT_ONCE, kinds):
             for each in page:
-                expired += await self._attempt(each)
+                if each.object_id not in waiting:
+                    expired += await self._attempt(each)
             after = (page[-1].expires_at_ms, page[-1].object_id)
         return expired
 
     async def _attempt(self, due: Due) -> bool:
-        """Whether it was expired here. A failure does not delay others; only the first one in a row is logged."""
+        """Whether it was expired here. After a failure it waits, for longer each time, and does not delay others; only the first one in a
+        row is logged.
+        """
+        started_at_ms = self._executor.now_ms()
         try:
             expired = await self._expire(due)
         except CatalogError as error:
-            self._note_failure(due, error=error.message)
+            await self._failed(due, started_at_ms, error.message, error=error.message)
         except Exception as error:
-            self._note_failure(due, exc_info=error)
+            await self._failed(due, started_at_ms, f"An unexpected error: {type(error).__name__}", exc_info=error)
         else:
-            self._failed.discard(due.object_id)
+            self._pauses.forget(due.object_id)
             return expired
         return False
 
-    def _note_failure(self, due: Due, **details: object) -> None:
-        if due.object_id in self._failed:
-            return
-        if len(self._failed) >= _FAILURES_REMEMBERED_MAX:
-            self._failed.clear()
-        self._failed.add(due.object_id)
-        _log.warning("expiry_retrying", kind=due.kind, id=str(due.object_id), **details)
+    async def _failed(self, due: Due, started_at_ms: int, message: str, **details: object) -> None:
+        if due.object_id not in self._pauses.failed_ids:
+            _log.warning("expiry_retrying", kind=due.kind, id=str(due.object_id), **details)
+        async with self._executor.connection() as connection:
+            task = await tasks.unfinished_of(connection, due.object_id)
+            states = {} if task is None else await tasks.read_states(connection, [task.id])
+        recorded = 0 if task is None or task.id not in states else states[task.id][0].attempts
+        attempt = self._pauses.failures_of(due.object_id, recorded) + 1
+        pause_seconds = self._pauses.failed(due.object_id, attempt)
+        if task is not None and task.queue == EXPIRATION:
+            await record_failure(
+                self._executor, _PRINCIPAL, FailedAttempt(task, due.warehouse_id, attempt, started_at_ms, pause_seconds, message)
+            )
 
     async def _expire(self, due: Due) -> bool:
         async with self._executor.connection() as connection:

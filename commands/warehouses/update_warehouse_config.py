@@ -7,7 +7,8 @@ import orjson
 
 from ...access.request_context import RequestContext
 from ...access.warehouse import Warehouse
-from ...domain.warehouse import UpdateWarehouseConfig, WarehouseState, decide_update_config
+from ...domain.warehouse import WarehouseState
+from ...domain.warehouse_config import UpdateWarehouseConfig, decide_update_config
 from ...security.client_properties import check_client_properties
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
@@ -36,7 +37,7 @@ class _Update(StreamCommandHandler[WarehouseState]):
     def decide(self, state: WarehouseState, generation: int) -> Decision:
         check_client_properties(self.command.defaults.updates, "defaults")
         check_client_properties(self.command.overrides.updates, "overrides")
-        event = decide_update_config(state, self.command)
+        event = decide_update_config(state.config, self.command)
         submission, after = Submission(self.context), state
         if event is None:
             submission.depend_on(state)

@@ -41,6 +41,7 @@ class WarehouseRow(NamedTuple):
     """One version of a warehouse.
 
     config -- None: neither defaults nor overrides. format_versions -- None: all. expiration_seconds -- of the delete profile; None: hard.
+    purge_heartbeat_seconds_max -- None: the default.
     """
 
     warehouse_id: UUID
@@ -60,6 +61,7 @@ class WarehouseRow(NamedTuple):
     read_only: bool
     expiration_seconds: int | None
     purge_default: bool
+    purge_heartbeat_seconds_max: int | None
 
 
 class NamespaceRow(NamedTuple):
@@ -149,6 +151,50 @@ class SoftDeletedRow(NamedTuple):
     expires_at_ms: int
 
 
+class TaskRow(NamedTuple):
+    """The expiry or the purge of an object, from the event that made it necessary to the one that ended it; `to_position` None: it has not
+    ended. Both events are in the stream of the object, which is the first column.
+
+    task_id -- the id of the event that made it necessary. parent_task_id -- of a purge that follows an expiry. scheduled_for_ms -- of an
+    expiry; a purge has none. status -- `scheduled` until it has ended, then `success` or `cancelled`.
+    """
+
+    object_id: UUID
+    from_position: int
+    to_position: int | None
+    task_id: UUID
+    warehouse_id: UUID
+    queue: str
+    kind: str
+    namespace_id: UUID
+    name: str
+    parent_task_id: UUID | None
+    scheduled_for_ms: int | None
+    status: str
+
+
+class TaskVersionRow(NamedTuple):
+    """One version of a task's own stream: what was ordered for it, and its recorded attempts.
+
+    event -- `scheduled`, `stopped`, `deletion-begun` or `attempt-failed`. scheduled_for_ms -- of the next attempt. begun -- whether files
+    may have been deleted. attempts -- the last recorded attempt that failed; 0: none. started_at_ms -- of the attempt that the event is
+    about; failed_at_ms, error -- if it failed.
+    """
+
+    task_id: UUID
+    version: int
+    position: int
+    event_id: UUID
+    warehouse_id: UUID
+    event: str
+    scheduled_for_ms: int | None
+    begun: bool
+    attempts: int
+    started_at_ms: int | None
+    failed_at_ms: int | None
+    error: str | None
+
+
 class ProposalRow(NamedTuple):
     proposal_id: UUID
     version: int
@@ -214,6 +260,8 @@ READ_MODELS = (
     ReadModel("soft_deleted", SoftDeletedRow),
     ReadModel("proposals", ProposalRow),
     ReadModel("projects", ProjectRow),
+    ReadModel("tasks", TaskRow),
+    ReadModel("task_versions", TaskVersionRow),
 )
 
 # Closed parts whose rows are not closed yet. The table is not folded from the log alone, but its effect on parts must agree with the log.

@@ -10,8 +10,10 @@ from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 from ..documents import Json
+from ..events import Event, TablePurgeCancelled
 from ..namespace import NamespaceState
 from ..table import TableState
+from ..task import EXPIRATION, PURGE
 from ..view import ViewState
 from .definitions import (
     READ_MODELS,
@@ -24,6 +26,8 @@ from .definitions import (
     SmallInt,
     SoftDeletedRow,
     TableRow,
+    TaskRow,
+    TaskVersionRow,
     TombstoneRow,
     ViewRow,
     WarehouseRow,
@@ -53,6 +57,14 @@ class ClosedSoftDeleted(NamedTuple):
     object_id: UUID
 
 
+class EndedTask(NamedTuple):
+    """The task of the object ended at this position. status -- `success` or `cancelled`."""
+
+    position: int
+    object_id: UUID
+    status: str
+
+
 class ClosedParts(NamedTuple):
     table_id: UUID
     kind: SmallInt
@@ -65,7 +77,7 @@ class Rows:
     """The rows that one command or one stream adds to the read models, in lists named like their tables.
 
     Positions are those of the log; while these are unknown, they are the numbers of the command's events, from 1. A row that is closed
-    stays open in its list, and its end is in `names_closed`, `soft_deleted_closed` or `parts_closed`.
+    stays open in its list, and its end is in `names_closed`, `soft_deleted_closed`, `tasks_ended` or `parts_closed`.
     """
 
     names: list[NameRow] = field(default_factory=list)
@@ -80,6 +92,9 @@ class Rows:
     soft_deleted_closed: list[ClosedSoftDeleted] = field(default_factory=list)
     proposals: list[ProposalRow] = field(default_factory=list)
     projects: list[ProjectRow] = field(default_factory=list)
+    tasks: list[TaskRow] = field(default_factory=list)
+    tasks_ended: list[EndedTask] = field(default_factory=list)
+    task_versions: list[TaskVersionRow] = field(default_factory=list)
 
     def open_name(self, position: int, object_id: UUID, parent_id: UUID, kind: str, name: str, name_key: str) -> None:
         self.names.append(NameRow(object_id, position, None, parent_id, kind, name, name_key))
@@ -103,6 +118,26 @@ class Rows:
             row = SoftDeletedRow(after.id, position, None, after.warehouse_id, parent_id, kind, after.name, after.expires_at_ms)
             self.soft_deleted.append(row)
 
+    def open_or_close_task(
+        self, position: int, kind: str, before: TableState | ViewState | None, event: Event, after: TableState | ViewState
+    ) -> None:
+        """Ends the task that the object had before, and begins the one that it has after. Namespaces have none: each expires once all in it
+        has.
+        """
+        queue_before, queue = _queue(before), _queue(after)
+        if queue_before == queue:
+            return
+        parent_task_id = None
+        if before is not None and queue_before is not None:
+            cancelled = after.status == "live" or isinstance(event, TablePurgeCancelled)
+            self.tasks_ended.append(EndedTask(position, after.id, "cancelled" if cancelled else "success"))
+            # While it is soft-deleted, an object has no other event than the drop.
+            parent_task_id = before.event_id
+        if queue is not None:
+            named = (kind, after.namespace_id, after.name)
+            task = (after.event_id, after.warehouse_id, queue, *named, parent_task_id, after.expires_at_ms, "scheduled")
+            self.tasks.append(TaskRow(after.id, position, None, *task))
+
     @property
     def count(self) -> int:
         """Number of rows added. Closed rows were counted when they were opened."""
@@ -116,6 +151,14 @@ class Rows:
         """The rows of what is or was soft-deleted, each with the position at which that ended."""
         return _ended(self.soft_deleted, self.soft_deleted_closed)
 
+    def ended_tasks(self) -> list[TaskRow]:
+        """The rows of tasks, each with the position at which it ended and its status then."""
+        if not self.tasks_ended:
+            return self.tasks
+        ended = _ended(self.tasks, self.tasks_ended)
+        statuses = {(end.object_id, end.position): end.status for end in self.tasks_ended}
+        return [row if row.to_position is None else row._replace(status=statuses[row.object_id, row.to_position]) for row in ended]
+
     def finished(self) -> dict[str, Sequence[Row]]:
         """The rows of a whole stream by table, after all its events are folded."""
         ends = {(kind, ordinal): valid_to for _, kind, valid_to, ordinals in self.parts_closed for ordinal in ordinals}
@@ -127,6 +170,7 @@ class Rows:
         return {model.table: getattr(self, model.table) for model in READ_MODELS} | {
             "names": self.ended_names(),
             "soft_deleted": self.ended_soft_deleted(),
+            "tasks": self.ended_tasks(),
             "table_parts": parts,
         }
 
@@ -144,6 +188,8 @@ class Rows:
             "names_closed": self.names_closed,
             "soft_deleted": self.ended_soft_deleted(),
             "soft_deleted_closed": self.soft_deleted_closed,
+            "tasks": self.ended_tasks(),
+            "tasks_ended": self.tasks_ended,
             "parts_closed": few,
             "part_tombstones": [TombstoneRow(table_id, kind, at, multirange(ordinals)) for table_id, kind, at, ordinals in many],
         }
@@ -181,15 +227,25 @@ def _columns(parts: list[PartRow], blobs: list[bytes]) -> list[Json]:
     return columns
 
 
-_Ending = TypeVar("_Ending", NameRow, SoftDeletedRow)
+def _queue(state: TableState | ViewState | None) -> str | None:
+    """The queue of the task that the object has in this state."""
+    match None if state is None else state.status:
+        case "soft-deleted":
+            return EXPIRATION
+        case "purging":
+            return PURGE
+    return None
 
 
-def _ended(rows: list[_Ending], closed: Sequence[ClosedName | ClosedSoftDeleted]) -> list[_Ending]:
+_Ending = TypeVar("_Ending", NameRow, SoftDeletedRow, TaskRow)
+
+
+def _ended(rows: list[_Ending], closed: Sequence[ClosedName | ClosedSoftDeleted | EndedTask]) -> list[_Ending]:
     """The rows, each with the first position after its beginning at which its object was closed."""
     if not closed:
         return rows
     positions: dict[UUID, list[int]] = defaultdict(list)
-    for position, object_id in closed:
+    for position, object_id, *_ in closed:
         positions[object_id].append(position)
     return [row._replace(to_position=_first_after(positions[row.object_id], row.from_position)) for row in rows]
 

@@ -10,9 +10,10 @@ from ..project import ProjectState
 from ..proposal import ProposalState
 from ..streams import State
 from ..table import TableState
+from ..task import TaskState
 from ..view import ViewState
 from ..warehouse import WarehouseState
-from . import namespaces, projects, proposals, tables, views, warehouses
+from . import namespaces, projects, proposals, tables, tasks, views, warehouses
 from .rows import Rows
 
 
@@ -45,6 +46,8 @@ class StreamFold:
                 projects.project(rows, position, after)
             case ProposalState():
                 proposals.project(rows, position, after)
+            case TaskState():
+                tasks.project(rows, position, event, after)
         return after
 
     def evolve(self, version: int, event_id: UUID, event: Event) -> State:

@@ -47,7 +47,9 @@ def project(rows: Rows, position: int, before: TableState | None, event: Event, 
         case _:
             if before is not None and before.status == "live" and after.status != "live":
                 rows.close_name(position, after.id)
-    rows.open_or_close_soft_deleted(position, "table", after.namespace_id, before, after)
+    if before is not None and before.status != after.status:
+        rows.open_or_close_soft_deleted(position, "table", after.namespace_id, before, after)
+        rows.open_or_close_task(position, "table", before, event, after)
     if isinstance(event, TableCommitted):
         # The event's delta contains the changes of the parts. Those added are the last ones.
         for kind, delta in event.delta["parts"].items():

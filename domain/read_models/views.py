@@ -37,3 +37,4 @@ def project(rows: Rows, position: int, before: ViewState | None, event: Event, a
         case ViewDropped():
             rows.close_name(position, after.id)
     rows.open_or_close_soft_deleted(position, "view", after.namespace_id, before, after)
+    rows.open_or_close_task(position, "view", before, event, after)

@@ -29,6 +29,7 @@ def project(rows: Rows, position: int, event: Event, after: WarehouseState) -> N
             read_only=after.read_only,
             expiration_seconds=after.delete_profile.expiration_seconds,
             purge_default=after.purge_default,
+            purge_heartbeat_seconds_max=after.purge_heartbeat_seconds_max,
         )
     )
     if isinstance(event, WarehouseRenamed | WarehouseDeleted):

@@ -6,6 +6,7 @@ declare
   r jsonb;
   v_name icecore.names; v_warehouse icecore.warehouses; v_namespace icecore.namespaces; v_table icecore.tables; v_view icecore.views;
   v_proposal icecore.proposals; v_project icecore.projects; v_soft_deleted icecore.soft_deleted;
+  v_task icecore.tasks; v_task_version icecore.task_versions;
 begin
   -- Names are closed before others are opened, in the order of events. One statement per row, by key: a join with the JSON would be planned
   -- for as many rows as the JSON might have.
@@ -30,6 +31,22 @@ begin
     v_soft_deleted.generation := p_generation;
     v_soft_deleted.from_position := p_before + v_soft_deleted.from_position; v_soft_deleted.to_position := p_before + v_soft_deleted.to_position;
     insert into icecore.soft_deleted values (v_soft_deleted.*);
+  end loop;
+  for k in 0 .. coalesce(jsonb_array_length(rows->'tasks_ended'), 0) - 1 loop
+    r := rows->'tasks_ended'->k;
+    update icecore.tasks t set to_position = p_before + (r->>'position')::bigint, status = r->>'status'
+      where t.generation = p_generation and t.object_id = (r->>'object_id')::uuid and t.to_position is null;
+  end loop;
+  for k in 0 .. coalesce(jsonb_array_length(rows->'tasks'), 0) - 1 loop
+    v_task := jsonb_populate_record(null::icecore.tasks, rows->'tasks'->k);
+    v_task.generation := p_generation;
+    v_task.from_position := p_before + v_task.from_position; v_task.to_position := p_before + v_task.to_position;
+    insert into icecore.tasks values (v_task.*);
+  end loop;
+  for k in 0 .. coalesce(jsonb_array_length(rows->'task_versions'), 0) - 1 loop
+    v_task_version := jsonb_populate_record(null::icecore.task_versions, rows->'task_versions'->k);
+    v_task_version.generation := p_generation; v_task_version.position := p_before + v_task_version.position;
+    insert into icecore.task_versions values (v_task_version.*);
   end loop;
   for k in 0 .. coalesce(jsonb_array_length(rows->'tables'), 0) - 1 loop
     r := rows->'tables'->k;
@@ -101,6 +118,12 @@ begin
         into v_warehouse.read_only, v_warehouse.purge_default, v_warehouse.expiration_seconds
         from icecore.warehouses x
         where x.generation = p_generation and x.warehouse_id = v_warehouse.warehouse_id and x.version = v_warehouse.version - 1;
+    end if;
+    -- Nor this from before migration 0013.
+    if not r ? 'purge_heartbeat_seconds_max' then
+      v_warehouse.purge_heartbeat_seconds_max := (
+        select x.purge_heartbeat_seconds_max from icecore.warehouses x
+        where x.generation = p_generation and x.warehouse_id = v_warehouse.warehouse_id and x.version = v_warehouse.version - 1);
     end if;
     v_warehouse.read_only := coalesce(v_warehouse.read_only, false);
     v_warehouse.purge_default := coalesce(v_warehouse.purge_default, false);

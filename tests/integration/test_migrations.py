@@ -35,8 +35,9 @@ CHECKSUMS = {
     "0010_soft_deletion": "bc03e874a67178dc977110cfd99baa5ff517a9def122bc7d951be301821a243f",
     "0011_namespace_trees": "9328978f01d669706dc034414a8777f62e47ec83f783f43ca30f84bba23e966e",
     "0012_namespace_move": "f1620547a587f0d70dd0b4b6ebc0f324fd0269a9da6d5a79f21f387498ad3ae4",
+    "0013_tasks": "c302599af04ea10d56147b4af1d77615209fc5ca355ce735bd521536550cee0f",
 }
-FUNCTIONS = ("0012_namespace_move", "eeae0f79dcf8a5920d704170eef6f25958665ee1661f9982272a4bd5a4b3aaac")
+FUNCTIONS = ("0013_tasks", "7c419d25c28017efeb729e1d88adc0c3cc3589a928ee6d750b06a6905d72bc15")
 """The newest migration, and the checksum of its functions."""
 
 

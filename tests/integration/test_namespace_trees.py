@@ -1,5 +1,6 @@
 """Recursive drop of namespaces with a dry run, and undrop and expiry of whole trees, over HTTP and with the jobs of two processes."""
 
+import json
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -13,6 +14,7 @@ import pytest
 from tests.fixtures.catalog import CatalogServer, served_catalog
 from tests.fixtures.rest_client import RestClient, RestResponse, namespace_path, set_properties
 from tests.integration.test_soft_deletion import DAY, HARD, NOT_EMPTY, TAKEN, Client, checked, seconds_of
+from tests.integration.test_warehouse_config import icecore
 
 GONE = (404, "NoSuchNamespaceException")
 PROTECTED = (409, "NamespaceProtectedException")
@@ -341,3 +343,32 @@ def test_soft_deleted_namespaces_are_listed_in_pages(client: TreeClient) -> None
     for query in ("?pageToken=x", "?pageSize=0", "?namespaceId=n"):
         assert (400, "BadRequestException") == client.call_management("GET", address + query).error
     assert (404, "NoSuchWarehouseException") == client.call_management("GET", f"/{uuid4()}/deleted-namespaces").error
+
+
+def test_the_command_line_drops_as_the_server_does(client: TreeClient) -> None:
+    """An empty namespace, a dry run, and a tree, which is listed and undropped."""
+    client.soft_delete()
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        done = icecore(client.dsn, *arguments)
+        return done.returncode, done.stdout, done.stderr
+
+    before, ids = content(client), client.ids()
+    code, printed, _ = run("namespace", "drop", "demo", "n", "--recursive", "--dry-run")
+    assert (0, True) == (code, all(text in printed for text in ("n.m.k", "n.m.t", "n.v", ids["m"], "soft-delete", "kept")))
+    code, printed, _ = run("namespace", "drop", "demo", "n", "--recursive", "--dry-run", "--purge", "--json")
+    assert (0, client.plan(query="&purge=true")["objects"]) == (code, json.loads(printed)["objects"])
+    code, _, said = run("namespace", "drop", "demo", "n")
+    assert (1, True) == (code, "Namespace n is not empty" in said)
+    code, _, said = run("namespace", "drop", "demo", "n", "--dry-run")
+    assert (2, "icecore: --dry-run and --purge need --recursive\n") == (code, said)
+    assert (0, "no namespace is soft-deleted\n", "") == run("namespace", "deleted", "demo")
+    assert before == content(client)
+    assert (0, "", "") == run("namespace", "drop", "demo", "n", "--recursive")
+    assert {} == content(client)
+    code, printed, _ = run("namespace", "deleted", "demo", "--json")
+    assert (0, [(ids["n"], ["n"])]) == (code, [(each["id"], each["namespace"]) for each in json.loads(printed)])
+    assert ids["n"] in run("namespace", "deleted", "demo")[1]
+    assert (0, "", "") == run("undrop", "demo", ids["n"])
+    assert before == content(client)
+    checked(client.dsn)

@@ -9,11 +9,11 @@ import pytest
 
 from icecore.access.resolve_warehouse import resolve_warehouse
 from icecore.access.warehouse import Warehouse
+from icecore.commands.execution.retry_pauses import PAUSE_SECONDS_MIN
 from icecore.commands.namespaces.create_namespace import create_namespace
 from icecore.commands.tables.commit_table import commit_table
 from icecore.commands.tables.create_table import create_table
 from icecore.commands.tables.drop_table import drop_table
-from icecore.commands.tables.purge_tables import PAUSE_SECONDS_MIN
 from icecore.compose import Application
 from icecore.domain.commands import CommitTable, CreateNamespace, CreateTable, DropTable
 from icecore.domain.errors import BadRequest
@@ -108,9 +108,10 @@ async def create(catalog: Application, warehouse: Warehouse, name: str, folder: 
     await create_table(catalog.commands, context("createTable"), warehouse, command)
 
 
-async def topics(catalog: Application) -> list[str]:
+async def topics(catalog: Application, count: int = 2) -> list[str]:
+    """Of the last events, newest first."""
     async with catalog.backends.connection() as connection:
-        cursor = await connection.execute("select topic from icecore.events order by notification_id desc limit 2")
+        cursor = await connection.execute("select topic from icecore.events order by notification_id desc limit %s", (count,))
         return [topic for (topic,) in await cursor.fetchall()]
 
 
@@ -124,7 +125,7 @@ async def test_the_location_stays_taken_until_the_files_are_gone(catalog: Applic
     assert "table.dropped.v1" == (await topics(catalog))[0]
     assert FILES < len(files(folder))
     assert 1 == await catalog.purge.run_once()
-    assert ["table.purged.v1", "table.dropped.v1"] == await topics(catalog)
+    assert ["table.purged.v1", "task.deletion-begun.v1", "table.dropped.v1"] == await topics(catalog, 3)
     assert set() == files(folder)
     await create(catalog, warehouse, "t", folder)
     assert 0 == await catalog.purge.run_once()
@@ -133,14 +134,14 @@ async def test_the_location_stays_taken_until_the_files_are_gone(catalog: Applic
 
 
 async def test_files_of_a_missing_folder_are_not_purged(catalog: Application, tmp_path: Path) -> None:
-    """As with an unmounted disk: there is no event, and a later round deletes the files."""
+    """As with an unmounted disk: the table is not purged, and a later round deletes the files."""
     warehouse, folder = await the_warehouse(catalog), tmp_path / "warehouse"
     await create_namespace(catalog.commands, context("createNamespace"), warehouse, CreateNamespace(NAMESPACE, {}))
     await create(catalog, warehouse, "t", folder / "here")
     await drop_table(catalog.commands, context("dropTable"), warehouse, DropTable(TabularIdentifier(NAMESPACE, "t"), True))
     folder.rename(tmp_path / "unmounted")
     assert 0 == await catalog.purge.run_once()
-    assert "table.dropped.v1" == (await topics(catalog))[0]
+    assert ["task.attempt-failed.v1", "task.deletion-begun.v1", "table.dropped.v1"] == await topics(catalog, 3)
     (tmp_path / "unmounted").rename(folder)
     await asyncio.sleep(PAUSE_SECONDS_MIN)
     assert 1 == await catalog.purge.run_once()
@@ -162,11 +163,11 @@ async def test_a_job_stopped_in_the_middle_is_finished_later(catalog: Applicatio
         await job
     left = len(files(folder))
     assert 0 < left < FILES
-    assert "table.dropped.v1" == (await topics(catalog))[0]
+    assert ["task.deletion-begun.v1", "table.dropped.v1"] == await topics(catalog, 2)
     with pytest.raises(BadRequest, match="Location is already taken"):
         await create(catalog, warehouse, "t", folder)
     assert 1 == await catalog.purge.run_once()
-    assert ["table.purged.v1", "table.dropped.v1"] == await topics(catalog)
+    assert ["table.purged.v1", "task.deletion-begun.v1", "table.dropped.v1"] == await topics(catalog, 3)
     assert set() == files(folder)
     assert 0 == await catalog.purge.run_once()
 
@@ -194,4 +195,4 @@ async def test_two_jobs_at_once_purge_a_table_once(catalog: Application, tmp_pat
     """One leads, the other has nothing to do."""
     await made_and_dropped(catalog, tmp_path / "warehouse" / "here")
     assert [0, 1] == sorted(await asyncio.gather(catalog.purge.run_once(), catalog.purge.run_once()))
-    assert ["table.purged.v1", "table.dropped.v1"] == await topics(catalog)
+    assert ["table.purged.v1", "task.deletion-begun.v1", "table.dropped.v1"] == await topics(catalog, 3)

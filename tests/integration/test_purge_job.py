@@ -15,6 +15,7 @@ import structlog
 from icecore.access.request_context import ANONYMOUS, RequestContext
 from icecore.access.resolve_warehouse import resolve_warehouse
 from icecore.access.warehouse import Warehouse
+from icecore.commands.execution.clock import now_ms
 from icecore.commands.execution.executor import CommandExecutor
 from icecore.commands.namespaces.create_namespace import create_namespace
 from icecore.commands.projects.create_project import create_project
@@ -87,6 +88,12 @@ def gate(
         return GatedStore(await opened(warehouse), held, read)
 
     monkeypatch.setattr(write, "store", store)
+
+
+def wait_is_over(catalog: Application) -> None:
+    """As if the pauses of failed purges had ended."""
+    catalog.purge._pauses._failures.clear()
+    catalog.commands.now_ms = lambda: now_ms() + 2 * int(SECONDS_MAX) * 1_000
 
 
 class Point:
@@ -310,7 +317,7 @@ async def test_every_table_gets_its_turn_though_the_first_hundred_fail(
         return FailingStore(await opened(of), keeps=base / "last")
 
     monkeypatch.setattr(catalog.commands, "store", store)
-    monkeypatch.setattr("icecore.commands.tables.purge_tables.PAUSE_SECONDS_MIN", 0.0)
+    monkeypatch.setattr("icecore.commands.execution.retry_pauses.PAUSE_SECONDS_MIN", 0.0)
     purge = asyncio.create_task(catalog.purge.run_once())
     async with asyncio.timeout(SECONDS_MAX):
         while files(base / "last"):
@@ -334,7 +341,7 @@ async def test_a_fault_in_one_purge_is_logged_once_and_keeps_no_other_waiting(
     async def store(of: Warehouse) -> Any:
         return FailingStore(await opened(of), keeps=base / "sound", error=ZeroDivisionError("a fault"))
 
-    monkeypatch.setattr("icecore.commands.tables.purge_tables.PAUSE_SECONDS_MIN", 0.0)
+    monkeypatch.setattr("icecore.commands.execution.retry_pauses.PAUSE_SECONDS_MIN", 0.0)
     with monkeypatch.context() as patched, structlog.testing.capture_logs() as logged:
         patched.setattr(catalog.commands, "store", store)
         purge = asyncio.create_task(catalog.purge.run_once())
@@ -497,11 +504,11 @@ async def test_a_purge_whose_event_is_not_taken_waits(catalog: Application, tmp_
 
     with monkeypatch.context() as patched, structlog.testing.capture_logs() as logged:
         patched.setattr(catalog.purge, "_read", rebuilt)
-        patched.setattr("icecore.commands.tables.purge_tables.PAUSE_SECONDS_MIN", SECONDS_MAX)
+        patched.setattr("icecore.commands.execution.retry_pauses.PAUSE_SECONDS_MIN", SECONDS_MAX)
         async with asyncio.timeout(SECONDS_MAX / 2):
             assert 0 == await catalog.purge.run_once()
     assert ["generation"] == [each["outcome"] for each in logged if each["event"] == "table_purged"]
-    catalog.purge._failures.clear()  # The pause is over.
+    wait_is_over(catalog)
     assert 1 == await catalog.purge.run_once()
 
 

@@ -17,7 +17,7 @@ from icecore.storage.large_documents import LARGE_BYTES_MIN
 from tests.fixtures.catalog import context, opened_catalog
 from tests.integration.test_large_tables import TABLE, demo, metadata_file, register
 from tests.integration.test_metadata_trimming import local
-from tests.integration.test_purge_job import Point, gate
+from tests.integration.test_purge_job import Point, gate, wait_is_over
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ async def test_a_large_table_s_purge_waits_for_its_turn(catalog: Application, mo
     async with catalog.commands.large_documents.share() as share:
         await share.reserve_all()
         assert 0 == await catalog.purge.run_once()
-    catalog.purge._failures.clear()
+    wait_is_over(catalog)
     assert 1 == await catalog.purge.run_once()
 
 

@@ -56,9 +56,10 @@ def a_row(model: ReadModel, numbers: Iterator[int]) -> Any:
         "text[]": lambda: [f"text {next(numbers)}", "ü"],
         "bytea": lambda: b"\x00%d" % next(numbers),
     }
-    fixed = {"status": {"proposals": "open", "warehouses": "inactive", "projects": "active"}.get(model.table, "live")} | (
-        {"kind": "table"} if model.table in ("names", "soft_deleted") else {}
-    )
+    fixed = {
+        "status": {"proposals": "open", "warehouses": "inactive", "projects": "active", "tasks": "scheduled"}.get(model.table, "live")
+    } | ({"kind": "table"} if model.table in ("names", "soft_deleted") else {})
+    fixed |= {"queue": "tabular_purge", "event": "stopped"}
     filled = {column: fixed.get(column) or made[kind]() for column, kind in zip(model.columns, model.types, strict=True)}
     return model.row(**filled)
 

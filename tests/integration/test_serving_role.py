@@ -24,7 +24,7 @@ from tests.fixtures.command_runs import EVERY_KIND, CommandRun
 # Tables that only append writes, and some of them a rebuild, which the owner runs.
 APPENDED = (
     "events", "commands", "idempotency", "claims", "location_claims", "names", "projects", "warehouses", "namespaces", "tables", "views",
-    "soft_deleted", "proposals",
+    "soft_deleted", "proposals", "tasks", "task_versions",
 )  # fmt: skip
 
 CHANGES = (
@@ -109,6 +109,7 @@ RIGHTS = {
     "sinks": "read, add, write",
     "warehouse_statistics": "read, add, write",
     "statistics_tracking": "read, (notification_id)",
+    "task_runs": "read, add, write, delete",
     "sink_skips": "read, add",
     "sink_replays": "read, add, write",
 }

@@ -53,7 +53,8 @@ NOT_COUNTED = {
     "warehouse.config-changed", "warehouse.renamed", "warehouse.activated", "warehouse.deactivated", "warehouse.protection-changed",
     "warehouse.format-version-policy-changed", "warehouse.storage-profile-changed", "warehouse.storage-credential-changed",
     "warehouse.read-only-changed", "warehouse.delete-profile-changed", "warehouse.purge-default-changed", "warehouse.deleted",
-    "warehouse.namespace-moved", "namespace.moved", "namespace.expired",
+    "warehouse.namespace-moved", "namespace.moved", "namespace.expired", "warehouse.task-queue-config-changed", "table.purge-cancelled",
+    "task.scheduled", "task.stopped", "task.deletion-begun", "task.attempt-failed",
     "namespace.properties-changed", "namespace.protection-changed", "table.protection-changed", "view.protection-changed",
     "table.overwritten", "table.renamed", "table.expired", "table.purged", "view.renamed", "view.expired",
     "proposal.opened", "proposal.approved", "proposal.rejected", "proposal.expired", "proposal.stale",
@@ -71,8 +72,8 @@ def _standing(kind: str, gone: str) -> str:
 
 
 RECOUNT = f"""
-select h.warehouse_id, h.hour, {_standing("table", "dropped|expired|unregistered|purged")}, {_standing("view", "dropped|expired")},
-       {_standing("namespace", "dropped|expired")}, h.commits
+select h.warehouse_id, h.hour, {_standing("table", "dropped|expired|unregistered|purged|purge-cancelled")},
+       {_standing("view", "dropped|expired")}, {_standing("namespace", "dropped|expired")}, h.commits
 from (
   select warehouse_id, date_trunc('hour', recorded_at, 'UTC') as hour,
          count(*) filter (where topic in ('table.committed.v1', 'view.committed.v1')) as commits

@@ -312,8 +312,10 @@ async def test_pages_of_the_past_are_pages_of_that_past(catalog: Application) ->
     assert ["t", "ta", "été"] == (await list_tables(catalog.queries, context("listTables"), run.warehouse, namespace, ALL)).items
 
 
-# Jobs, commands that require an unregistered table, commands on a proposal, on another warehouse, and on projects.
+# Jobs, commands that require an unregistered table or a purge, commands on a proposal, on another warehouse, and on projects.
 NO_COMMAND = {
+    "fail_purge",
+    "control_purge",
     "delete_warehouse",
     "change_credential",
     "project",

@@ -36,7 +36,7 @@ from tests.fixtures.statistics import count_statistics, counted, counting
 # Tables that are not, or only partly, folded from the log (idempotency has its own test).
 NOT_FOLDED = {
     "migrations", "server", "secrets", "metrics_reports", "idempotency", "sinks", "sink_skips", "sink_replays", "preloaded_parts",
-    "old_metadata_files",
+    "old_metadata_files", "task_runs",
     "statistics_tracking",
 }  # fmt: skip
 

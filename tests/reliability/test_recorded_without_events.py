@@ -40,7 +40,7 @@ from icecore.domain.commands import (
 from icecore.domain.errors import CommitFailed, NoSuchTable, NoSuchView
 from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.domain.properties import PropertyUpdate
-from icecore.domain.warehouse import UpdateWarehouseConfig
+from icecore.domain.warehouse_config import UpdateWarehouseConfig
 from icecore.queries.load_table import load_table
 from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
 from tests.fixtures.rest_client import SCHEMA, set_properties, view_version

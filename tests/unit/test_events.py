@@ -36,11 +36,16 @@ from icecore.domain.events import (
     TableExpired,
     TableOverwritten,
     TableProtectionChanged,
+    TablePurgeCancelled,
     TablePurged,
     TableRegistered,
     TableRenamed,
     TableUndropped,
     TableUnregistered,
+    TaskAttemptFailed,
+    TaskDeletionBegun,
+    TaskScheduled,
+    TaskStopped,
     ViewCommitted,
     ViewCreated,
     ViewDropped,
@@ -63,6 +68,7 @@ from icecore.domain.events import (
     WarehouseRenamed,
     WarehouseStorageCredentialChanged,
     WarehouseStorageProfileChanged,
+    WarehouseTaskQueueConfigChanged,
     data_json,
     decode,
     topics,
@@ -139,6 +145,7 @@ EXAMPLES: list[Event] = [
     WarehouseDeleteProfileChanged("soft", 604_800),
     WarehousePurgeDefaultChanged(True),
     WarehouseNamespaceMoved(ID),
+    WarehouseTaskQueueConfigChanged("tabular_purge", 600),
     WarehouseDeleted(),
     NamespaceCreated(PARENT, "Zürich", "zürich", "local|file:///w/n/", {"owner": "me", "location": "file:///w/n"}),
     NamespacePropertiesChanged({"a": "1"}, ["b"]),
@@ -158,6 +165,7 @@ EXAMPLES: list[Event] = [
     TableExpired(),
     TableUnregistered(),
     TablePurged(3),
+    TablePurgeCancelled(),
     ViewCreated(PARENT, "V", "v", "s3|s3://bucket/warehouse/v/", "s3://bucket/warehouse/v/metadata/00000-a.metadata.json", VIEW_METADATA),
     ViewRegistered(PARENT, "V", "v", "s3|s3://bucket/warehouse/v/", "s3://bucket/warehouse/v/metadata/v1.json", VIEW_METADATA),
     ViewCommitted("s3://bucket/warehouse/v/metadata/00001-b.metadata.json", "s3|s3://bucket/w/", DELTA, ["set-properties"]),
@@ -181,6 +189,12 @@ EXAMPLES: list[Event] = [
     ProposalRejected("anonymous", "not now"),
     ProposalExpired(),
     ProposalStale(),
+    TaskScheduled("tabular_purge", "table", PARENT, 1_700_000_000_000),
+    TaskStopped("tabular_purge", "table", PARENT),
+    TaskDeletionBegun("tabular_purge", "table", PARENT, 2, 1_700_000_000_000),
+    TaskAttemptFailed(
+        "tabular_purge", "table", PARENT, 4, 1_700_000_000_000, 1_700_000_000_100, 1_700_000_008_100, "The object store does not respond: é"
+    ),
 ]
 
 
@@ -197,7 +211,7 @@ def test_every_topic_is_stable_and_versioned() -> None:
     """`<noun>.<past participle>.v<n>`, not the path of a class."""
     for topic in topics():
         noun, _, version = topic.split(".")
-        assert noun in ("project", "warehouse", "namespace", "table", "view", "proposal")
+        assert noun in ("project", "warehouse", "namespace", "table", "view", "proposal", "task")
         assert version[0] == "v"
         assert version[1:].isdigit()
 

@@ -175,7 +175,9 @@ def client(server: CatalogServer, judge: Judge) -> Iterator[Approver]:
 
 
 def topics_after(server: CatalogServer, position: int) -> list[str]:
-    query = "select topic from icecore.events where notification_id > %s and topic <> 'table.purged.v1' order by notification_id"
+    query = """
+        select topic from icecore.events
+        where notification_id > %s and topic not in ('task.deletion-begun.v1', 'table.purged.v1') order by notification_id"""
     with psycopg.connect(server.dsn) as connection:
         return [topic for (topic,) in connection.execute(query, [position]).fetchall()]
 

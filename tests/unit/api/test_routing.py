@@ -51,7 +51,8 @@ def test_which_operations_wait_commit_and_read_by_post() -> None:
     """Waiting operations have no time limit. An unexpected failure of a commit is reported as CommitStateUnknown."""
     assert {"listEvents", "wait"} == {each.name for each in OPERATIONS if each.waits}
     validations = {"validateWarehouse", "validateStorageProfile", "validateStorageCredential", "validateStorageAccess"}
-    assert {"getToken", "queryEvents", "bootstrap", *validations} == {each.name for each in OPERATIONS if each.reads}
+    tasks = {"listTasks", "listProjectTasks", "controlProjectTasks", "setTaskLogCleanupConfig"}
+    assert {"getToken", "queryEvents", "bootstrap", *validations, *tasks} == {each.name for each in OPERATIONS if each.reads}
     commits = {"updateTable", "commitTransaction", "replaceView", "approveProposal", "rejectProposal"}
     assert commits == {each.name for each in OPERATIONS if each.commits}
 

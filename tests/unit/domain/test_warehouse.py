@@ -11,17 +11,19 @@ from icecore.domain.errors import AlreadyExists, BadRequest, CatalogError, Unpro
 from icecore.domain.events import NamespaceDropped, WarehouseConfigChanged, WarehouseCreated
 from icecore.domain.properties import PropertyUpdate
 from icecore.domain.warehouse import (
+    WarehouseState,
+    claims,
+    decide_create,
+    evolve,
+)
+from icecore.domain.warehouse_config import (
     CONFIG_BYTES_MAX,
     CONFIG_KEY_BYTES_MAX,
     CONFIG_PROPERTIES_MAX,
     CONFIG_VALUE_BYTES_MAX,
     UpdateWarehouseConfig,
     WarehouseConfig,
-    WarehouseState,
-    claims,
-    decide_create,
     decide_update_config,
-    evolve,
 )
 
 STREAM, PROJECT = UUID(int=1), UUID(int=2)
@@ -89,7 +91,7 @@ def test_a_configuration_is_changed_by_key() -> None:
     """Given some properties, when others are set and removed, then the rest stays; name, profile and claim stay too."""
     before = folded(WarehouseConfigChanged({"keep": "1", "change": "1", "gone": "1"}, [], {"keep": "2"}, []))
     assert WarehouseConfig({"keep": "1", "change": "1", "gone": "1"}, {"keep": "2"}) == before.config
-    event = decide_update_config(before, command({"change": "2", "new": "3"}, {"new": "4"}, no_defaults=["gone", "never"]))
+    event = decide_update_config(before.config, command({"change": "2", "new": "3"}, {"new": "4"}, no_defaults=["gone", "never"]))
     assert WarehouseConfigChanged({"change": "2", "new": "3"}, ["gone"], {"new": "4"}, []) == event
     assert event is not None
     after = evolve(before, STREAM, 3, UUID(int=103), PROJECT, event)
@@ -105,13 +107,13 @@ def test_a_configuration_is_changed_by_key() -> None:
 def test_what_changes_nothing_has_no_event(unchanging: UpdateWarehouseConfig) -> None:
     """Equal values, and removals of keys that are not there. A default is no override."""
     state = folded(WarehouseConfigChanged({"a": "1"}, [], {"b": "2"}, []))
-    assert decide_update_config(state, unchanging) is None
-    assert WarehouseConfigChanged({}, ["a"], {}, []) == decide_update_config(state, command(no_defaults=["a", "a"]))
+    assert decide_update_config(state.config, unchanging) is None
+    assert WarehouseConfigChanged({}, ["a"], {}, []) == decide_update_config(state.config, command(no_defaults=["a", "a"]))
 
 
 def test_a_key_may_be_a_default_and_an_override() -> None:
     """Clients use the override. It can be removed without the default."""
-    assert WarehouseConfigChanged({"a": "1"}, [], {"a": "2"}, []) == decide_update_config(folded(), command({"a": "1"}, {"a": "2"}))
+    assert WarehouseConfigChanged({"a": "1"}, [], {"a": "2"}, []) == decide_update_config(folded().config, command({"a": "1"}, {"a": "2"}))
 
 
 @pytest.mark.parametrize("name", ["defaults", "overrides"])
@@ -139,7 +141,7 @@ def test_what_clients_must_not_receive_is_refused(
     change, none = PropertyUpdate(removals, properties), PropertyUpdate()
     asked = UpdateWarehouseConfig(change, none) if name == "defaults" else UpdateWarehouseConfig(none, change)
     with pytest.raises(error) as refusal:
-        decide_update_config(folded(), asked)
+        decide_update_config(folded().config, asked)
     assert message.format(name) == refusal.value.message
 
 
@@ -148,7 +150,9 @@ def test_limits_include_themselves() -> None:
     long = {"k" * CONFIG_KEY_BYTES_MAX: "é" * (CONFIG_VALUE_BYTES_MAX // 2)}
     many = {f"k{n}": "" for n in range(CONFIG_PROPERTIES_MAX)}
     for properties in (long, many, {"empty": ""}, {"joiner that joins": "می\u200cخواهم"}):
-        assert WarehouseConfigChanged(properties, [], properties, []) == decide_update_config(folded(), command(properties, properties))
+        assert WarehouseConfigChanged(properties, [], properties, []) == decide_update_config(
+            folded().config, command(properties, properties)
+        )
 
 
 def test_the_whole_configuration_has_a_limit() -> None:
@@ -157,22 +161,24 @@ def test_the_whole_configuration_has_a_limit() -> None:
     assert CONFIG_BYTES_MAX == sum(len(key.encode()) + len(value.encode()) for key, value in values.items())
     full = folded(WarehouseConfigChanged(dict([*values.items()][:2]), [], dict([*values.items()][2:]), []))
     with pytest.raises(BadRequest) as refusal:
-        decide_update_config(full, command(None, {"n": ""}))
+        decide_update_config(full.config, command(None, {"n": ""}))
     assert "Invalid defaults and overrides: together longer than 16384 bytes" == refusal.value.message
-    assert WarehouseConfigChanged({}, ["é0"], {"n": ""}, []) == decide_update_config(full, command(None, {"n": ""}, no_defaults=["é0"]))
+    assert WarehouseConfigChanged({}, ["é0"], {"n": ""}, []) == decide_update_config(
+        full.config, command(None, {"n": ""}, no_defaults=["é0"])
+    )
 
 
 def test_a_key_can_be_removed_whatever_remains() -> None:
     """Also if the remaining properties exceed limits that were higher when they were set."""
     large = folded(WarehouseConfigChanged({f"k{n}": "v" * 4096 for n in range(2 * CONFIG_PROPERTIES_MAX)}, [], {}, []))
-    assert WarehouseConfigChanged({}, ["k0"], {}, []) == decide_update_config(large, command(no_defaults=["k0"]))
+    assert WarehouseConfigChanged({}, ["k0"], {}, []) == decide_update_config(large.config, command(no_defaults=["k0"]))
     with pytest.raises(BadRequest, match="more than 100 properties"):
-        decide_update_config(large, command({"k1": ""}, no_defaults=["k0"]))
+        decide_update_config(large.config, command({"k1": ""}, no_defaults=["k0"]))
 
 
 def test_the_number_of_properties_is_that_after_the_change() -> None:
     """A full map takes a new key in place of another."""
     full = folded(WarehouseConfigChanged({f"k{n}": "v" for n in range(CONFIG_PROPERTIES_MAX)}, [], {}, []))
     with pytest.raises(BadRequest, match="more than 100 properties"):
-        decide_update_config(full, command({"n": "v"}))
-    assert decide_update_config(full, command({"n": "v"}, no_defaults=["k0"])) is not None
+        decide_update_config(full.config, command({"n": "v"}))
+    assert decide_update_config(full.config, command({"n": "v"}, no_defaults=["k0"])) is not None

@@ -1,0 +1,1 @@
+"""Tasks: commands on them, and the record of their attempts."""

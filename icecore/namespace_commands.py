@@ -1,0 +1,108 @@
+"""Recursive drops and soft-deleted namespaces at the command line. The commands use the database directly."""
+
+from typing import Any
+from uuid import UUID
+
+import orjson
+import uvloop
+from rich.console import Console
+from rich.table import Table
+
+from .access.resolve_warehouse import find_warehouse
+from .api.iceberg.drop_plans import written_plan
+from .commands.namespaces.drop_namespace import drop_namespace as execute_drop_namespace
+from .commands.namespaces.drop_namespace_tree import drop_namespace_tree, plan_namespace_drop
+from .compose import open_catalog
+from .demo_warehouse import operator_context
+from .domain.commands import DropNamespace
+from .domain.project import PROJECT_ID_DEFAULT
+from .domain.proposal import time_text
+from .exit_codes import ExitCode
+from .log_database import opened_database, require_schema, require_writable
+from .output import cell, print_table
+from .projections import namespace_trees
+from .projections.soft_deleted import SoftDeleted
+from .settings import Settings
+
+_PAGE = 1_000
+
+
+def drop_namespace(settings: Settings, reference: str, command: DropNamespace) -> ExitCode:
+    """Drops a namespace of a warehouse as the REST API does."""
+
+    async def run(opened: Settings) -> None:
+        await require_writable(opened)
+        async with open_catalog(opened) as catalog:
+            async with catalog.backends.connection() as connection:
+                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, project_named=False)
+            context = operator_context("dropNamespace", warehouse.project_id)
+            await (drop_namespace_tree if command.recursive else execute_drop_namespace)(catalog.commands, context, warehouse, command)
+
+    with opened_database(settings) as opened:
+        uvloop.run(run(opened))
+    return ExitCode.OK
+
+
+def print_plan(settings: Settings, console: Console, reference: str, command: DropNamespace, *, as_json: bool) -> ExitCode:
+    """Prints what a recursive drop would do now."""
+
+    async def run(opened: Settings) -> dict[str, Any]:
+        await require_schema(opened)
+        async with open_catalog(opened) as catalog:
+            async with catalog.backends.connection() as connection:
+                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, project_named=False)
+            context = operator_context("dropNamespace", warehouse.project_id)
+            return written_plan(await plan_namespace_drop(catalog.commands, context, warehouse, command))
+
+    with opened_database(settings) as opened:
+        plan = uvloop.run(run(opened))
+    if as_json:
+        console.out(orjson.dumps(plan).decode(), highlight=False)
+        return ExitCode.OK
+    table = Table("name", "type", "id", "action", "files", "protected", box=None, pad_edge=False)
+    for each in plan["objects"]:
+        name = cell(".".join((*each["namespace"], each["name"])))
+        files = "deleted" if each["purge"] else "kept" if each["type"] == "table" else ""
+        table.add_row(name, each["type"], str(each["id"]), each["action"], files, "yes" if each["protected"] else "")
+    print_table(console, table)
+    return ExitCode.OK
+
+
+def list_deleted_namespaces(settings: Settings, console: Console, reference: str, *, as_json: bool) -> ExitCode:
+    """Prints the namespaces of a warehouse that can be undropped, not those that were dropped with another."""
+
+    async def run(opened: Settings) -> list[SoftDeleted]:
+        await require_schema(opened)
+        found: list[SoftDeleted] = []
+        after: UUID | None = None
+        async with open_catalog(opened) as catalog, catalog.backends.connection() as connection:
+            warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, project_named=False)
+            while page := await namespace_trees.list_roots(connection, warehouse.id, after, _PAGE):
+                found += page
+                after = page[-1].object_id
+        return found
+
+    with opened_database(settings) as opened:
+        found = uvloop.run(run(opened))
+    if as_json:
+        written = [
+            {
+                "id": each.object_id,
+                "namespace": [*each.namespace, each.name],
+                "created-at": each.created_at,
+                "deleted-at": each.dropped_at,
+                "expiration-date": time_text(each.expires_at_ms),
+            }
+            for each in found
+        ]
+        console.out(orjson.dumps(written, option=orjson.OPT_UTC_Z).decode(), highlight=False)
+        return ExitCode.OK
+    if not found:
+        console.out("no namespace is soft-deleted", highlight=False)
+        return ExitCode.OK
+    table = Table("name", "id", "dropped", "expires", box=None, pad_edge=False)
+    for each in found:
+        expires = time_text(each.expires_at_ms)
+        table.add_row(cell(each.path), str(each.object_id), f"{each.dropped_at:%Y-%m-%dT%H:%M:%SZ}", expires)
+    print_table(console, table)
+    return ExitCode.OK

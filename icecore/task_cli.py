@@ -1,0 +1,96 @@
+"""The commands `icecore task …`."""
+
+from datetime import datetime
+from typing import Annotated, Literal
+from uuid import UUID
+
+from cyclopts import App, Parameter
+
+from .command_settings import Json, WarehouseName, WarehouseOptions
+from .domain.task import Action
+from .exit_codes import CommandFailed, ExitCode
+from .output import Output
+from .queries.list_tasks import TaskStatus
+
+task = App(name="task", help="List the expiries and purges of a warehouse, and stop, cancel or schedule purges.")
+
+Queue = Literal["tabular_expiration", "tabular_purge"]
+_Ids = Annotated[list[UUID], Parameter(negative=(), help="Ids of the tasks. `icecore task list` shows them.")]
+
+
+@task.command(name="list")
+def list_tasks(
+    name: WarehouseName,
+    /,
+    *,
+    status: Annotated[list[TaskStatus] | None, Parameter(negative=())] = None,
+    queue: Annotated[list[Queue] | None, Parameter(negative=())] = None,
+    limit: int = 1_000,
+    as_json: Json = False,
+    options: WarehouseOptions = WarehouseOptions(),
+) -> ExitCode:
+    """List the tasks of a warehouse, newest first.
+
+    Parameters
+    ----------
+    status
+        Only tasks with this status. May be repeated.
+    queue
+        Only tasks of this queue: tabular_expiration or tabular_purge. May be repeated.
+    limit
+        The most tasks to print.
+    """
+    from . import task_commands
+
+    if limit < 1:
+        raise CommandFailed(ExitCode.USAGE, "--limit must be a positive whole number")
+    return task_commands.list_tasks(
+        options.settings(), Output(), options.in_project(name), statuses=status or (), queues=queue or (), limit=limit, as_json=as_json
+    )
+
+
+@task.command(name="get")
+def get_task(name: WarehouseName, task_id: UUID, /, *, as_json: Json = False, options: WarehouseOptions = WarehouseOptions()) -> ExitCode:
+    """Show a task, and its recorded attempts that failed."""
+    from . import task_commands
+
+    return task_commands.print_task(options.settings(), Output(), options.in_project(name), task_id, as_json=as_json)
+
+
+@task.command(name="stop")
+def stop_tasks(name: WarehouseName, ids: _Ids, /, *, options: WarehouseOptions = WarehouseOptions()) -> ExitCode:
+    """Stop the running attempts of purges, all or none. They are tried again later."""
+    return _control(options, name, "stop", ids)
+
+
+@task.command(name="cancel")
+def cancel_tasks(name: WarehouseName, ids: _Ids, /, *, options: WarehouseOptions = WarehouseOptions()) -> ExitCode:
+    """Cancel purges that have deleted no file yet, all or none. The files stay."""
+    return _control(options, name, "cancel", ids)
+
+
+@task.command(name="run-now")
+def run_tasks_now(name: WarehouseName, ids: _Ids, /, *, options: WarehouseOptions = WarehouseOptions()) -> ExitCode:
+    """Begin purges without waiting for their next attempt, all or none."""
+    return _control(options, name, "run-now", ids)
+
+
+@task.command(name="run-at")
+def run_tasks_at(
+    name: WarehouseName,
+    at: Annotated[datetime, Parameter(help="The time with its zone, such as 2026-12-24T18:00:00Z.")],
+    ids: _Ids,
+    /,
+    *,
+    options: WarehouseOptions = WarehouseOptions(),
+) -> ExitCode:
+    """Begin purges not before a time, all or none."""
+    if at.tzinfo is None:
+        raise CommandFailed(ExitCode.USAGE, "AT must have a zone, such as 2026-12-24T18:00:00Z")
+    return _control(options, name, "run-at", ids, at)
+
+
+def _control(options: WarehouseOptions, name: str, action: Action, ids: list[UUID], at: datetime | None = None) -> ExitCode:
+    from . import task_commands
+
+    return task_commands.control(options.settings(), options.in_project(name), action, ids, at)

@@ -1,0 +1,132 @@
+"""Tasks at the command line. The commands use the database directly."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import orjson
+import uvloop
+from rich.console import Console
+from rich.table import Table
+
+from .access.resolve_warehouse import find_warehouse
+from .commands.tasks.control_tasks import control_tasks
+from .compose import open_catalog
+from .demo_warehouse import operator_context
+from .domain.project import PROJECT_ID_DEFAULT
+from .domain.task import TASKS_MAX, WAREHOUSE_QUEUES, Action, ControlTasks
+from .exit_codes import CommandFailed, ExitCode
+from .log_database import opened_database, require_schema, require_writable
+from .output import cell, print_table, printable
+from .queries import list_tasks as query
+from .queries.list_tasks import TASK_STATUSES, Attempt, FoundTask, TaskFilter, TaskStatus
+from .settings import Settings
+
+_PAGE = 1_000
+_ATTEMPTS_SHOWN_MAX = 100
+
+
+def list_tasks(
+    settings: Settings,
+    console: Console,
+    reference: str,
+    *,
+    statuses: Sequence[TaskStatus],
+    queues: Sequence[str],
+    limit: int,
+    as_json: bool,
+) -> ExitCode:
+    """Prints the newest tasks of a warehouse, newest first. statuses, queues -- all, if there is none."""
+    wanted = TaskFilter(queues or WAREHOUSE_QUEUES, statuses or TASK_STATUSES)
+
+    async def run(opened: Settings) -> list[FoundTask]:
+        await require_schema(opened)
+        found: list[FoundTask] = []
+        async with open_catalog(opened) as catalog:
+            async with catalog.backends.connection() as connection:
+                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, project_named=False)
+            context, after = operator_context("listTasks", warehouse.project_id), None
+            while len(found) < limit:
+                size = min(_PAGE, limit - len(found))
+                page = await query.list_tasks(catalog.queries, context, warehouse.id, wanted, after, size)
+                found += page.items
+                if page.next_key is None:
+                    break
+                after = int(page.next_key)
+        return found
+
+    with opened_database(settings) as opened:
+        found = uvloop.run(run(opened))
+    if as_json:
+        console.out(orjson.dumps([_written(each) for each in found], option=orjson.OPT_UTC_Z).decode(), highlight=False)
+        return ExitCode.OK
+    if not found:
+        console.out("no tasks", highlight=False)
+        return ExitCode.OK
+    table = Table("id", "queue", "status", "object", "attempt", "scheduled for", box=None, pad_edge=False)
+    for each in found:
+        name = cell(".".join(each.task.path))
+        scheduled = f"{each.scheduled_for:%Y-%m-%dT%H:%M:%SZ}"
+        table.add_row(str(each.task.task_id), each.task.queue, each.status, name, str(each.attempt), scheduled)
+    print_table(console, table)
+    return ExitCode.OK
+
+
+def print_task(settings: Settings, console: Console, reference: str, task_id: UUID, *, as_json: bool) -> ExitCode:
+    """Prints a task with its last recorded attempts that failed."""
+
+    async def run(opened: Settings) -> tuple[FoundTask, list[Attempt]]:
+        await require_schema(opened)
+        async with open_catalog(opened) as catalog:
+            async with catalog.backends.connection() as connection:
+                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, project_named=False)
+            context = operator_context("getTaskDetails", warehouse.project_id)
+            return await query.load_task(catalog.queries, context, warehouse.id, task_id, _ATTEMPTS_SHOWN_MAX)
+
+    with opened_database(settings) as opened:
+        found, attempts = uvloop.run(run(opened))
+    written = _written(found) | {"failed-attempts": [{"attempt": each.attempt, "error": each.error} for each in attempts]}
+    if as_json:
+        console.out(orjson.dumps(written, option=orjson.OPT_UTC_Z).decode(), highlight=False)
+        return ExitCode.OK
+    for name, value in _written(found).items():
+        shown = ".".join(value) if name == "name" else value
+        console.out(f"{name}: {'' if shown is None else printable(str(shown))}", highlight=False)
+    for each in attempts:
+        console.out(f"attempt {each.attempt} failed: {printable(each.error)}", highlight=False)
+    return ExitCode.OK
+
+
+def control(settings: Settings, reference: str, action: Action, ids: Sequence[UUID], at: datetime | None = None) -> ExitCode:
+    """Stops, cancels or schedules tasks, all or none. at -- of `run-at`."""
+    if not 0 < len(ids) <= TASKS_MAX or len(set(ids)) < len(ids):
+        raise CommandFailed(ExitCode.USAGE, f"give at most {TASKS_MAX} ids, each once")
+    command = ControlTasks(action, tuple(ids), None if at is None else int(at.timestamp() * 1_000))
+
+    async def run(opened: Settings) -> None:
+        await require_writable(opened)
+        async with open_catalog(opened) as catalog:
+            async with catalog.backends.connection() as connection:
+                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, project_named=False)
+            await control_tasks(catalog.commands, operator_context("controlTasks", warehouse.project_id), warehouse, command)
+
+    with opened_database(settings) as opened:
+        uvloop.run(run(opened))
+    return ExitCode.OK
+
+
+def _written(found: FoundTask) -> dict[str, Any]:
+    task = found.task
+    return {
+        "task-id": task.task_id,
+        "queue-name": task.queue,
+        "status": found.status,
+        "type": task.kind,
+        "id": task.object_id,
+        "name": task.path,
+        "attempt": found.attempt,
+        "scheduled-for": found.scheduled_for,
+        "created-at": task.created_at,
+        "parent-task-id": task.parent_task_id,
+    }

@@ -64,14 +64,13 @@ def decide_undropped_name(
 ) -> None:
     """Whether a soft-deleted table or view may have its name again.
 
-    Raises NoSuchTable or NoSuchView if it is not dropped, TabularExpired if its drop is final, NamespaceSoftDeleted if its namespace is
+    Raises TabularExpired if its drop is final, NamespaceSoftDeleted if its namespace is
     soft-deleted, and AlreadyExists if another object has the name.
 
     found -- what the name refers to. deleted_with -- describes the namespace that its namespace was dropped with; None: that is live, or
         undropped by the same command.
     """
-    if status == "live":
-        raise not_soft_deleted(kind, object_id)
+    assert status != "live", "then nothing changes"
     if status != "soft-deleted":
         raise TabularExpired(f"The drop of {kind} {name} ({object_id}) is final: it has expired, or was never soft-deleted")
     if deleted_with is not None:

@@ -57,8 +57,6 @@ async def undrop_tabulars(call: ApiRequest) -> web.Response:
     body, fields = await call.fields()
     fields.refuse_unknown(("targets", "force"))
     targets = [_target(each) for each in fields.each("targets", UNDROP_TARGETS_MAX)]
-    if not targets:
-        raise fields.invalid("targets", "must name at least one table or view")
     if len({target.id for target in targets}) < len(targets):
         raise fields.invalid("targets", "names one id more than once")
     return await execute_on_warehouse(call, execute_undrop_tabulars, UndropTabulars(targets, fields.boolean("force")), body)

@@ -26,9 +26,10 @@ from .needed_files import check_needed_files
 async def undrop_tabulars(
     executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: UndropTabulars
 ) -> CommandResponse:
-    """204. A requested purge is taken back. An undrop and an expiry are decided by the log: the first one wins.
+    """204, also for what is live, so that a client can repeat the request. A requested purge is taken back. An undrop and an expiry are
+    decided by the log: the first one wins.
 
-    Raises NoSuchTable or NoSuchView for what is not soft-deleted, TabularExpired if the drop is final, NamespaceSoftDeleted if the
+    Raises NoSuchTable or NoSuchView for what the warehouse does not have, TabularExpired if the drop is final, NamespaceSoftDeleted if the
     namespace is soft-deleted too, AlreadyExists if the name is taken, and FilesMissing if the metadata file or the manifest list of the
     current snapshot is not in the store.
     """
@@ -63,7 +64,7 @@ class _Undrop(CommandHandler):
             statuses = await soft_deleted.statuses(connection, self.warehouse.id, objects)
             # A queue reads its stream as of one kind, and an id can be that of anything in any project.
             for kind, object_id in objects:
-                if statuses.get((kind, object_id)) in (None, "live"):
+                if (kind, object_id) not in statuses:
                     raise not_soft_deleted(kind, object_id)
             size = await tables.document_bytes(connection, [object_id for kind, object_id in objects if kind == "table"])
             size += await views.document_bytes(connection, [object_id for kind, object_id in objects if kind == "view"])
@@ -91,6 +92,9 @@ class _Undrop(CommandHandler):
             if read is None or read[0].warehouse_id != self.warehouse.id:
                 raise not_soft_deleted(target.kind, target.id)
             state, _ = read
+            if state.status == "live":
+                submission.depend_on(state)
+                continue
             name = (state.namespace_id, state.name_key)
             async with self.executor.connection() as connection:
                 held = taken.get(name) or await names.find_taken(connection, *name)

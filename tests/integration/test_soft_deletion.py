@@ -311,7 +311,9 @@ def test_what_is_undropped_is_as_it_was(client: Client) -> None:
 
 
 def test_an_undrop_is_all_or_nothing(client: Client) -> None:
-    """A name that is taken again, also by another target; something unknown, live or of another kind; a drop that was final."""
+    """A name that is taken again, also by another target; something unknown or of another kind; a drop that was final.
+    What is live already stays as it is, so that a request can be repeated, as in Lakekeeper.
+    """
     client.soft_delete()
     for _ in range(2):
         assert 200 == client.create_table(["n"], "t").status
@@ -326,11 +328,9 @@ def test_an_undrop_is_all_or_nothing(client: Client) -> None:
     for targets, error in (
         ([first, second], TAKEN),
         ([first, ("table", uuid4())], GONE),
-        ([first, ("table", ids["u"])], GONE),
         ([first, ("view", second[1])], (404, "NoSuchViewException")),
         ([first, ("table", ids["final"])], EXPIRED),
         ([first, first], (400, "BadRequestException")),
-        ([], (400, "BadRequestException")),
         ([first, ("generic-table", second[1])], (400, "BadRequestException")),
         ([first, ("table", "x")], (400, "BadRequestException")),
         ([("table", uuid4())] * 101, (400, "BadRequestException")),
@@ -338,11 +338,14 @@ def test_an_undrop_is_all_or_nothing(client: Client) -> None:
         assert error == client.undrop(*targets).error, targets
     assert (400, "BadRequestException") == client.undrop(first, forced=True).error
     assert (400, "BadRequestException") == client.undrop({"type": "table"}).error
+    for unchanged in ([], [("table", ids["u"])]):
+        assert 204 == client.undrop(*unchanged).status
     assert head == client.head()
     assert 2 == len(client.deleted())
-    assert 204 == client.undrop(first).status
+    assert 204 == client.undrop(first, ("table", ids["u"])).status
     assert TAKEN == client.undrop(second).error
-    assert GONE == client.undrop(first).error
+    assert 204 == client.undrop(first).status
+    assert head + 1 == client.head()
     assert 204 == client.drop("t", "?force=true").status
     assert 204 == client.undrop(second).status
 
@@ -366,7 +369,7 @@ def test_an_id_of_another_kind_leaves_the_object_as_it_was(client: Client, serve
     with psycopg.connect(client.dsn) as connection:
         ((namespace_id,),) = connection.execute("select namespace_id::text from icecore.namespaces").fetchall()
     with served_catalog(server.dsn, tmp_path / "demo", jobs=False) as second, closing(Client(second.url)) as other:
-        for target in (("view", table_id), ("table", namespace_id), ("view", namespace_id), ("table", table_id)):
+        for target in (("view", table_id), ("table", namespace_id), ("view", namespace_id)):
             assert 404 == other.undrop(target, force=True).status
         assert 200 == other.commit(["n"], "t", set_properties(k="v")).status
         assert 200 == other.call("POST", "/namespaces/n/properties", {"updates": {"k": "v"}}).status
@@ -598,12 +601,13 @@ async def test_the_expiry_that_comes_second_does_nothing(processes: Processes, d
 
 
 async def test_of_many_undrops_and_creates_one_gets_the_name(processes: Processes, database: str) -> None:
-    """Two processes undrop the same table, and create one of its name."""
+    """Two processes undrop the same table, and create one of its name. If one undrop succeeds, both do."""
     first, second, warehouse = processes
     table_id = await drop(first, warehouse, 0)
     works = [undrop(each, warehouse, table_id) for each in (first, second)] + [make_table(each, warehouse) for each in (first, second)]
     outcomes = await asyncio.gather(*works, return_exceptions=True)
-    assert 1 == sum(not isinstance(outcome, BaseException) for outcome in outcomes)
+    succeeded = [number for number, outcome in enumerate(outcomes) if not isinstance(outcome, BaseException)]
+    assert succeeded in ([0, 1], [2], [3])
     assert all(isinstance(outcome, CatalogError) for outcome in outcomes if isinstance(outcome, BaseException))
     assert (await verify(database)).ok
 

@@ -5,6 +5,7 @@ import functools
 import json
 import shutil
 import tarfile
+import time
 import urllib.error
 import urllib.request
 import zipfile
@@ -24,6 +25,8 @@ VERSION = "476"
 SERVER = Jar(f"io.trino:trino-server-core:{VERSION}:tar.gz", "0f388f9967c177ae70a47c099082fc95387f0c3cb96d8000d1d41fc3a5223158")
 PLUGIN = Jar(f"io.trino:trino-iceberg:{VERSION}:zip", "99edba5b491ed94d599aeb61e0794272d3569d8b563f3bb8569e8a49daa87b6c")
 REQUEST_SECONDS_MAX = 120
+READY_SECONDS = 12.0
+"""Two of the intervals, of five seconds, in which Trino looks for its nodes."""
 
 
 class StatementRefusedError(Exception):
@@ -68,6 +71,9 @@ def trino(directory: Path, catalogs: Mapping[str, Mapping[str, str]]) -> Iterato
             "node-scheduler.include-coordinator": "true",
             "http-server.http.port": str(port),
             "discovery.uri": uri,
+            # Where all processors are in use, heartbeats are late. The only node would count as failed.
+            "failure-detector.enabled": "false",
+            "discovery.max-age": "1h",
             "plugin.dir": str(home / "plugin"),
             "catalog.config-dir": str(directory / "catalog"),
             # The limits of a heap of 1 GiB.
@@ -90,8 +96,7 @@ def trino(directory: Path, catalogs: Mapping[str, Mapping[str, str]]) -> Iterato
         f"{home / 'lib'}/*",
         "io.trino.server.TrinoServer",
     ]
-    ready = functools.partial(_has_started, uri)
-    with java_server(arguments, uri=uri, log=directory / "trino.log", ready=ready, home=java_home()) as server:
+    with java_server(arguments, uri=uri, log=directory / "trino.log", ready=_Readiness(uri), home=java_home()) as server:
         yield Trino(server.uri, server.process_id)
 
 
@@ -129,12 +134,31 @@ def _write(file: Path, properties: Mapping[str, str]) -> None:
     file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
 
 
-def _has_started(uri: str) -> bool:
-    """Whether it can run a statement: shortly after its start it refuses statements, because no node is active yet."""
-    with contextlib.suppress(urllib.error.URLError, OSError, StatementRefusedError):
-        if json.load(urllib.request.urlopen(f"{uri}/v1/info", timeout=2))["starting"] is False:
-            return bool(Trino(uri, 0, "system").sql("SELECT node_id FROM system.runtime.nodes WHERE state = 'active'"))
-    return False
+@dataclass
+class _Readiness:
+    """Whether statements that run on a node have succeeded for READY_SECONDS.
+
+    For a moment after its start Trino may have no node again ("nodes is empty"), although it had one before.
+    """
+
+    uri: str
+    since: float | None = None
+
+    def __call__(self) -> bool:
+        if not self._runs_statements():
+            self.since = None
+            return False
+        if self.since is None:
+            self.since = time.monotonic()
+        return time.monotonic() - self.since >= READY_SECONDS
+
+    def _runs_statements(self) -> bool:
+        with contextlib.suppress(urllib.error.URLError, OSError, StatementRefusedError):
+            if json.load(urllib.request.urlopen(f"{self.uri}/v1/info", timeout=2))["starting"] is False:
+                server = Trino(self.uri, 0, "system")
+                active = server.sql("SELECT node_id FROM system.runtime.nodes WHERE state = 'active'")
+                return bool(active) and [[100]] == server.sql("SELECT count(*) FROM TABLE(sequence(1, 100))")
+        return False
 
 
 def _message(error: Any) -> str:

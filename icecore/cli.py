@@ -18,6 +18,7 @@ from .exit_codes import CommandFailed, ExitCode
 from .logs import configure_logs, log_uncaught
 from .namespace_cli import namespace
 from .output import Output
+from .pipeline_cli import pipeline
 from .project_cli import project
 from .secrets_cli import secrets
 from .settings import SettingsError
@@ -52,6 +53,7 @@ app.command(view)
 app.command(task)
 app.command(sinks)
 app.command(secrets)
+app.command(pipeline)
 app.register_install_completion_command(help="Install completion for the shell that runs the command (bash, zsh or fish).")
 
 _LACKING = re.compile(r"Command \"[^\"]+\" parameter ([A-Z_-]+) requires an argument\.?")

@@ -1,5 +1,7 @@
 """The end of the log, and whether the log can be written."""
 
+from uuid import UUID
+
 from ..database.named_sql import named_sql
 from ..database.postgres import Connection
 
@@ -21,6 +23,12 @@ async def log_head(connection: Connection) -> int:
     row = await (await connection.execute(_SQL["log_head"])).fetchone()
     assert row is not None
     return int(row[0])
+
+
+async def last_position_outside(connection: Connection, warehouse_id: UUID, after: int) -> int | None:
+    """The last position, after `after`, whose event is not of the warehouse; None if there is none."""
+    row = await (await connection.execute(_SQL["last_position_outside"], {"warehouse_id": warehouse_id, "after": after})).fetchone()
+    return None if row is None else int(row[0])
 
 
 async def log_head_and_standbys(connection: Connection) -> tuple[int, bool]:

@@ -1,9 +1,24 @@
-"""The Spark settings for an Icecore catalog."""
+"""The Spark settings for an Icecore catalog, and a session with them."""
 
+import logging
 from collections.abc import Mapping
+from typing import Any, TypeAlias
 
+DataFrame: TypeAlias = Any
+"""pyspark.sql.DataFrame, which has no type here: PySpark is an optional package."""
+SparkSession: TypeAlias = Any
+"""pyspark.sql.SparkSession."""
+
+CATALOG = "icecore"
+"""The name of the catalog in the sessions of the pipeline."""
 EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 SPARK_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
+RUNTIME = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0"
+"""Iceberg's runtime for the PySpark of the extra `spark`; Spark downloads it unless a setting names jars."""
+_MESSAGE_MAX = 500
+_RAISED, _CAUSE = ": ", "Caused by: "
+"""What precedes the class of the outermost Java exception, and of its causes, in a message of Py4J."""
+_JARS = frozenset({"spark.jars", "spark.jars.packages"})
 
 
 def catalog_settings(name: str, uri: str, warehouse: str, **more: str) -> Mapping[str, str]:
@@ -22,3 +37,46 @@ def catalog_settings(name: str, uri: str, warehouse: str, **more: str) -> Mappin
         f"{catalog}.warehouse": warehouse,
         **{f"{catalog}.{key}": value for key, value in properties.items()},
     }
+
+
+def session_settings(uri: str, warehouse: str, settings: Mapping[str, str]) -> Mapping[str, str]:
+    """The settings of a session of the pipeline; those of `settings` win.
+
+    Tables are not cached, because a job must see the commits of others. Times are in UTC.
+    """
+    packages = {} if _JARS & settings.keys() else {"spark.jars.packages": RUNTIME}
+    catalog = catalog_settings(CATALOG, uri, warehouse, cache_enabled="false")
+    return {**catalog, "spark.sql.session.timeZone": "UTC", "spark.ui.enabled": "false", **packages, **settings}
+
+
+def open_session(settings: Mapping[str, str]) -> SparkSession:
+    """A session: that of `spark-submit`, or a new one in this process. Raises ImportError without PySpark."""
+    from pyspark.sql import SparkSession as Session
+
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    builder = Session.builder.appName("icecore-pipeline")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def spark_errors() -> tuple[type[Exception], ...]:
+    """What a call of Spark raises if Spark or the catalog fails."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    return (Py4JError, PySparkException)
+
+
+def java_errors(error: Exception) -> list[str]:
+    """The class and message of each Java exception of an error of Spark, from the outermost to its last cause. Empty: Java raised none."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    return [line.removeprefix(mark) for line in lines for mark in (_RAISED, _CAUSE) if line.startswith(mark)]
+
+
+def first_line(error: Exception) -> str:
+    """The message of an error of Spark without Java's trace: that of its last cause."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return [type(error).__name__, *lines[:1], *java_errors(error)][-1][:_MESSAGE_MAX]

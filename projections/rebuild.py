@@ -27,15 +27,14 @@ from ..domain.read_models.stream_fold import StreamFold
 from .model_sql import model_sql
 from .rebuild_part import (
     Helper,
-    StreamRange,
     connect,
     copy_parts,
     copy_parts_by,
     fold_events,
     forked_helpers,
     new_fold,
-    parts_between,
 )
+from .stream_ranges import StreamRange, parts_between
 from .watch import Watch, not_watched
 
 _SQL = named_sql("icecore.projections", "rebuild.sql")

@@ -17,7 +17,6 @@ from multiprocessing.connection import Connection as Pipe
 from multiprocessing.context import ForkProcess
 from operator import itemgetter
 from typing import Any
-from uuid import UUID
 
 import uvloop
 from psycopg import AsyncClientCursor
@@ -31,6 +30,7 @@ from ..domain.read_models.definitions import READ_MODELS, Row
 from ..domain.read_models.rows import Rows
 from ..domain.read_models.stream_fold import StreamFold
 from .model_sql import model_sql
+from .stream_ranges import StreamRange
 
 _SQL = named_sql("icecore.projections", "rebuild.sql")
 
@@ -39,26 +39,10 @@ _COPY_EVENTS = 1_000
 _COPY_BYTES = 16 * 1024 * 1024
 # A few milliseconds of folding. Between two fetches, other processes get their parts.
 _FETCH_ROWS = 100
-_LOWEST, _HIGHEST = UUID(int=0), UUID(int=2**128 - 1)
 
 
 class PartFailedError(Exception):
     """A helper process failed. The cause is on its standard error."""
-
-
-@dataclass(frozen=True, slots=True)
-class StreamRange:
-    """The streams from `first` to `last`, inclusive."""
-
-    first: UUID
-    last: UUID
-
-
-def parts_between(boundaries: Sequence[UUID]) -> list[StreamRange]:
-    """Divides all ids into parts; each boundary is the first id of one."""
-    firsts = sorted({_LOWEST, *boundaries})
-    lasts = [UUID(int=first.int - 1) for first in firsts[1:]]
-    return [StreamRange(first, last) for first, last in zip(firsts, [*lasts, _HIGHEST], strict=True)]
 
 
 async def connect(dsn: str) -> Connection:

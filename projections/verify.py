@@ -8,14 +8,14 @@ To detect these, keep a position and its hash elsewhere (`VerifyReport.head`, `V
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
-from itertools import count
+from itertools import count, islice
 from typing import Any, LiteralString
 from uuid import UUID
 
-from psycopg import AsyncConnection, DataError, ProgrammingError
+from psycopg import AsyncClientCursor, AsyncConnection, DataError, ProgrammingError
 from psycopg.abc import Buffer
 from psycopg.rows import TupleRow
 from psycopg.sql import Composed
@@ -27,9 +27,11 @@ from ..domain.claims import Claim, NameClaim
 from ..domain.read_models.definitions import PART_TOMBSTONES, READ_MODELS, ReadModel, Row
 from ..domain.read_models.rows import Rows
 from ..domain.read_models.stream_fold import StreamFold
-from ..domain.recorded import GENESIS_HASH, RecordedEvent, chain_hash
+from ..domain.recorded import RecordedEvent
 from ..domain.streams import claims_of
 from .model_sql import model_sql
+from .stream_ranges import ALL_STREAMS, StreamRange
+from .verify_chain import check_link
 from .verify_records import check_old_metadata_files, check_records, check_secrets, check_sinks
 from .verify_report import VerifyReport
 from .verify_schema import check_migrations, check_schema
@@ -54,17 +56,14 @@ async def verify(dsn: str, *, admin_roles: Collection[str] = (), watch: Watch = 
     """
     started = time.monotonic()
     report = VerifyReport()
-    async with await connect(dsn, application_name="icecore-verify") as connection:
-        connection.adapters.register_loader("timestamptz", _NearestTimeLoader)
-        await connection.execute(_SQL["begin"])
-        await lift_time_limits(connection, local=True)
+    async with await _begun(dsn) as connection:
         report.generation = await _generation(connection)
         await check_schema(connection, report, admin_roles)
         try:
             await check_migrations(connection, report)
             await _check_chain(connection, report, watch)
             await check_records(connection, report)
-            await _check_streams(connection, report, watch)
+            await _check_streams(connection, report, ALL_STREAMS, watch=watch)
             await check_old_metadata_files(connection, report)
             await check_secrets(connection, report)
             await check_sinks(connection, report)
@@ -77,6 +76,43 @@ async def verify(dsn: str, *, admin_roles: Collection[str] = (), watch: Watch = 
     return report
 
 
+async def verify_part(dsn: str, snapshot: str, part: StreamRange, events: Iterable[Row]) -> VerifyReport:
+    """Folds the streams of a part, and compares their rows and claims, as an exported snapshot has them.
+
+    events -- of the streams, ordered by stream and version: stream_id, version, position, event_id, topic, state, project_id,
+    warehouse_id.
+    """
+    report = VerifyReport()
+    async with await _begun(dsn, snapshot) as connection:
+        report.generation = await _generation(connection)
+        await _check_streams(connection, report, part, events=_batched(events))
+        await connection.execute("rollback")
+    return report
+
+
+@asynccontextmanager
+async def exported_snapshot(dsn: str) -> AsyncGenerator[tuple[str, int], None]:
+    """A snapshot that other connections can take for the length of the block, and the position of the log's head in it."""
+    async with await _begun(dsn) as connection:
+        row = await (await connection.execute(_SQL["export_snapshot"])).fetchone()
+        assert row is not None
+        yield row[0], await _head(connection)
+        await connection.execute("rollback")
+
+
+async def _begun(dsn: str, snapshot: str | None = None) -> Connection:
+    """A connection in a transaction that reads one snapshot: its own, or an exported one."""
+    connection = await connect(dsn, application_name="icecore-verify")
+    connection.adapters.register_loader("timestamptz", _NearestTimeLoader)
+    await connection.execute(_SQL["begin"])
+    if snapshot is not None:
+        # The statement takes a literal only.
+        await AsyncClientCursor(connection).execute(_SQL["take_snapshot"], {"snapshot": snapshot})
+    await connection.execute(_SQL["formats"])
+    await lift_time_limits(connection, local=True)
+    return connection
+
+
 class _NearestTimeLoader(TimestamptzBinaryLoader):
     """Maps times that Python cannot represent, such as infinity, to the first or last year, in which no event was recorded."""
 
@@ -86,6 +122,11 @@ class _NearestTimeLoader(TimestamptzBinaryLoader):
         except DataError:
             is_past = bytes(data)[0] >= 0x80
             return datetime(1, 1, 1, tzinfo=UTC) if is_past else datetime(9999, 12, 31, 23, tzinfo=UTC)
+
+
+async def _head(connection: Connection) -> int:
+    row = await (await connection.execute(_SQL["head"])).fetchone()
+    return 0 if row is None else row[0]
 
 
 async def _generation(connection: Connection) -> int:
@@ -102,12 +143,11 @@ async def _check_chain(connection: Connection, report: VerifyReport, watch: Watc
     statistics = await StatisticsCheck.begin(connection, report)
     previous: RecordedEvent | None = None
     first = 0
-    row = await (await connection.execute(_SQL["head"])).fetchone()
-    head = 0 if row is None else row[0]
+    head = await _head(connection)
     async for batch in _rows(connection, _SQL["chain"]):
         for row in batch:
             event = RecordedEvent(*row)
-            _check_link(previous, event, report)
+            check_link(previous, event, report)
             statistics.add(event)
             if previous is None or event.command_id != previous.command_id:
                 if previous is not None:
@@ -121,19 +161,6 @@ async def _check_chain(connection: Connection, report: VerifyReport, watch: Watc
         report.head, report.head_hash = previous.position, previous.hash
     await commands.expect_no_more()
     await statistics.compare(connection, report)
-
-
-def _check_link(previous: RecordedEvent | None, event: RecordedEvent, report: VerifyReport) -> None:
-    key = f"position {event.position}"
-    position = 1 if previous is None else previous.position + 1
-    if event.position != position:
-        report.add("events", key, "notification_id", position, event.position)
-    if previous is not None and event.recorded_at < previous.recorded_at:
-        report.add("events", key, "recorded_at", f"not before {previous.recorded_at}", event.recorded_at)
-    # The hash before is taken as it is stored, so that a change results in one or two differences, not in one for every later event.
-    expected = chain_hash(GENESIS_HASH if previous is None else previous.hash, event)
-    if event.hash != expected:
-        report.add("events", key, "hash", expected, event.hash)
 
 
 class _OrderedRows:
@@ -184,23 +211,33 @@ class _Commands(_OrderedRows):
 # The streams: rows and claims
 
 
-async def _check_streams(connection: Connection, report: VerifyReport, watch: Watch = not_watched) -> None:
-    """Folds every stream and compares its rows and claims. Rows that remain belong to no stream."""
+async def _check_streams(
+    connection: Connection,
+    report: VerifyReport,
+    part: StreamRange,
+    *,
+    events: AsyncGenerator[list[Row], None] | None = None,
+    watch: Watch = not_watched,
+) -> None:
+    """Folds every stream of a part and compares its rows and claims. Rows that remain belong to no stream.
+
+    events -- of the part's streams; None: those of the log.
+    """
     async with AsyncExitStack() as opened:
-        parameters = {"generation": report.generation}
+        parameters = {"generation": report.generation, "first": part.first, "last": part.last}
         preloaded = {row[0] async for batch in _rows(connection, _SQL["preloaded_parts"], parameters) for row in batch}
         models = [(model, _Groups(_rows(connection, model_sql(_SQL["rows"], model), parameters))) for model in READ_MODELS]
         tombstones = _Groups(_rows(connection, _SQL["part_tombstones"], parameters))
-        names, locations = _Groups(_rows(connection, _SQL["claims"])), _Groups(_rows(connection, _SQL["location_claims"]))
-        streams = _Groups(_rows(connection, _SQL["streams"]))
+        names, locations = (_Groups(_rows(connection, _SQL[table], parameters)) for table in ("claims", "location_claims"))
+        streams = _Groups(_rows(connection, _SQL["streams"], parameters) if events is None else events)
         for groups in (names, locations, streams, tombstones, *(groups for _, groups in models)):
             opened.push_async_callback(groups.close)
         looked_at = report.head
         while (stream_id := await streams.next_owner()) is not None:
             report.streams += 1
-            _, events = await streams.take(stream_id)
-            folded, rows = _fold(events, report)
-            looked_at += len(events)
+            _, of_stream = await streams.take(stream_id)
+            folded, rows = _fold(of_stream, report)
+            looked_at += len(of_stream)
             watch(looked_at, 2 * report.head)
             expected = rows.finished()
             if stream_id in preloaded:
@@ -320,6 +357,12 @@ class _Groups(_OrderedRows):
 
     async def close(self) -> None:
         await self._batches.aclose()
+
+
+async def _batched(rows: Iterable[Row]) -> AsyncGenerator[list[Row], None]:
+    remaining = iter(rows)
+    while batch := [*islice(remaining, _FETCH_ROWS)]:
+        yield batch
 
 
 async def _rows(

@@ -69,6 +69,15 @@ class VerifyReport:
         if len(self.differences) < DIFFERENCES_MAX:
             self.differences.append(Difference(table, key, column, expected, found))
 
+    def include(self, part: "VerifyReport") -> None:
+        """Adds what was compared in one part of the log, and its differences."""
+        self.generation = self.generation or part.generation
+        self.streams += part.streams
+        self.rows += part.rows
+        self.claims += part.claims
+        self.difference_count += part.difference_count
+        self.differences += part.differences[: DIFFERENCES_MAX - len(self.differences)]
+
     def to_json(self) -> dict[str, Any]:
         """The whole report; `differences` has the first DIFFERENCES_MAX."""
         return {

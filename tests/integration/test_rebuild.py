@@ -27,7 +27,8 @@ from icecore.domain.read_models.definitions import PART_TOMBSTONES, READ_MODELS
 from icecore.domain.read_models.stream_fold import StreamFold
 from icecore.projections import rebuild as rebuilding
 from icecore.projections.rebuild import RebuildRunningError, rebuild
-from icecore.projections.rebuild_part import Helper, StreamRange, forked_helpers, parts_between
+from icecore.projections.rebuild_part import Helper, forked_helpers
+from icecore.projections.stream_ranges import StreamRange, parts_between
 from icecore.projections.verify import verify
 from tests.fixtures.catalog import context, opened_catalog
 from tests.fixtures.command_runs import EVERY_KIND, CommandRun, Step, steps

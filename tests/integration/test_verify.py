@@ -25,6 +25,7 @@ from icecore.domain.events import topics
 from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.projections import verify as verifying
 from icecore.projections.rebuild import rebuild
+from icecore.projections.stream_ranges import ALL_STREAMS
 from icecore.projections.verify import verify as verify_all
 from icecore.projections.verify_report import Difference, VerifyReport
 from icecore.projections.verify_schema import carried_functions, found_schema, recorded_schema
@@ -652,6 +653,6 @@ async def test_a_check_that_fails_midway_leaves_no_cursor_open(dsn: str, monkeyp
     async with await connect(dsn) as connection:
         await connection.execute("begin")
         with pytest.raises(ZeroDivisionError):
-            await verifying._check_streams(connection, VerifyReport())
+            await verifying._check_streams(connection, VerifyReport(), ALL_STREAMS)
         left = await connection.execute("select name from pg_cursors where name like 'verify%'")
         assert [] == await left.fetchall()

@@ -8,6 +8,7 @@ import contextlib
 import functools
 import json
 import shutil
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -135,6 +136,24 @@ def spark_shell(spark: Spark, catalog: dict[str, str], directory: Path, s3: S3 |
     log = directory / f"{spark.name}.log"
     with run_shell(spark.python, "spark", json.dumps(settings), variables=variables, directory=directory, log=log) as shell:
         yield shell
+
+
+def pipeline_environment(spark: Spark) -> dict[str, str]:
+    """The environment of a process of this checkout's Python that finds this Spark's packages, as if they were installed beside ours."""
+    packages = next((spark.python.parent.parent / "lib").glob("python3.*")) / "site-packages"
+    return {**spark.environment, "PYTHONPATH": str(packages), "PYSPARK_PYTHON": sys.executable}
+
+
+def pipeline_settings(spark: Spark) -> list[str]:
+    """The options of `icecore pipeline` for this Spark, in local mode on two cores."""
+    settings = {
+        "spark.master": "local[2]",
+        "spark.jars": ",".join(map(str, spark.jars)),
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "2",
+    }
+    return [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
 
 
 @contextlib.contextmanager

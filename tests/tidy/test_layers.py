@@ -26,7 +26,7 @@ BELOW = {
     "commands": {"access", "approval", "domain", "database", "log", "projections", "security", "storage"},
     # Reads of read models and the log go through queries.
     "api": {"access", "commands", "domain", "queries", "storage"},
-    "pipeline": {"domain"},
+    "pipeline": {"domain", "database", "log", "projections", "publishers"},
     "icecore": {
         "access",
         "api",
@@ -36,6 +36,7 @@ BELOW = {
         "domain",
         "log",
         "migrations",
+        "pipeline",
         "projections",
         "publishers",
         "queries",

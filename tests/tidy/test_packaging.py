@@ -35,6 +35,7 @@ _STATEMENT = re.compile(
 )
 SPOKEN_WORDS = {
     "icecore/welcome.py": "the line of Spark SQL that a newcomer pastes",
+    "pipeline/landed_tables.py": "Spark's SQL, from the columns of the tables",
 }
 """Modules with SQL for other engines."""
 

@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from icecore.projections.rebuild_part import StreamRange, parts_between
+from icecore.projections.stream_ranges import StreamRange, parts_between
 
 LOWEST, HIGHEST = UUID(int=0), UUID(int=2**128 - 1)
 

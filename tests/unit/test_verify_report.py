@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from icecore.domain.recorded import GENESIS_HASH, RecordedEvent, chain_hash
-from icecore.projections.verify import _check_link
+from icecore.projections.verify_chain import check_link
 from icecore.projections.verify_report import DIFFERENCES_MAX, VerifyReport
 from tests.unit.test_recorded import EVENT
 
@@ -51,5 +51,5 @@ def test_an_event_follows_the_one_before(column: str | None, changes: dict[str, 
     given: dict[str, Any] = {"position": 2, **changes}
     event = replace(EVENT, **given)
     report = VerifyReport()
-    _check_link(FIRST, event if "hash" in given else linked(event, FIRST), report)
+    check_link(FIRST, event if "hash" in given else linked(event, FIRST), report)
     assert ([] if column is None else [column]) == [difference.column for difference in report.differences]

@@ -1,0 +1,60 @@
+"""The commands `icecore pipeline …`."""
+
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from .command_settings import CommonOptions, Flag, Json
+from .exit_codes import ExitCode
+from .output import Output
+
+pipeline = App(name="pipeline", help="Land the log in Iceberg tables and verify it, with Spark.")
+
+Uri = Annotated[str | None, Parameter(name="--uri", help="Address of the catalog. Default: the server of the data folder.")]
+WarehouseName = Annotated[str, Parameter(name="--warehouse", help="Name or id of the warehouse with the tables.")]
+Conf = Annotated[
+    list[str] | None,
+    Parameter(name="--conf", negative=(), help="A setting of Spark, KEY=VALUE. May be repeated; spark-submit has its own."),
+]
+
+
+@pipeline.command
+def ingest(
+    *,
+    uri: Uri = None,
+    warehouse: WarehouseName = "system",
+    follow: Flag = False,
+    batch_events: int | None = None,
+    conf: Conf = None,
+    as_json: Json = False,
+    options: CommonOptions = CommonOptions(),
+) -> ExitCode:
+    """Land the log in Iceberg tables, each event once.
+
+    Parameters
+    ----------
+    follow
+        Go on with new events until SIGTERM or Ctrl-C.
+    batch_events
+        Events in one commit of a table (default 20000).
+    """
+    from . import pipeline_commands
+
+    place = pipeline_commands.Place(uri, warehouse, tuple(conf or ()))
+    return pipeline_commands.ingest(options.settings(), Output(), place, follow=follow, batch_events=batch_events, as_json=as_json)
+
+
+@pipeline.command
+def verify(
+    *,
+    uri: Uri = None,
+    warehouse: WarehouseName = "system",
+    conf: Conf = None,
+    as_json: Json = False,
+    options: CommonOptions = CommonOptions(),
+) -> ExitCode:
+    """Compare the read models with the landed log and check the hash chain. The exit code is 1 if there is a difference."""
+    from . import pipeline_commands
+
+    place = pipeline_commands.Place(uri, warehouse, tuple(conf or ()))
+    return pipeline_commands.verify(options.settings(), Output(), place, as_json=as_json)

@@ -1,0 +1,186 @@
+"""Lands the log in Iceberg tables. Each table is its own checkpoint, so that every event is in it exactly once.
+
+The position that a table has reached is in the summary of the commit that brings the rows, with the position that this commit is based on.
+The catalog refuses a commit that is based on another one (domain/metadata/increasing_summary.py). A job that was killed, or was slower than
+another, therefore goes on where the table is.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+import structlog
+
+from ..domain.metadata.increasing_summary import PREVIOUS_SUFFIX
+from .landed_tables import (
+    EVENTS,
+    LANDED,
+    OBJECTS,
+    POSITION_KEY,
+    TABLE_CHANGES,
+    TABLE_COMMITS,
+    LandedTable,
+    create_tables,
+    landed_events,
+    landed_position,
+)
+from .log_source import LogSource
+from .session import DataFrame, SparkSession, first_line, java_errors
+from .transforms import object_changes, object_merge, table_changes, table_commits
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.pipeline")
+
+BATCH_EVENTS_MAX = 20_000
+"""Events in one commit of a table. Spark before 4.2 cannot limit what a source gives, so the job does."""
+RANGE_EVENTS = 2_500
+"""Events that one task reads."""
+REFUSALS_MAX = 20
+"""Refused commits without progress of the table after which the job gives up."""
+_REFUSALS = ("iceberg.exceptions.CommitFailedException", "iceberg.exceptions.ValidationException")
+"""The second one is that of a MERGE which finds the rows of another one."""
+FOLLOW_SECONDS = 2.0
+"""Pause between two looks at the log's end."""
+
+
+class IngestError(Exception):
+    """The tables cannot be brought up to date; the message says why."""
+
+
+@dataclass(slots=True)
+class IngestReport:
+    """positions -- how far each table is. events -- landed by this run. refused -- commits refused because another job was first."""
+
+    positions: dict[str, int] = field(default_factory=dict)
+    events: int = 0
+    commits: int = 0
+    refused: int = 0
+
+
+def ingest(
+    spark: SparkSession,
+    source: LogSource,
+    *,
+    batch_events: int = BATCH_EVENTS_MAX,
+    follow: bool = False,
+    stop: Callable[[], bool] = lambda: False,
+) -> IngestReport:
+    """Brings all tables up to the end of the log; with `follow` again and again until `stop`. Raises IngestError."""
+    create_tables(spark)
+    report = IngestReport()
+    while True:
+        _land(spark, source, batch_events, report, stop)
+        if not follow or stop():
+            return report
+        time.sleep(FOLLOW_SECONDS)
+
+
+def _land(spark: SparkSession, source: LogSource, batch_events: int, report: IngestReport, stop: Callable[[], bool]) -> None:
+    refusals = 0
+    while not stop():
+        before = {table.name: landed_position(spark, table) for table in LANDED}
+        report.positions = before
+        landed = before[EVENTS.name]
+        last = source.last_foreign_position(landed)
+        behind = [table for table in LANDED[1:] if before[table.name] < landed]
+        if last is None and not behind:
+            return
+        try:
+            for table in behind:
+                to = min(before[table.name] + batch_events, landed)
+                _WRITES[table.name](spark, table, before[table.name], to)
+                report.commits += 1
+            if last is not None:
+                to = min(landed + batch_events, last)
+                rows = source.events(spark, landed, to, range_events=RANGE_EVENTS)
+                _commit(spark, EVENTS, landed, to, partial(_append, rows, EVENTS))
+                report.commits += 1
+                report.events += to - landed
+            refusals = 0
+        except Exception as error:
+            if not _is_refusal(error):
+                raise
+            report.refused += 1
+            progress = any(landed_position(spark, table) > before[table.name] for table in LANDED)
+            refusals = 0 if progress else refusals + 1
+            if refusals >= REFUSALS_MAX:
+                raise IngestError(f"The catalog refused {refusals} commits in a row: {first_line(error)}") from None
+            _log.info("batch_refused", reason=first_line(error))
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Whether the catalog, or Iceberg before it asked the catalog, refused a commit: another job or a compaction was first."""
+    return any(name in raised for raised in java_errors(error) for name in _REFUSALS)
+
+
+def _write_commits(spark: SparkSession, table: LandedTable, after: int, to: int) -> None:
+    events = landed_events(spark, after, to)
+    previous = spark.table(table.full_name).groupBy("table_id").agg({"recorded_at": "max"}).toDF("table_id", "recorded_at")
+    _commit(spark, table, after, to, lambda: _append(table_commits(events, previous), table))
+
+
+def _write_changes(spark: SparkSession, table: LandedTable, after: int, to: int) -> None:
+    events = landed_events(spark, after, to)
+    _commit(spark, table, after, to, lambda: _append(table_changes(events), table))
+
+
+def _merge_objects(spark: SparkSession, table: LandedTable, after: int, to: int) -> None:
+    # Spark 4.1 cannot plan a MERGE from a view on a table of the catalog. The rows of a batch are few.
+    object_merge(object_changes(landed_events(spark, after, to))).localCheckpoint().createOrReplaceTempView("object_changes")
+    columns = ", ".join(table.columns)
+    values = ", ".join(f"s.{name}" for name in table.columns)
+    _commit(
+        spark,
+        table,
+        after,
+        to,
+        lambda: spark.sql(
+            f"MERGE INTO {table.full_name} t USING object_changes s"  # noqa: S608 -- names of our own
+            " ON t.object_id = s.object_id AND t.to_position IS NULL AND s.ends"
+            " WHEN MATCHED THEN UPDATE SET t.to_position = s.to_position, t.to_time = s.to_time"
+            f" WHEN NOT MATCHED AND NOT s.ends THEN INSERT ({columns}) VALUES ({values})"
+        ),
+    )
+
+
+_WRITES = {TABLE_COMMITS.name: _write_commits, TABLE_CHANGES.name: _write_changes, OBJECTS.name: _merge_objects}
+
+
+def _append(rows: DataFrame, table: LandedTable) -> None:
+    rows.writeTo(table.full_name).append()
+
+
+class _Write:
+    """A write that Java calls."""
+
+    def __init__(self, write: Callable[[], object]) -> None:
+        self._write = write
+        self.error: Exception | None = None
+
+    def call(self) -> None:
+        try:
+            self._write()
+        except Exception as error:
+            # Java would lose its type and most of its message.
+            self.error = error
+
+    class Java:
+        implements = ("java.util.concurrent.Callable",)
+
+
+def _commit(spark: SparkSession, table: LandedTable, after: int, to: int, write: Callable[[], object]) -> None:
+    """Runs one write whose commit moves the table from position `after` to `to`.
+
+    Iceberg adds the properties to the summary of each commit of this thread; a MERGE has no options of its own.
+    """
+    from pyspark.java_gateway import ensure_callback_server_started
+
+    context = spark.sparkContext
+    ensure_callback_server_started(context._gateway)
+    called = _Write(write)
+    properties = {POSITION_KEY: str(to), f"{POSITION_KEY}{PREVIOUS_SUFFIX}": str(after)}
+    failure = context._jvm.java.lang.Class.forName("java.lang.RuntimeException")
+    context._jvm.org.apache.iceberg.spark.CommitMetadata.withCommitProperties(properties, called, failure)
+    if called.error is not None:
+        raise called.error
+    _log.info("landed", table=table.name, position=to)

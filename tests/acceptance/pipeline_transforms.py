@@ -1,0 +1,114 @@
+"""The transforms of the pipeline on small data. Runs in a process that has PySpark: `python -m tests.acceptance.pipeline_transforms`."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from icecore.pipeline.landed_tables import EVENTS
+from icecore.pipeline.session import DataFrame, SparkSession
+from icecore.pipeline.transforms import object_changes, object_merge, table_changes, table_commits
+
+TABLE, OWN = "11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def events(spark: SparkSession, *given: tuple[str, dict[str, Any]], own: bool = False) -> DataFrame:
+    """Events of one table, a second apart: type and data."""
+    rows = []
+    for number, (kind, data) in enumerate(given, 1):
+        row: dict[str, Any] = dict.fromkeys(EVENTS.columns) | {
+            "position": number,
+            "version": number,
+            "stream_id": TABLE,
+            "kind": kind.partition(".")[0],
+            "type": kind,
+            "recorded_at": START + timedelta(seconds=number),
+            "warehouse_id": OWN,
+            "own": own,
+            "path": ["lake", "sales", "eu", "orders"],
+            "data": json.dumps(data),
+        }
+        rows.append(tuple(row[name] for name in EVENTS.columns))
+    return spark.createDataFrame(rows, EVENTS.schema)
+
+
+def snapshot(number: int, **summary: str) -> dict[str, Any]:
+    return {"snapshot-id": number, "operation": "append", "summary": {name.replace("_", "-"): value for name, value in summary.items()}}
+
+
+def check_commits(spark: SparkSession) -> None:
+    """Sums over the added snapshots; text that is no number counts as 0. The time since the commit before, also of an earlier batch."""
+    found = events(
+        spark,
+        ("table.created", {"metadata-location": "a"}),
+        ("table.committed", {"snapshots-added": [snapshot(1, added_records="2"), snapshot(2, added_records="3", engine_name="spark")]}),
+        ("table.committed", {"snapshots-added": [snapshot(3, added_records="many", added_data_files="1")]}),
+        ("table.dropped", {}),
+    )
+    earlier = spark.createDataFrame([(TABLE, START - timedelta(seconds=9))], "table_id string, recorded_at timestamp")
+    rows = sorted(table_commits(found, earlier).collect(), key=lambda row: row.position)
+    assert [(1, 0, 10.0), (2, 5, 1.0), (3, 0, 1.0)] == [(row.position, row.added_rows, row.seconds_since_previous) for row in rows]
+    assert [0, 2, 1] == [row.snapshots_added for row in rows]
+    assert [None, "spark", None] == [row.writer for row in rows]
+    assert {("lake", "sales.eu", "orders")} == {(row.warehouse, row.namespace, row.name) for row in rows}
+    none = spark.createDataFrame([], "table_id string, recorded_at timestamp")
+    first = min(table_commits(found, none).collect(), key=lambda row: row.position)
+    assert first.seconds_since_previous is None
+    assert [] == table_commits(events(spark, ("table.committed", {}), own=True), none).collect()
+
+
+def check_changes(spark: SparkSession) -> None:
+    """Only events that changed something besides the data."""
+    found = events(
+        spark,
+        ("table.committed", {"snapshots-added": [snapshot(1)]}),
+        ("table.committed", {"schema-id": 1, "properties-set": {"a": "b"}, "properties-removed": ["c"]}),
+        ("table.committed", {"refs-set": [{"name": "main", "type": "branch", "snapshot-id": 1}]}),
+    )
+    schema, refs = sorted(table_changes(found).collect(), key=lambda row: row.position)
+    assert (2, 1, {"a": "b"}, ["c"]) == (schema.position, schema.schema_id, schema.properties_set, schema.properties_removed)
+    assert [("main", "branch", 1)] == [tuple(ref) for ref in refs.refs_set]
+
+
+def check_objects(spark: SparkSession) -> None:
+    """Each row ends where the next begins. A merge ends the open row of an earlier batch, and adds the rows of this one."""
+    found = events(
+        spark,
+        ("table.created", {}),
+        ("table.committed", {}),
+        ("table.dropped", {"expires-at": "2026-01-08T00:00:00Z"}),
+        ("table.undropped", {}),
+        ("table.dropped", {}),
+        ("table.purge-cancelled", {}),
+    )
+    rows = sorted(object_changes(found).collect(), key=lambda row: row.from_position)
+    expected = [("live", 1, 3), ("soft-deleted", 3, 4), ("live", 4, 5), ("dropped", 5, 6), ("dropped", 6, None)]
+    assert expected == [(row.status, row.from_position, row.to_position) for row in rows]
+    merge = object_merge(object_changes(found)).collect()
+    assert len(expected) == sum(not row.ends for row in merge)
+    [end] = [row for row in merge if row.ends]
+    assert (TABLE, 1, None) == (end.object_id, end.to_position, end.from_position)
+    for kind, status in (("namespace.dropped", "dropped"), ("namespace.moved", "live"), ("warehouse.deactivated", "inactive")):
+        [row] = object_changes(events(spark, (kind, {}))).collect()
+        assert status == row.status
+    [row] = object_changes(events(spark, ("namespace.dropped", {"expires-at": "2026-01-08T00:00:00Z"}))).collect()
+    assert "soft-deleted" == row.status
+
+
+def main() -> None:
+    from pyspark.sql import SparkSession as Session
+
+    settings = {"spark.ui.enabled": "false", "spark.sql.session.timeZone": "UTC", "spark.sql.shuffle.partitions": "1"}
+    builder = Session.builder.master("local[1]").appName("transforms")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    for check in (check_commits, check_changes, check_objects):
+        check(spark)
+        print(check.__name__, "passed")
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -18,7 +18,7 @@ import uvloop
 
 from benchmarks.arrivals import Arrivals, Ticker, clock
 from benchmarks.blocks import percentile
-from benchmarks.connection import Connection, Received, get
+from benchmarks.connection import Connection, Received, get, post
 from benchmarks.job_process import JobProcess
 from benchmarks.writers import WRITERS, Writing
 
@@ -55,6 +55,7 @@ class LoadGenerator:
         """GETs of `paths`, or of `template` with a random number below `count`, over `connections` for `seconds` (at `rate`, if given).
 
         `each` -- sends every number once instead, in order, until all are sent.
+        `search` -- the path to which each text of `template` is posted as a search.
         """
         connections = await self._opened(job["address"], job["connections"])
         requests = _requests(job)
@@ -97,7 +98,10 @@ def _requests(job: Json) -> list[bytes]:
         numbers = range(count)
         return [get(job["template"].format(n=n), host, headers) for n in numbers]
     drawn = random.Random(job.get("seed", 0))  # Not for secrets: runs must be repeatable.
-    return [get(job["template"].format(n=drawn.randrange(count)), host, headers) for _ in range(min(_PATHS_DRAWN, count * 4))]
+    texts = (job["template"].format(n=drawn.randrange(count)) for _ in range(min(_PATHS_DRAWN, count * 4)))
+    if "search" in job:
+        return [post(job["search"], host, headers, orjson.dumps({"search": text})) for text in texts]
+    return [get(path, host, headers) for path in texts]
 
 
 class _Reads:

@@ -41,6 +41,8 @@ class AdvisoryLock(IntEnum):
     """Held by the one process that counts statistics (projections/asynchronous/statistics.py), by its session."""
     EXPIRE_SOFT_DELETED_JOB = 4936203183
     """Held by the one process that expires soft-deleted tables and views (commands/tabulars/expire_soft_deleted.py), for a round."""
+    SEARCH = 4936203184
+    """Held by the one process that indexes names for the search (projections/asynchronous/search.py), by its session."""
     MIGRATIONS = 29664159665713765
     """'icecore' in ASCII. Held while migrations are applied or rights are granted, until the transaction ends."""
 

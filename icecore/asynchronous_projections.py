@@ -1,7 +1,7 @@
 """Runs the asynchronous read models, each led by one process, in threads of the library's runner."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import ParamSpec, TypeVar
@@ -18,18 +18,21 @@ from .database.connection_watchdog import sever
 from .database.connections import NETWORK_OPTIONS, Connection
 from .database.outage_log import OutageLog
 from .domain.client_errors import client_error_text
-from .log.event_store import LogApplication, closed_on_failure, environment, sever_connections
+from .domain.recorded import RecordedEvent
+from .log.event_store import LogApplication, LogFactory, LogRecorder, closed_on_failure, environment, sever_connections
 from .log.head import log_head
 from .projections.asynchronous.projection import AsynchronousProjection, AsynchronousView
+from .projections.asynchronous.search import SearchProjection
 from .projections.asynchronous.statistics import StatisticsProjection
 
-PROJECTIONS: tuple[type[AsynchronousProjection], ...] = (StatisticsProjection,)
+PROJECTIONS: tuple[type[AsynchronousProjection], ...] = (StatisticsProjection, SearchProjection)
 
 FLUSH_SECONDS = 1.0
 """How far a read model may lag, and how often a process that does not lead tries to lead."""
 SILENCE_SECONDS_MAX = 10.0
 """A read model that makes no progress for this long, although the log is ahead, is restarted: a session of Postgres may be frozen."""
 CLOSE_SECONDS_MAX = 2.0
+_REBUILD_EVENTS = 1_000
 LEADER_IDLE_SECONDS_MAX = 30.0
 """A frozen leader loses the lead when its session ends."""
 
@@ -115,6 +118,25 @@ async def _in_time(stop: asyncio.Event, work: Coroutine[None, None, Found], cut:
         cut()
         await asyncio.wait({working})
     return working.result()
+
+
+def rebuild_projection(owner_dsn: str, projection: type[AsynchronousProjection]) -> int:
+    """Computes a read model again from the log (AsynchronousView.rebuild). Returns the position of the last event. Raises psycopg.Error."""
+    factory = LogFactory(Environment(projection.name, environment(owner_dsn)))
+    try:
+        view = factory.tracking_recorder(projection.VIEW)
+        return view.rebuild(LogApplication.name, _log_batches(factory.application_recorder()))
+    except PersistenceError as error:
+        raise error.__cause__ or error from None
+    finally:
+        factory.close()
+
+
+def _log_batches(recorder: LogRecorder) -> Iterator[Sequence[RecordedEvent]]:
+    position = 0
+    while found := recorder.select_notifications(position, _REBUILD_EVENTS, inclusive_of_start=False):
+        yield [each.recorded for each in found]
+        position = found[-1].id
 
 
 class _Runner(ProjectionRunner[LogApplication, AsynchronousView]):

@@ -155,18 +155,22 @@ def migrate(*, as_json: Json = False, options: CommonOptions = CommonOptions()) 
 
 
 @app.command
-def rebuild(*, statistics: Flag = False, as_json: Json = False, options: CommonOptions = CommonOptions()) -> ExitCode:
+def rebuild(*, statistics: Flag = False, search: Flag = False, as_json: Json = False, options: CommonOptions = CommonOptions()) -> ExitCode:
     """Build the read models again from the log while the catalog serves.
 
     Parameters
     ----------
     statistics
-        Do not rebuild; delete the statistics of warehouses. The worker counts them again from the first event.
+        Only the statistics of warehouses.
+    search
+        Only the index of names for the search.
     """
     from . import operator_commands
 
-    command = operator_commands.reset_statistics if statistics else operator_commands.rebuild
-    return command(options.settings(), Output(), as_json=as_json)
+    asynchronous = [name for name, chosen in (("statistics", statistics), ("search", search)) if chosen]
+    if asynchronous:
+        return operator_commands.rebuild_asynchronous(options.settings(), Output(), asynchronous, as_json=as_json)
+    return operator_commands.rebuild(options.settings(), Output(), as_json=as_json)
 
 
 @app.command

@@ -20,6 +20,7 @@ from rich.progress import Progress
 
 from .access.resolve_warehouse import find_warehouse
 from .access.warehouse import Warehouse
+from .asynchronous_projections import PROJECTIONS, rebuild_projection
 from .commands.execution.command_response import CommandResponse
 from .commands.execution.executor import CommandExecutor
 from .commands.warehouses.change_warehouse import change_warehouse as execute_change
@@ -49,7 +50,7 @@ from .exit_codes import CommandFailed, ExitCode
 from .listening import check_address, listen_for_metrics
 from .log_database import opened_database, owner_required, prepare_database, require_schema, require_sessions, require_writable
 from .metrics_port import metrics_port
-from .projections import projects, statistics, warehouses
+from .projections import projects, warehouses
 from .projections.rebuild import RebuildRunningError, rebuild_on_every_core
 from .projections.verify import verify as verify_log
 from .projections.watch import Watch
@@ -89,14 +90,14 @@ def rebuild(settings: Settings, console: Console, *, as_json: bool) -> ExitCode:
     return ExitCode.OK
 
 
-def reset_statistics(settings: Settings, console: Console, *, as_json: bool) -> ExitCode:
-    """Deletes the statistics. The worker counts them again from the first event."""
+def rebuild_asynchronous(settings: Settings, console: Console, names: Sequence[str], *, as_json: bool) -> ExitCode:
+    """Computes asynchronous read models again from the log. Queries read the rows from before until it is done."""
     with opened_database(settings) as opened:
         uvloop.run(require_writable(opened))
-        with owner_required(opened, "Deleting statistics"):
-            uvloop.run(statistics.reset_statistics(opened.owner_dsn))
-    message = "statistics deleted; the worker counts them again from the first event"
-    print_report(console, {"statistics": "deleted"} if as_json else message)
+        with owner_required(opened, "A rebuild"):
+            positions = {each.name: rebuild_projection(opened.owner_dsn, each) for each in PROJECTIONS if each.name in names}
+    message = "\n".join(f"{name} rebuilt up to position {position}" for name, position in positions.items())
+    print_report(console, positions if as_json else message)
     return ExitCode.OK
 
 

@@ -22,7 +22,9 @@ GRANT DELETE ON icecore.part_tombstones TO {role};
 GRANT UPDATE (begun), DELETE ON icecore.old_metadata_files TO {role};
 -- Asynchronous read models.
 GRANT INSERT, UPDATE ON icecore.warehouse_statistics TO {role};
-GRANT UPDATE (notification_id) ON icecore.statistics_tracking TO {role};
+GRANT INSERT, DELETE ON icecore.search_names TO {role};
+GRANT INSERT, UPDATE (objects), DELETE ON icecore.search_terms TO {role};
+GRANT UPDATE (notification_id) ON icecore.statistics_tracking, icecore.search_tracking TO {role};
 -- Heartbeats.
 GRANT INSERT, UPDATE, DELETE ON icecore.task_runs TO {role};
 -- Tables that are not derived from the log.

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
 
-from ..database.connection import connect
 from ..database.named_sql import named_sql
 from ..database.postgres import Connection
 from ..domain.read_models.statistics import Counts
@@ -37,11 +36,3 @@ async def read_page(
     # Postgres returns them in the session's time zone, in which the end of an hour may be off by one hour.
     hours = [HourlyStatistics(begins_at.astimezone(UTC), Counts(*counts), at.astimezone(UTC)) for begins_at, *counts, at in rows[:size]]
     return int(found[0][0]), hours, len(rows) > size
-
-
-async def reset_statistics(owner_dsn: str) -> None:
-    """Removes the statistics, so that they are counted again from the first event."""
-    async with await connect(owner_dsn, application_name="icecore-rebuild") as connection, connection.transaction():
-        await connection.execute(_SQL["set_back"])
-        await connection.execute(_SQL["remove_other_positions"])
-        await connection.execute(_SQL["remove"])

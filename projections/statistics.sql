@@ -29,12 +29,5 @@ on conflict (warehouse_id, hour) do update
 set tables = s.tables + %(tables)s, views = s.views + %(views)s, namespaces = s.namespaces + %(namespaces)s,
     commits = s.commits + %(commits)s, updated_at = %(updated_at)s
 
--- name: set_back --
--- Also inserts a missing row. It runs first, so that a concurrent projection waits here and then finds a changed position.
-insert into icecore.statistics_tracking values ('Icecore', 0) on conflict (application_name) do update set notification_id = 0
-
--- name: remove_other_positions --
-delete from icecore.statistics_tracking where application_name <> 'Icecore'
-
 -- name: remove --
 delete from icecore.warehouse_statistics

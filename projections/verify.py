@@ -35,6 +35,7 @@ from .verify_chain import check_link
 from .verify_records import check_old_metadata_files, check_records, check_secrets, check_sinks
 from .verify_report import VerifyReport
 from .verify_schema import check_migrations, check_schema
+from .verify_search import SearchCheck
 from .verify_statistics import StatisticsCheck
 from .verify_tombstones import expected_tombstones, with_tombstones
 from .watch import Watch, not_watched
@@ -138,9 +139,15 @@ async def _generation(connection: Connection) -> int:
 
 
 async def _check_chain(connection: Connection, report: VerifyReport, watch: Watch) -> None:
-    """Checks that positions are dense, times do not decrease and hashes are chained; also the rows of commands, and the statistics."""
+    """Checks that positions are dense, times do not decrease and hashes are chained.
+
+    Also checks the rows of commands, and the asynchronous read models.
+    """
     commands = _Commands(_rows(connection, _SQL["commands"]), report)
-    statistics = await StatisticsCheck.begin(connection, report)
+    asynchronous: list[StatisticsCheck | SearchCheck] = [
+        await StatisticsCheck.begin(connection, report),
+        await SearchCheck.begin(connection, report),
+    ]
     previous: RecordedEvent | None = None
     first = 0
     head = await _head(connection)
@@ -148,7 +155,8 @@ async def _check_chain(connection: Connection, report: VerifyReport, watch: Watc
         for row in batch:
             event = RecordedEvent(*row)
             check_link(previous, event, report)
-            statistics.add(event)
+            for check in asynchronous:
+                check.add(event)
             if previous is None or event.command_id != previous.command_id:
                 if previous is not None:
                     await commands.expect(first, previous)
@@ -160,7 +168,8 @@ async def _check_chain(connection: Connection, report: VerifyReport, watch: Watc
         await commands.expect(first, previous)
         report.head, report.head_hash = previous.position, previous.hash
     await commands.expect_no_more()
-    await statistics.compare(connection, report)
+    for check in asynchronous:
+        await check.compare(connection, report)
 
 
 class _OrderedRows:

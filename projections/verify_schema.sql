@@ -95,6 +95,8 @@ where g.privilege in ('INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'TRIGGER', 'EXEC
     ('secrets', 'INSERT'), ('secrets', 'UPDATE'), ('sinks', 'INSERT'), ('sinks', 'UPDATE'), ('sink_replays', 'INSERT'),
     ('sink_replays', 'UPDATE'), ('sink_skips', 'INSERT'), ('metrics_reports', 'INSERT'), ('metrics_reports', 'DELETE'), ('warehouse_statistics', 'INSERT'),
     ('warehouse_statistics', 'UPDATE'), ('statistics_tracking notification_id', 'UPDATE'),
+    ('search_names', 'INSERT'), ('search_names', 'DELETE'), ('search_terms', 'INSERT'), ('search_terms objects', 'UPDATE'),
+    ('search_terms', 'DELETE'), ('search_tracking notification_id', 'UPDATE'),
     ('task_runs', 'INSERT'), ('task_runs', 'UPDATE'), ('task_runs', 'DELETE')))
 group by 1, 2, 3, 4 order by 1, 2, 4
 

@@ -10,9 +10,9 @@ from ..database.postgres import Connection
 from ..domain.read_models.statistics import Counted, Counts, count
 from ..domain.recorded import RecordedEvent
 from .verify_report import VerifyReport
+from .verify_tracking import check_position, tracked_position
 
 _SQL = named_sql("icecore.projections", "statistics.sql")
-_APPLICATION = "Icecore"
 _COLUMNS = ("tables", "views", "namespaces", "commits", "updated_at")
 
 
@@ -25,22 +25,14 @@ class StatisticsCheck:
 
     @classmethod
     async def begin(cls, connection: Connection, report: VerifyReport) -> "StatisticsCheck":
-        tracking: dict[str, int] = dict(await (await connection.execute(_SQL["tracking"])).fetchall())
-        position = tracking.pop(_APPLICATION, None)
-        if position is None:
-            report.add("statistics_tracking", f"application_name {_APPLICATION}", None, "a position", None)
-        for name, other in tracking.items():
-            report.add("statistics_tracking", f"application_name {name}", None, None, other)
-        return cls(position or 0)
+        return cls(await tracked_position(connection, report, "statistics_tracking", _SQL["tracking"]))
 
     def add(self, event: RecordedEvent) -> None:
         if event.position <= self._position:
             count([event], self._counted)
 
     async def compare(self, connection: Connection, report: VerifyReport) -> None:
-        if not 0 <= self._position <= report.head:
-            expected = f"a position up to {report.head}"
-            report.add("statistics_tracking", f"application_name {_APPLICATION}", "notification_id", expected, self._position)
+        check_position(report, "statistics_tracking", self._position)
         rows: dict[tuple[UUID, datetime], tuple[object, ...]] = {}
         hours_in_order = sorted(self._counted, key=attrgetter("warehouse_id", "begins_at"))
         for _, hours in groupby(hours_in_order, attrgetter("warehouse_id")):

@@ -2,7 +2,7 @@
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from eventsourcing.persistence import IntegrityError, Tracking
@@ -13,7 +13,10 @@ from psycopg.rows import DictRow
 from psycopg.sql import SQL, Identifier
 
 from ...database.advisory_locks import AdvisoryLock
+from ...database.named_sql import named_sql
 from ...domain.recorded import RecordedEvent
+
+_SQL = named_sql("icecore.projections.asynchronous", "projection.sql")
 
 GATHERED_EVENTS_MAX = 500
 GATHERED_BYTES_MAX = 1024 * 1024
@@ -32,13 +35,34 @@ class AsynchronousView(PostgresTrackingRecorder, ABC):
         self._lock = threading.Lock()
         self._events: list[RecordedEvent] = []
         self._bytes = 0
-        self._move = SQL(
-            "update {}.{} set notification_id = %(position)s where application_name = %(application_name)s and notification_id = %(before)s"
-        ).format(Identifier(datastore.schema), Identifier(self.tracking_table_name))
+        table = Identifier(datastore.schema, self.tracking_table_name)
+        self._sql = {block: SQL(text).format(table=table) for block, text in _SQL.items()}
+
+    @abstractmethod
+    def remove_rows(self, cursor: Cursor[DictRow]) -> None:
+        """Removes all rows, in the transaction of `cursor`."""
 
     @abstractmethod
     def write(self, cursor: Cursor[DictRow], events: Sequence[RecordedEvent]) -> None:
         """Folds the events into the rows, in the transaction of `cursor`."""
+
+    def rebuild(self, application_name: str, batches: Iterable[Sequence[RecordedEvent]]) -> int:
+        """Computes the rows again from all events of the log, and returns the position of the last.
+
+        It is one transaction: until it ends, queries read the rows from before and the worker waits.
+        """
+        position = 0
+        with self.datastore.transaction(commit=True) as cursor:
+            cursor.execute(self._sql["no_time_limits"])
+            # The first statement on a table, so that a concurrent projection waits here and then finds a changed position.
+            cursor.execute(self._sql["set"], {"application_name": application_name, "position": position})
+            cursor.execute(self._sql["remove_others"], {"application_name": application_name})
+            self.remove_rows(cursor)
+            for events in batches:
+                self.write(cursor, events)
+                position = events[-1].position
+            cursor.execute(self._sql["set"], {"application_name": application_name, "position": position})
+        return position
 
     def create_table(self) -> None:
         """Migrations own the schema."""
@@ -73,7 +97,7 @@ class AsynchronousView(PostgresTrackingRecorder, ABC):
         """Moves the position by compare-and-set. The library would accept any later position, even after the rows were removed."""
         before = self._events[0].position - 1
         values = {"application_name": tracking.application_name, "position": tracking.notification_id, "before": before}
-        if curs.execute(self._move, values, prepare=True).rowcount != 1:
+        if curs.execute(self._sql["move"], values, prepare=True).rowcount != 1:
             raise IntegrityError(f"{self.tracking_table_name} is not at {before}")
 
 

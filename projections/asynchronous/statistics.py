@@ -17,6 +17,9 @@ _SQL = named_sql("icecore.projections", "statistics.sql")
 class StatisticsView(AsynchronousView):
     """`icecore.warehouse_statistics`, with `icecore.statistics_tracking`."""
 
+    def remove_rows(self, cursor: Cursor[DictRow]) -> None:
+        cursor.execute(_SQL["remove"])
+
     def write(self, cursor: Cursor[DictRow], events: Sequence[RecordedEvent]) -> None:
         counted: Counted = {}
         count(events, counted)

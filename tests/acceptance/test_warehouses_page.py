@@ -5,12 +5,15 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.fixtures.readme import CATALOG_URI, pieces
+from tests.fixtures.rest_client import RestClient
+from tests.fixtures.waiting import wait_for
 from tests.servers.icecore import PROGRAM, Icecore, clean_environment, icecore
 from tests.servers.moto import S3, moto_s3
 from tests.servers.paths import ROOT
@@ -79,6 +82,12 @@ def test_warehouse_over_http(server: Icecore, scratch: Path, page: dict[str, str
     program = page["s3 pyiceberg"].replace(CATALOG_URI, server.catalog_uri).replace('warehouse="lake"', f'warehouse="{created["name"]}"')
     assert "http-lake" in program
     assert "[{'name': 'Ada'}]\n" == run([sys.executable, "-c", program], scratch, clean_environment())
+    with closing(RestClient(server.uri, created["name"])) as client:
+        assert 200 == client.create_namespace("sales").status
+        orders = client.create_table(["sales"], "orders")
+        assert 200 == orders.status, orders.body
+    (found,) = wait_for(lambda: response("http search", WAREHOUSE_ID=created["warehouse-id"])["tabulars"])
+    assert {**found, "tabular-id": {"id": "019ab5…", "type": "table"}} == json.loads(page["search response"])["tabulars"][0]
 
 
 def test_configuration_of_clients(server: Icecore, scratch: Path, page: dict[str, str]) -> None:

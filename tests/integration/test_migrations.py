@@ -36,8 +36,9 @@ CHECKSUMS = {
     "0011_namespace_trees": "9328978f01d669706dc034414a8777f62e47ec83f783f43ca30f84bba23e966e",
     "0012_namespace_move": "f1620547a587f0d70dd0b4b6ebc0f324fd0269a9da6d5a79f21f387498ad3ae4",
     "0013_tasks": "c302599af04ea10d56147b4af1d77615209fc5ca355ce735bd521536550cee0f",
+    "0014_search": "8ec32ea7d721d6b2cace62e14a6501dd560360f41b1066fe8ab8c71806ae6c31",
 }
-FUNCTIONS = ("0013_tasks", "7c419d25c28017efeb729e1d88adc0c3cc3589a928ee6d750b06a6905d72bc15")
+FUNCTIONS = ("0014_search", "7c419d25c28017efeb729e1d88adc0c3cc3589a928ee6d750b06a6905d72bc15")
 """The newest migration, and the checksum of its functions."""
 
 

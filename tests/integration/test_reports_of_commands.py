@@ -59,7 +59,8 @@ async def test_verify_and_rebuild_say_what_they_compared_and_wrote(database: str
     (difference,) = found["differences"]
     assert ("warehouses", "name", "'demo'", "'[red]'") == tuple(difference[each] for each in ("table", "column", "expected", "found"))
     assert {"generation": 2, "events": 1}.items() <= report(database, "rebuild").items()
-    assert {"statistics": "deleted"} == report(database, "rebuild", "--statistics")
+    assert {"statistics": 1} == report(database, "rebuild", "--statistics")
+    assert {"statistics": 1, "search": 1} == report(database, "rebuild", "--search", "--statistics")
     assert report(database, "verify")["ok"]
 
 

@@ -30,6 +30,7 @@ from uuid_utils.compat import uuid7
 
 from icecore import asynchronous_projections
 from icecore.api.paging import listing_digest, page_token
+from icecore.asynchronous_projections import rebuild_projection
 from icecore.compose import Application
 from icecore.domain.events import topics
 from icecore.domain.read_models.statistics import COUNTED, Counted, Counts, count
@@ -37,13 +38,12 @@ from icecore.domain.recorded import RecordedEvent
 from icecore.log import event_store
 from icecore.projections.asynchronous.projection import GATHERED_BYTES_MAX, GATHERED_EVENTS_MAX
 from icecore.projections.asynchronous.statistics import StatisticsProjection, StatisticsView
-from icecore.projections.statistics import reset_statistics
 from icecore.projections.verify import verify
 from tests.fixtures.catalog import SECRET_KEY, CatalogServer
 from tests.fixtures.command_runs import EVERY_KIND, CommandRun, Step
 from tests.fixtures.cutting_proxy import CuttingProxy
 from tests.fixtures.rest_client import RestClient
-from tests.fixtures.statistics import count_statistics, counted, counting, head, position, rows
+from tests.fixtures.statistics import counted, counting, fold_asynchronous, head, position, rows
 from tests.integration.test_outage_logs import closed, opened
 from tests.integration.test_warehouse_routes import Management
 from tests.servers.paths import ROOT
@@ -279,8 +279,8 @@ async def test_verify_finds_what_was_counted_wrong(catalog: Application) -> None
         assert 1 == len((await verify(catalog.dsn)).differences)
 
 
-async def test_it_continues_counting_and_restarts_after_a_reset(catalog: Application) -> None:
-    """Also without an event that would show that the rows were removed."""
+async def test_it_continues_counting_and_restarts_after_a_rebuild(catalog: Application) -> None:
+    """Nothing is counted twice, and nothing is left out."""
     run = await CommandRun.on(catalog)
     async with counting(catalog.dsn):
         for step in EVERY_KIND[:12]:
@@ -289,9 +289,12 @@ async def test_it_continues_counting_and_restarts_after_a_reset(catalog: Applica
         expected = rows(catalog.dsn, RECOUNT)
         assert expected == rows(catalog.dsn, ROWS)
         await asyncio.sleep(2 * asynchronous_projections.FLUSH_SECONDS)
-        await reset_statistics(catalog.dsn)
-        await counted(catalog.dsn)
+        await asyncio.to_thread(rebuild_projection, catalog.dsn, StatisticsProjection)
         assert expected == rows(catalog.dsn, ROWS)
+        for step in EVERY_KIND[12:18]:
+            await run.step(step)
+        await counted(catalog.dsn)
+        assert rows(catalog.dsn, RECOUNT) == rows(catalog.dsn, ROWS)
 
 
 @pytest.mark.parametrize(
@@ -304,21 +307,20 @@ async def test_it_continues_counting_and_restarts_after_a_reset(catalog: Applica
         "truncate icecore.warehouse_statistics",
     ],
 )
-async def test_removing_the_statistics_mends_whatever_became_of_them(catalog: Application, harm: str) -> None:
+async def test_a_rebuild_mends_the_statistics_whatever_became_of_them(catalog: Application, harm: str) -> None:
     """Including the row with the position, without which nothing is counted."""
     run = await CommandRun.on(catalog)
     for step in EVERY_KIND[:6]:
         await run.step(step)
-    await count_statistics(catalog.dsn)
+    await fold_asynchronous(catalog.dsn)
     with psycopg.connect(catalog.dsn, autocommit=True) as connection:
         connection.execute(harm.encode())
-    await reset_statistics(catalog.dsn)
-    await count_statistics(catalog.dsn)
+    assert head(catalog.dsn) == await asyncio.to_thread(rebuild_projection, catalog.dsn, StatisticsProjection)
     assert rows(catalog.dsn, RECOUNT) == rows(catalog.dsn, ROWS)
     assert [] == (await verify(catalog.dsn)).differences
 
 
-async def test_rows_that_are_removed_while_events_come_are_counted_once(catalog: Application) -> None:
+async def test_events_that_come_during_rebuilds_are_counted_once(catalog: Application) -> None:
     """The counting process is past the first event and must not continue from there."""
     run = await CommandRun.on(catalog)
     for step in EVERY_KIND[:6]:
@@ -327,7 +329,7 @@ async def test_rows_that_are_removed_while_events_come_are_counted_once(catalog:
         for number in range(40):
             await run.step(Step("commit", 0, 0, 0))
             if number % 10 == 0:
-                await reset_statistics(catalog.dsn)
+                await asyncio.to_thread(rebuild_projection, catalog.dsn, StatisticsProjection)
         await counted(catalog.dsn)
     assert rows(catalog.dsn, RECOUNT) == rows(catalog.dsn, ROWS)
 
@@ -484,7 +486,7 @@ async def test_sessions_that_freeze_are_left(catalog: Application, monkeypatch: 
 async def test_rows_that_somebody_has_locked_are_waited_for_without_more_and_more_sessions(
     catalog: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As by VACUUM FULL or a reset. A statement that times out also ends in Postgres, and a stop does not wait for the lock."""
+    """As by VACUUM FULL or a rebuild. A statement that times out also ends in Postgres, and a stop does not wait for the lock."""
     monkeypatch.setattr(asynchronous_projections, "SILENCE_SECONDS_MAX", 1.0)
     monkeypatch.setattr(asynchronous_projections, "CLOSE_SECONDS_MAX", 0.5)
     monkeypatch.setattr(event_store, "_STATEMENTS_END", "-c statement_timeout=500ms")
@@ -588,7 +590,7 @@ def test_the_route_returns_hours_newest_first_in_pages(catalog_server: CatalogSe
         connection.execute(psycopg.sql.SQL("alter database {} set timezone = 'Europe/Berlin'").format(name))
         connection.execute("select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = 'icecore-reads'")
 
-    asyncio.run(count_statistics(catalog_server.dsn))
+    asyncio.run(fold_asynchronous(catalog_server.dsn))
     body = management.call_root("GET", address).json
     assert (warehouse_id, head(catalog_server.dsn), None) == (body["warehouse-ident"], body["position"], body["next-page-token"])
     newest, *_, oldest = body["stats"]

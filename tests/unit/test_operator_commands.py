@@ -17,7 +17,8 @@ from rich.console import Console
 
 from icecore import operator_commands
 from icecore.exit_codes import CommandFailed, ExitCode
-from icecore.operator_commands import health, json_argument, list_warehouses, rebuild, reset_statistics, work
+from icecore.operator_commands import health, json_argument, list_warehouses, rebuild, rebuild_asynchronous, work
+from icecore.projections.asynchronous.projection import AsynchronousProjection
 from icecore.projections.rebuild import RebuildRunningError
 from icecore.settings import Settings, SettingsError
 
@@ -105,25 +106,26 @@ def test_a_rebuild_is_the_owner_s_and_says_why_it_cannot_run(
 
 @pytest.mark.usefixtures("no_database")
 @pytest.mark.parametrize("permitted", [True, False])
-def test_statistics_are_deleted_by_the_owner(monkeypatch: pytest.MonkeyPatch, permitted: bool) -> None:
+def test_asynchronous_read_models_are_rebuilt_by_the_owner(monkeypatch: pytest.MonkeyPatch, permitted: bool) -> None:
     """The role that serves may not."""
     asked: list[str] = []
 
-    async def reset(dsn: str) -> None:
-        asked.append(dsn)
+    def rebuilt(dsn: str, projection: type[AsynchronousProjection]) -> int:
+        asked.append(f"{dsn} {projection.name}")
         if not permitted:
             raise psycopg.errors.InsufficientPrivilege("no")
+        return 7
 
-    monkeypatch.setattr(operator_commands.statistics, "reset_statistics", reset)
+    monkeypatch.setattr(operator_commands, "rebuild_projection", rebuilt)
     out = io.StringIO()
     if permitted:
-        assert ExitCode.OK == reset_statistics(SETTINGS, Console(file=out), as_json=True)
-        assert '{"statistics":"deleted"}' == out.getvalue().strip()
+        assert ExitCode.OK == rebuild_asynchronous(SETTINGS, Console(file=out), ["search"], as_json=True)
+        assert '{"search":7}' == out.getvalue().strip()
     else:
         with pytest.raises(CommandFailed, match="set its URL in ICECORE_DATABASE_OWNER_URL") as failure:
-            reset_statistics(SETTINGS, Console(file=out), as_json=True)
+            rebuild_asynchronous(SETTINGS, Console(file=out), ["search"], as_json=True)
         assert ExitCode.USAGE == failure.value.code
-    assert ["postgresql:///owner"] == asked
+    assert ["postgresql:///owner search"] == asked
 
 
 @pytest.mark.usefixtures("no_database")

@@ -52,7 +52,9 @@ def test_which_operations_wait_commit_and_read_by_post() -> None:
     assert {"listEvents", "wait"} == {each.name for each in OPERATIONS if each.waits}
     validations = {"validateWarehouse", "validateStorageProfile", "validateStorageCredential", "validateStorageAccess"}
     tasks = {"listTasks", "listProjectTasks", "controlProjectTasks", "setTaskLogCleanupConfig"}
-    assert {"getToken", "queryEvents", "bootstrap", *validations, *tasks} == {each.name for each in OPERATIONS if each.reads}
+    assert {"getToken", "queryEvents", "bootstrap", "searchTabular", *validations, *tasks} == {
+        each.name for each in OPERATIONS if each.reads
+    }
     commits = {"updateTable", "commitTransaction", "replaceView", "approveProposal", "rejectProposal"}
     assert commits == {each.name for each in OPERATIONS if each.commits}
 

@@ -26,6 +26,7 @@ from .bodies import VALUE_BYTES, BodyReader, parse_json_object, read_body
 from .byte_budget import BODY_RESERVATION, UNCOUNTED_BYTES_MAX, ByteBudget, ContentReservation, LargeResponses, Reservation
 from .catalog import CATALOG, Catalog
 from .compression import GzipCache, accepts_gzip, compress
+from .edge import SCOPE
 from .path_parameters import (
     check_parameters,
     decode_segment,
@@ -151,17 +152,17 @@ class ApiRequest:
             if self.context.project_named and self.context.project_id != project_id:
                 raise _two_projects()
             self.context = replace(self.context, project_id=project_id, project_named=True)
-        if not self.context.project_named and await self._enter_project_of_path():
-            return
-        if self._lacks_project:
-            raise _no_project()
-        await check_project(self.catalog.queries, self.context)
-        self.context = replace(self.context, project_named=True)
-
-    async def _enter_project_of_path(self) -> bool:
-        """Enters the project of the warehouse whose id is in the path. Returns whether there is one."""
         segment = self.segments.get("warehouse_id")
         warehouse_id = None if segment is None else uuid_or_none(decode_segment(segment, "warehouse id"))
+        if self.context.project_named or not await self._enter_project_of_path(warehouse_id):
+            if self._lacks_project:
+                raise _no_project()
+            await check_project(self.catalog.queries, self.context)
+            self.context = replace(self.context, project_named=True)
+        self.request[SCOPE] = (self.context.project_id, warehouse_id)
+
+    async def _enter_project_of_path(self, warehouse_id: UUID | None) -> bool:
+        """Enters the project of the warehouse whose id is in the path. Returns whether there is one."""
         project_id = None if warehouse_id is None else await project_of_warehouse(self.catalog.queries, warehouse_id)
         if project_id is None:
             return False
@@ -240,6 +241,7 @@ class ApiRequest:
 
     def _enter_project_of(self, warehouse: Warehouse) -> None:
         """A request that names no project is in that of its warehouse."""
+        self.request[SCOPE] = (warehouse.project_id, warehouse.id)
         if warehouse.project_id != self.context.project_id:
             self.context = replace(self.context, project_id=warehouse.project_id, project_named=True)
 

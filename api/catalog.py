@@ -8,6 +8,7 @@ from aiohttp import web
 
 from ..access.authentication import Authenticator
 from ..access.backends import Backends
+from ..access.endpoint_statistics import EndpointStatistics
 from ..commands.execution.executor import CommandExecutor
 from ..queries.executor import QueryExecutor
 from ..storage.permitted_profiles import PermittedProfiles
@@ -61,6 +62,9 @@ class Catalog(Protocol):
 
     @property
     def permitted_profiles(self) -> PermittedProfiles: ...
+
+    @property
+    def endpoint_statistics(self) -> EndpointStatistics: ...
 
     @property
     def limits(self) -> ApiLimits: ...

@@ -8,10 +8,12 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
+from uuid import UUID
 
 import structlog
 from aiohttp import web
 
+from ..access.endpoint_statistics import EndpointStatistics
 from ..access.request_context import Principal
 from ..domain.errors import CatalogError, CommitStateUnknown, InternalError, ServiceUnavailable
 from .byte_budget import BODY_RESERVATION
@@ -28,6 +30,9 @@ WebHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 OPERATION: web.RequestKey[Operation] = web.RequestKey("operation", Operation)
 PRINCIPAL: web.RequestKey[Principal] = web.RequestKey("principal", Principal)
 """The authenticated principal, set after authentication."""
+SCOPE: web.RequestKey[tuple[UUID, UUID | None]] = web.RequestKey("scope", tuple)
+"""The project of the request, and the warehouse that it names, set once the project is known."""
+ENDPOINT_STATISTICS: web.AppKey[EndpointStatistics] = web.AppKey("endpoint_statistics", EndpointStatistics)
 
 _PATH_LOGGED_LENGTH_MAX = 256
 _READS = frozenset({"GET", "HEAD"})
@@ -99,12 +104,19 @@ def _log_request(request: web.Request, proxies: TrustedProxies, status: int, cat
 
 
 class Edge:
-    """Wraps the handler of one server."""
+    """Wraps the handler of one server. Without `statistics`, its calls are not counted by project."""
 
     def __init__(
-        self, handler: WebHandler, metrics: RequestMetrics, draining: Draining, origins: OriginRules, proxies: TrustedProxies
+        self,
+        handler: WebHandler,
+        metrics: RequestMetrics,
+        draining: Draining,
+        origins: OriginRules,
+        proxies: TrustedProxies,
+        statistics: EndpointStatistics | None = None,
     ) -> None:
         self._handler, self._metrics, self._draining, self._origins, self._proxies = handler, metrics, draining, origins, proxies
+        self._statistics = statistics
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Returns the handler's response, or an error response if it raises."""
@@ -148,5 +160,9 @@ class Edge:
         operation = request.get(OPERATION)
         if operation is None or not operation.probe:
             self._metrics.add(None if operation is None else operation.name, response.status, seconds)
+            scope = request.get(SCOPE)
+            if scope is not None and operation is not None and self._statistics is not None:
+                project_id, warehouse_id = scope
+                self._statistics.count(project_id, warehouse_id, operation.route, response.status)
         _log_request(request, self._proxies, response.status, catalog_error, seconds)
         return response

@@ -17,7 +17,7 @@ from ..domain.errors import BadRequest, CatalogError, InternalError
 from .accepting import stop_accepting
 from .connections import Awaited, Connections
 from .draining import Draining
-from .edge import Edge, WebHandler
+from .edge import ENDPOINT_STATISTICS, Edge, WebHandler
 from .errors import ChunksTooSmall, error_response
 from .origins import ORIGIN_RULES
 from .pipelining import PipelinedRequests
@@ -261,7 +261,9 @@ class EdgeRunner(web.AppRunner):
     async def _make_server(self) -> web.Server:
         server: Any = await super()._make_server()
         app = self.app
-        edge = Edge(self._handler, app[REQUEST_METRICS], self.draining, app[ORIGIN_RULES], app[TRUSTED_PROXIES])
+        edge = Edge(
+            self._handler, app[REQUEST_METRICS], self.draining, app[ORIGIN_RULES], app[TRUSTED_PROXIES], app.get(ENDPOINT_STATISTICS)
+        )
         # The application's request_factory makes web.Request objects; the server's default would make web.BaseRequest.
         edge_server = _EdgeServer(edge.handle, self.connections, request_factory=server.request_factory, **self._settings)
         self.connections.start()

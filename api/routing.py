@@ -58,10 +58,12 @@ class Operation:
     project_in_body: bool = False
     parameters: frozenset[str] | None = None
     repeatable: frozenset[str] = frozenset()
+    route: str = field(init=False)
     mutates: bool = field(init=False)
     in_project: bool = field(init=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "route", f"{self.method} {self.path}")
         object.__setattr__(self, "mutates", not self.reads and self.method not in ("GET", "HEAD"))
         # An operation of the catalog is in the project of its warehouse.
         apart = self.of_server or self.open or self.project_in_body

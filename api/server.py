@@ -13,7 +13,7 @@ from .byte_budget import ByteBudget, LargeResponses
 from .catalog import CATALOG, Catalog
 from .compression import GzipCache
 from .connections import Connections
-from .edge import OPERATION, PRINCIPAL, WebHandler
+from .edge import ENDPOINT_STATISTICS, OPERATION, PRINCIPAL, WebHandler
 from .errors import error_response
 from .history.event_stream import LARGE_EVENTS
 from .history.large_events import LargeEvents
@@ -115,6 +115,7 @@ def build_app(
     responses = app[RESPONSE_BUDGET] = ByteBudget("responses", catalog.limits.response_memory_bytes_max)
     app[LARGE_RESPONSES] = LargeResponses(responses)
     app[REQUEST_METRICS] = RequestMetrics()
+    app[ENDPOINT_STATISTICS] = catalog.endpoint_statistics
     app[LARGE_EVENTS] = LargeEvents()
     app[ROUTES] = Routes(operations, read_only=catalog.read_only)
     app.on_shutdown.append(_end_event_streams)

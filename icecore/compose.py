@@ -14,6 +14,7 @@ from aiohttp import web
 from .access.authentication import AnonymousAuthenticator, Authenticator
 from .access.authorization import AllowAll, Authorizer
 from .access.backends import Backends
+from .access.endpoint_statistics import EndpointStatistics
 from .api.catalog import About
 from .api.limits import ApiLimits
 from .api.origins import OriginRules
@@ -74,6 +75,7 @@ class Application:
     trusted_proxies: TrustedProxies
     permitted_profiles: PermittedProfiles
     about: About
+    endpoint_statistics: EndpointStatistics
     default_project_enabled: bool = True
     read_only: bool = False
     stopping: bool = False
@@ -158,8 +160,11 @@ async def open_catalog(settings: Settings, *, jobs: bool = False) -> AsyncIterat
         catalog = Application(
             backends, AnonymousAuthenticator(), commands, queries, settings.api_limits(), purge, old_files, parts, expiry, soft_deletion,
             events, settings.dsn, settings.namespace_separator, settings.origin_rules(), settings.proxies(), settings.permitted_profiles(),
-            _about(settings), settings.default_project, settings.read_only,
+            _about(settings), EndpointStatistics(backends), settings.default_project, settings.read_only,
         )  # fmt: skip
+        if not (jobs or settings.read_only):
+            catalog.endpoint_statistics.start()
+            opened.push_async_callback(catalog.endpoint_statistics.close)
         if jobs:
             _start_jobs(catalog, settings.idempotency_key_lifetime, opened)
         yield catalog

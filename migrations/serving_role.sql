@@ -30,4 +30,5 @@ GRANT INSERT, UPDATE, DELETE ON icecore.task_runs TO {role};
 -- Tables that are not derived from the log.
 GRANT INSERT, UPDATE ON icecore.secrets, icecore.sinks, icecore.sink_replays TO {role};
 GRANT INSERT ON icecore.sink_skips TO {role};
+GRANT INSERT, UPDATE, DELETE ON icecore.endpoint_statistics TO {role};
 GRANT INSERT, DELETE ON icecore.metrics_reports TO {role}

@@ -97,6 +97,7 @@ where g.privilege in ('INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'TRIGGER', 'EXEC
     ('warehouse_statistics', 'UPDATE'), ('statistics_tracking notification_id', 'UPDATE'),
     ('search_names', 'INSERT'), ('search_names', 'DELETE'), ('search_terms', 'INSERT'), ('search_terms objects', 'UPDATE'),
     ('search_terms', 'DELETE'), ('search_tracking notification_id', 'UPDATE'),
+    ('endpoint_statistics', 'INSERT'), ('endpoint_statistics', 'UPDATE'), ('endpoint_statistics', 'DELETE'),
     ('task_runs', 'INSERT'), ('task_runs', 'UPDATE'), ('task_runs', 'DELETE')))
 group by 1, 2, 3, 4 order by 1, 2, 4
 

@@ -4,6 +4,7 @@ from ..routing import Operation
 from . import (
     deleted_namespaces,
     deleted_tabulars,
+    endpoint_statistics,
     event_schemas,
     namespaces,
     projects,
@@ -54,6 +55,14 @@ OPERATIONS = (
     Operation("getProjectById", "GET", _PROJECT_BY_ID, projects.get_project, parameters=_NONE),
     Operation("renameProjectById", "POST", f"{_PROJECT_BY_ID}/rename", projects.rename_project, parameters=_NONE),
     Operation("deleteProjectById", "DELETE", _PROJECT_BY_ID, projects.delete_project, parameters=_NONE),
+    Operation(
+        "getEndpointStatistics",
+        "POST",
+        "/management/v1/endpoint-statistics",
+        endpoint_statistics.get_endpoint_statistics,
+        reads=True,
+        parameters=_NONE,
+    ),
     Operation("createWarehouse", "POST", _WAREHOUSES, warehouses.create_warehouse, project_in_body=True, parameters=_NONE),
     Operation(
         "listWarehouses",

@@ -37,8 +37,9 @@ CHECKSUMS = {
     "0012_namespace_move": "f1620547a587f0d70dd0b4b6ebc0f324fd0269a9da6d5a79f21f387498ad3ae4",
     "0013_tasks": "c302599af04ea10d56147b4af1d77615209fc5ca355ce735bd521536550cee0f",
     "0014_search": "8ec32ea7d721d6b2cace62e14a6501dd560360f41b1066fe8ab8c71806ae6c31",
+    "0015_endpoint_statistics": "9edf9ba4e96730db33c43c75231c2499f355d3ae9a916b87dffdc430097f2eed",
 }
-FUNCTIONS = ("0014_search", "7c419d25c28017efeb729e1d88adc0c3cc3589a928ee6d750b06a6905d72bc15")
+FUNCTIONS = ("0015_endpoint_statistics", "7c419d25c28017efeb729e1d88adc0c3cc3589a928ee6d750b06a6905d72bc15")
 """The newest migration, and the checksum of its functions."""
 
 

@@ -112,6 +112,7 @@ RIGHTS = {
     "search_names": "read, add, delete",
     "search_terms": "read, add, (objects), delete",
     "search_tracking": "read, (notification_id)",
+    "endpoint_statistics": "read, add, write, delete",
     "task_runs": "read, add, write, delete",
     "sink_skips": "read, add",
     "sink_replays": "read, add, write",

@@ -14,7 +14,7 @@ CHECKOUT = Path(__file__).parents[2]
 
 # The file that owns each table, and those that join it. Rebuild and verification use all of them.
 READERS = {
-    "names": {"names", "search", "namespace_trees", "namespaces", "tables", "warehouse_content", "warehouses"},
+    "names": {"names", "endpoint_statistics", "search", "namespace_trees", "namespaces", "tables", "warehouse_content", "warehouses"},
     "warehouses": {"warehouses", "proposals"},
     "namespaces": {"namespaces", "names", "namespace_trees", "protection"},
     "tables": {
@@ -43,6 +43,7 @@ READERS = {
     "old_metadata_files": {"old_metadata_files", "warehouse_content"},
     "warehouse_statistics": {"statistics"},
     "statistics_tracking": {"statistics"},
+    "endpoint_statistics": {"endpoint_statistics"},
     "search_names": {"search"},
     "search_terms": {"search"},
     "search_tracking": {"search"},

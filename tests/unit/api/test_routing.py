@@ -52,7 +52,7 @@ def test_which_operations_wait_commit_and_read_by_post() -> None:
     assert {"listEvents", "wait"} == {each.name for each in OPERATIONS if each.waits}
     validations = {"validateWarehouse", "validateStorageProfile", "validateStorageCredential", "validateStorageAccess"}
     tasks = {"listTasks", "listProjectTasks", "controlProjectTasks", "setTaskLogCleanupConfig"}
-    assert {"getToken", "queryEvents", "bootstrap", "searchTabular", *validations, *tasks} == {
+    assert {"getToken", "queryEvents", "bootstrap", "searchTabular", "getEndpointStatistics", *validations, *tasks} == {
         each.name for each in OPERATIONS if each.reads
     }
     commits = {"updateTable", "commitTransaction", "replaceView", "approveProposal", "rejectProposal"}

@@ -30,6 +30,7 @@ CLAIMS = (
     Claim("commit_beside_large", "small commits while tables of 10,000 snapshots are registered and expired"),
     Claim("worst_bodies", "loads of a hot table while the worst permitted bodies and files are sent"),
     Claim("create_and_list", "createTable with 32 clients; listTables of 100,000 tables, page 1 against page 900"),
+    Claim("deletions", "listing 100,000 soft-deleted tables, page 1 against page 900; memory of a purge of 10,000 files"),
     Claim("search", "search among 100,000 tables beside a load by name"),
     Claim("rebuild", "rebuild of the read models from the append benchmark's log"),
     Claim("publishing", "events to NATS and Kafka beside the client libraries' own; commit to event; cost to commits"),

@@ -28,7 +28,7 @@ from icecore.compose import Application, open_catalog
 from icecore.domain.byte_pieces import joined
 from icecore.domain.commands import CreateNamespace
 from icecore.domain.documents import TABLE_KINDS, split
-from icecore.domain.events import TableRegistered
+from icecore.domain.events import TableDropped, TableRegistered
 from icecore.domain.identifiers import NamespaceIdentifier
 from icecore.domain.metadata.parse import parse_table_metadata
 from icecore.domain.names import ResolvedName
@@ -40,6 +40,7 @@ Json = dict[str, Any]
 PROJECT_ID = UUID(int=0)
 # Registrations in flight: enough for full batches, and limited in memory.
 _IN_FLIGHT = 256
+_YEAR_MS = 365 * 86_400_000
 # Reads do not use the store if the profile does not check for missing files, so no files are needed.
 NOWHERE = {
     "type": "s3",
@@ -114,12 +115,17 @@ def local_profile(directory: Path) -> Json:
     return {"type": "local", "directory": str(directory)}
 
 
-def append_tables(dsn: str, namespace: str, count: int, *, with_files: bool, warehouse: str = WAREHOUSE) -> Seeded:
-    """Creates a namespace with tables `t0` … of about 4 KB through the committer. `with_files`: writes their metadata files too."""
-    return uvloop.run(_append_tables(dsn, namespace, count, with_files, warehouse))
+def append_tables(
+    dsn: str, namespace: str, count: int, *, with_files: bool, warehouse: str = WAREHOUSE, soft_deleted: bool = False
+) -> Seeded:
+    """Creates a namespace with tables `t0` … of about 4 KB through the committer.
+
+    with_files -- writes their metadata files too. soft_deleted -- drops them, to expire in a year.
+    """
+    return uvloop.run(_append_tables(dsn, namespace, count, with_files, warehouse, soft_deleted))
 
 
-async def _append_tables(dsn: str, namespace: str, count: int, with_files: bool, warehouse_name: str) -> Seeded:
+async def _append_tables(dsn: str, namespace: str, count: int, with_files: bool, warehouse_name: str, soft_deleted: bool) -> Seeded:
     started = time.monotonic()
     async with open_catalog(settings_of(dsn)) as catalog:
         warehouse = await resolve_warehouse(catalog.backends, PROJECT_ID, warehouse_name)
@@ -132,7 +138,7 @@ async def _append_tables(dsn: str, namespace: str, count: int, with_files: bool,
 
         async def append_some() -> None:
             for number in numbers:
-                await _append_table(catalog, warehouse, found, f"t{number}", with_files)
+                await _append_table(catalog, warehouse, found, f"t{number}", with_files, soft_deleted)
 
         await asyncio.gather(*(append_some() for _ in range(_IN_FLIGHT)))
         async with catalog.backends.connection() as connection:
@@ -142,7 +148,9 @@ async def _append_tables(dsn: str, namespace: str, count: int, with_files: bool,
     return Seeded(count, time.monotonic() - started, position)
 
 
-async def _append_table(catalog: Application, warehouse: Warehouse, into: ResolvedName, name: str, with_files: bool) -> None:
+async def _append_table(
+    catalog: Application, warehouse: Warehouse, into: ResolvedName, name: str, with_files: bool, soft_deleted: bool
+) -> None:
     table_id = uuid7()
     location = f"{into.namespace_location}/{table_id}"
     metadata = parse_table_metadata(table_document(location, str(table_id)))
@@ -152,7 +160,8 @@ async def _append_table(catalog: Application, warehouse: Warehouse, into: Resolv
     submission = Submission(_context("registerTable"))
     submission.parents.append(into.namespace_id)
     event = TableRegistered(into.namespace_id, name, warehouse.name_lookup.key(name), location_key(warehouse, metadata), file, metadata)
-    submission.add(table_id, warehouse.id, None, [event])
+    dropped = [TableDropped(False, expires_at_ms=time.time_ns() // 1_000_000 + _YEAR_MS)] if soft_deleted else []
+    submission.add(table_id, warehouse.id, None, [event, *dropped])
     result = await catalog.commands.committer.submit(submission)
     assert result.outcome == "appended", result
 

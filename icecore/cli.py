@@ -229,12 +229,12 @@ def undrop(
     force: Flag = False,
     options: WarehouseOptions = WarehouseOptions(),
 ) -> ExitCode:
-    """Undrop soft-deleted tables and views, all or none.
+    """Undrop soft-deleted tables and views, all or none, or one namespace with all that was dropped with it.
 
     Parameters
     ----------
     ids
-        Ids of the tables and views. `icecore table deleted` shows them.
+        Ids of the tables and views, or of the namespace. `icecore table deleted` and `icecore namespace deleted` show them.
     force
         Undrop them even if their metadata file or manifest list is missing.
     """

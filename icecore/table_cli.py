@@ -6,7 +6,7 @@ from .command_settings import CommonOptions, Json, ProtectionOff, WarehouseName,
 from .exit_codes import ExitCode
 from .output import Output
 
-table = App(name="table", help="Protect tables, and list soft-deleted tables and views.")
+table = App(name="table", help="Protect tables, list soft-deleted tables and views, and search tables and views.")
 
 
 @table.command(name="protect")
@@ -29,3 +29,17 @@ def list_deleted(name: WarehouseName, /, *, as_json: Json = False, options: Ware
     from . import deletion_commands
 
     return deletion_commands.list_deleted(options.settings(), Output(), options.in_project(name), as_json=as_json)
+
+
+@table.command(name="search")
+def search_tables(name: WarehouseName, text: str, /, *, as_json: Json = False, options: WarehouseOptions = WarehouseOptions()) -> ExitCode:
+    """Search the tables and views of a warehouse.
+
+    Parameters
+    ----------
+    text
+        Part of a name or of a path joined by dots, even if it is misspelt; or the id of a table, a view or a namespace.
+    """
+    from . import search_commands
+
+    return search_commands.search(options.settings(), Output(), options.in_project(name), text, as_json=as_json)

@@ -13,7 +13,7 @@ from .executor import QueryExecutor
 
 __all__ = ["NO_WAREHOUSE", "EndpointCalls", "load_endpoint_statistics"]
 
-_ROWS_MAX = 50_000
+_ROWS_MAX = 10_000
 
 
 async def load_endpoint_statistics(

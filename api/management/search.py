@@ -4,7 +4,7 @@ import unicodedata
 
 from aiohttp import web
 
-from ...queries.search_tabulars import search_tabulars
+from ...queries.search_tabulars import FoundTabular, search_tabulars
 from ..api_request import ApiRequest
 from .warehouses import parse_warehouse_id
 
@@ -17,15 +17,20 @@ async def search_tabular(call: ApiRequest) -> web.Response:
     warehouse_id = parse_warehouse_id(call)
     _, fields = await call.fields()
     fields.refuse_unknown(("search",))
-    # Names are in this Unicode form.
-    text = unicodedata.normalize("NFC", fields.text("search")[:SEARCH_CODE_POINTS_MAX])
-    tabulars = [
-        {
-            "namespace-name": found.namespace,
-            "tabular-name": found.name,
-            "tabular-id": {"id": found.object_id, "type": found.kind},
-            "distance": found.distance,
-        }
-        for found in await search_tabulars(call.catalog.queries, call.context, warehouse_id, text)
-    ]
-    return await call.json({"tabulars": tabulars})
+    found = await search_tabulars(call.catalog.queries, call.context, warehouse_id, search_text(fields.text("search")))
+    return await call.json({"tabulars": [found_tabular(each) for each in found]})
+
+
+def search_text(text: str) -> str:
+    """The part of a search that counts, in the Unicode form of names."""
+    return unicodedata.normalize("NFC", text[:SEARCH_CODE_POINTS_MAX])
+
+
+def found_tabular(found: FoundTabular) -> dict[str, object]:
+    """Lakekeeper's SearchTabular."""
+    return {
+        "namespace-name": found.namespace,
+        "tabular-name": found.name,
+        "tabular-id": {"id": found.object_id, "type": found.kind},
+        "distance": found.distance,
+    }

@@ -1,6 +1,7 @@
 """The search for tables and views: it finds what exists now, in its own warehouse, by name, path and id."""
 
 import asyncio
+import json
 import random
 import threading
 from collections.abc import Iterator, Sequence
@@ -28,6 +29,7 @@ from tests.fixtures.rest_client import RestClient
 from tests.fixtures.statistics import counted, counting, rows
 from tests.integration.test_projects import DEFAULT, Tenants
 from tests.integration.test_soft_deletion import Client
+from tests.integration.test_warehouse_config import icecore
 
 Found = list[dict[str, Any]]
 
@@ -86,6 +88,23 @@ def test_it_finds_names_misspelt_names_paths_and_what_is_in_namespaces(client: S
     assert ["finance.ledger_2026"] == client.paths("2026")
     for nothing in ("", "   ", ".", "zzz", "%", "'", "a." * 32):
         assert [] == client.paths(nothing), nothing
+
+
+def test_it_searches_at_the_command_line(client: Search) -> None:
+    """The same in a table or as JSON; also in an inactive warehouse."""
+    assert 200 == client.call_warehouse("POST", "/deactivate").status
+    found = client.search("sales.ordres")
+    done = icecore(client.dsn, "table", "search", "demo", "sales.ordres", "--json")
+    assert (0, found) == (done.returncode, json.loads(done.stdout)), done.stderr
+    done = icecore(client.dsn, "table", "search", "demo", "sales.ordres")
+    header, first, *_ = done.stdout.splitlines()
+    assert ["name", "type", "id", "distance"] == header.split()
+    assert ["sales.orders", "table", found[0]["tabular-id"]["id"], "0.44"] == first.split()
+    done = icecore(client.dsn, "table", "search", "demo", "zzz")
+    assert (0, "nothing is found\n") == (done.returncode, done.stdout)
+    done = icecore(client.dsn, "table", "search", "none", "zzz")
+    assert 0 != done.returncode
+    assert "Warehouse does not exist: none" in done.stderr
 
 
 def test_it_finds_by_id(client: Search) -> None:

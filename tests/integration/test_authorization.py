@@ -200,6 +200,8 @@ REQUESTS: dict[str, tuple[str, Any, Sequence[str]]] = {
     "getTaskLogCleanupConfig": ("/management/v1/project/task-queue/task_log_cleanup/config", None, ["project"]),
     "setTaskLogCleanupConfig": ("/management/v1/project/task-queue/task_log_cleanup/config", {"queue-config": {}}, ["project"]),
     "getWarehouseStatistics": ("/management/v1/warehouse/{warehouse}/statistics", None, ["warehouse demo"]),
+    "searchTabular": ("/management/v1/warehouse/{warehouse}/search-tabular", {"search": "t"}, ["warehouse demo"]),
+    "getEndpointStatistics": ("/management/v1/endpoint-statistics", {"warehouse": {"type": "all"}}, ["project"]),
     "listProposals": ("/management/v1/proposals", None, ["project"]),
     "loadProposal": (f"/management/v1/proposals/{PROPOSAL}", None, ["proposal"]),
     "approveProposal": (f"/management/v1/proposals/{PROPOSAL}/approve", None, ["proposal"]),

@@ -50,6 +50,8 @@ class EndpointStatistics:
             # Not cancelled: what a statement did that is cancelled is unknown.
             self._stop.set()
             await self._task
+            # What was counted during its last flush.
+            await self._flush()
 
     def count(self, project_id: UUID, warehouse_id: UUID | None, http_route: str, status_code: int) -> None:
         """Counts a call. Without `start`, nothing is counted."""

@@ -58,8 +58,13 @@ class EndpointStatistics:
         if self._task is None:
             return
         now = time.time()
-        hour = int(now // _HOUR_SECONDS)
-        self._add((project_id, hour, warehouse_id or NO_WAREHOUSE, http_route, status_code), _Counter(1, now, now))
+        key = (project_id, int(now // _HOUR_SECONDS), warehouse_id or NO_WAREHOUSE, http_route, status_code)
+        counter = self._counters.get(key)
+        if counter is None:
+            self._add(key, _Counter(1, now, now))
+        else:
+            counter.count += 1
+            counter.last_at = now
 
     def _add(self, key: _Key, counted: _Counter) -> None:
         counter = self._counters.get(key)

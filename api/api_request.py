@@ -240,7 +240,7 @@ class ApiRequest:
         return warehouse
 
     def _enter_project_of(self, warehouse: Warehouse) -> None:
-        """A request that names no project is in that of its warehouse."""
+        """A request that names no project is in that of its warehouse. Its call counts for the warehouse."""
         self.request[SCOPE] = (warehouse.project_id, warehouse.id)
         if warehouse.project_id != self.context.project_id:
             self.context = replace(self.context, project_id=warehouse.project_id, project_named=True)

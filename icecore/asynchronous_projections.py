@@ -32,9 +32,9 @@ FLUSH_SECONDS = 1.0
 SILENCE_SECONDS_MAX = 10.0
 """A read model that makes no progress for this long, although the log is ahead, is restarted: a session of Postgres may be frozen."""
 CLOSE_SECONDS_MAX = 2.0
-_REBUILD_EVENTS = 1_000
 LEADER_IDLE_SECONDS_MAX = 30.0
 """A frozen leader loses the lead when its session ends."""
+_REBUILD_EVENTS = 1_000
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.projections")
 
@@ -73,7 +73,7 @@ async def run_projection(dsn: str, projection: type[AsynchronousProjection], sto
 
 
 async def _lead(dsn: str, projection: type[AsynchronousProjection], leading: Connection, stop: asyncio.Event, outage: OutageLog) -> None:
-    """Leads until `stop` is set or the rows are removed for a new count. Raises the error that ended the lead."""
+    """Leads until `stop` is set. Raises the error that ended the lead: IntegrityError, if a rebuild has moved the position."""
     runner = await _in_thread(stop, _runner, dsn, projection)
     _log.info("projection_leader_started", projection=projection.name)
     try:
@@ -85,8 +85,6 @@ async def _lead(dsn: str, projection: type[AsynchronousProjection], leading: Con
             tracked = found or 0
             # On the leader's session: if the session has ended, so has the lead.
             head = await _in_time(stop, log_head(leading), partial(sever, leading))
-            if tracked < before:
-                return
             if tracked == head or tracked != before:
                 moved_at = loop.time()
             elif loop.time() - moved_at > SILENCE_SECONDS_MAX:

@@ -23,7 +23,7 @@ _INTERVAL_MAX = timedelta(days=92)
 _STATUS_CODES_MAX = 100
 # ISO 8601, without months and years, whose lengths differ.
 _DURATION = re.compile(r"P(?=.)(?:(\d{1,4})W)?(?:(\d{1,4})D)?(?:T(?=.)(?:(\d{1,5})H)?(?:(\d{1,6})M)?(?:(\d{1,8})S)?)?")
-_PAGED_BY = "field 'range-specifier.token'"
+_PAGE_FIELD = "field 'range-specifier.token'"
 
 
 async def get_endpoint_statistics(call: ApiRequest) -> web.Response:
@@ -36,7 +36,7 @@ async def get_endpoint_statistics(call: ApiRequest) -> web.Response:
         raise fields.invalid("status-codes", "must be HTTP status codes")
     listing = listing_digest("endpoint-statistics", str(call.context.project_id), str(warehouse_id), str(status_codes))
     end, interval = _window(fields, listing)
-    begin = _earlier(end, interval)
+    begin = _moved(end, -interval)
     calls = await load_endpoint_statistics(
         call.catalog.queries,
         call.context,
@@ -52,7 +52,7 @@ async def get_endpoint_statistics(call: ApiRequest) -> web.Response:
             "timestamps": [hour + _HOUR for hour, _ in hours],
             "called-endpoints": [written for _, written in hours],
             "previous-page-token": _token(listing, begin, interval),
-            "next-page-token": _token(listing, _earlier(end, -interval), interval),
+            "next-page-token": _token(listing, _moved(end, interval), interval),
         }
     )
 
@@ -90,7 +90,7 @@ def _window(fields: BodyReader, listing: str) -> tuple[datetime, timedelta]:
             return end, interval
         case "page-token":
             selector.refuse_unknown(("type", "token"))
-            return _of_token(token_after(listing, selector.text("token"), _PAGED_BY))
+            return _of_token(token_after(listing, selector.text("token"), _PAGE_FIELD))
     raise selector.invalid("type", "must be window or page-token")
 
 
@@ -120,15 +120,15 @@ def _of_token(text: str) -> tuple[datetime, timedelta]:
 
 
 def _foreign_token() -> BadRequest:
-    return BadRequest(f"Invalid {_PAGED_BY}: not a token of this catalog")
+    return BadRequest(f"Invalid {_PAGE_FIELD}: not a token of this catalog")
 
 
-def _earlier(end: datetime, interval: timedelta) -> datetime:
-    """Within the years that Python has."""
+def _moved(at: datetime, by: timedelta) -> datetime:
+    """Unchanged where that is beyond the years that Python has."""
     try:
-        return end - interval
+        return at + by
     except OverflowError:
-        return end
+        return at
 
 
 def _hour_of(at: datetime) -> datetime:

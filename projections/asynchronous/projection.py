@@ -17,6 +17,7 @@ from ...database.named_sql import named_sql
 from ...domain.recorded import RecordedEvent
 
 _SQL = named_sql("icecore.projections.asynchronous", "projection.sql")
+_CONNECTION_SQL = named_sql("icecore.database", "connection.sql")
 
 GATHERED_EVENTS_MAX = 500
 GATHERED_BYTES_MAX = 1024 * 1024
@@ -53,7 +54,7 @@ class AsynchronousView(PostgresTrackingRecorder, ABC):
         """
         position = 0
         with self.datastore.transaction(commit=True) as cursor:
-            cursor.execute(self._sql["no_time_limits"])
+            cursor.execute(_CONNECTION_SQL["lift_time_limits"], {"local": True})
             # The first statement on a table, so that a concurrent projection waits here and then finds a changed position.
             cursor.execute(self._sql["set"], {"application_name": application_name, "position": position})
             cursor.execute(self._sql["remove_others"], {"application_name": application_name})

@@ -8,8 +8,3 @@ on conflict (application_name) do update set notification_id = excluded.notifica
 
 -- name: remove_others --
 delete from {table} where application_name <> %(application_name)s
-
--- name: no_time_limits --
-set local statement_timeout = 0;
-set local idle_in_transaction_session_timeout = 0;
-set local lock_timeout = 0

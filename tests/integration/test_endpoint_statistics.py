@@ -17,10 +17,10 @@ from icecore.access import endpoint_statistics
 from icecore.access.endpoint_statistics import KEPT_DAYS, EndpointStatistics
 from icecore.compose import Application
 from icecore.projections.endpoint_statistics import NO_WAREHOUSE
+from tests.fixtures.asynchronous import rows
 from tests.fixtures.catalog import PROJECT_ID, CatalogServer, served_catalog
 from tests.fixtures.readme import pieces
 from tests.fixtures.rest_client import RestClient
-from tests.fixtures.statistics import rows
 from tests.fixtures.waiting import wait_for
 from tests.integration.test_projects import DEFAULT, Tenants
 from tests.servers.paths import ROOT

@@ -39,11 +39,11 @@ from icecore.log import event_store
 from icecore.projections.asynchronous.projection import GATHERED_BYTES_MAX, GATHERED_EVENTS_MAX
 from icecore.projections.asynchronous.statistics import StatisticsProjection, StatisticsView
 from icecore.projections.verify import verify
+from tests.fixtures.asynchronous import caught_up, fold_asynchronous, head, position, projecting, rows
 from tests.fixtures.catalog import SECRET_KEY, CatalogServer
 from tests.fixtures.command_runs import EVERY_KIND, CommandRun, Step
 from tests.fixtures.cutting_proxy import CuttingProxy
 from tests.fixtures.rest_client import RestClient
-from tests.fixtures.statistics import counted, counting, fold_asynchronous, head, position, rows
 from tests.integration.test_outage_logs import closed, opened
 from tests.integration.test_warehouse_routes import Management
 from tests.servers.paths import ROOT
@@ -220,8 +220,8 @@ async def test_a_read_model_that_has_all_of_the_log_is_left_alone(catalog: Appli
     monkeypatch.setattr(asynchronous_projections, "FLUSH_SECONDS", 0.1)
     await CommandRun.on(catalog)
     with structlog.testing.capture_logs() as said:
-        async with counting(catalog.dsn):
-            await counted(catalog.dsn)
+        async with projecting(catalog.dsn):
+            await caught_up(catalog.dsn)
             await asyncio.sleep(2)
     assert ["projection_leader_started"] == [each["event"] for each in said if each["event"].startswith("projection_")]
 
@@ -232,8 +232,8 @@ async def test_a_random_history_is_counted_as_the_log_has_it(catalog: Applicatio
     run = await CommandRun.on(catalog)
     await random_history(run, seed, 150)
     spread_over_hours(catalog.dsn)
-    async with counting(catalog.dsn):
-        await counted(catalog.dsn)
+    async with projecting(catalog.dsn):
+        await caught_up(catalog.dsn)
     expected = rows(catalog.dsn, RECOUNT)
     assert len(expected) > 10
     assert expected == rows(catalog.dsn, ROWS)
@@ -245,8 +245,8 @@ async def test_verify_finds_what_was_counted_wrong(catalog: Application) -> None
     run = await CommandRun.on(catalog)
     for step in EVERY_KIND[:9]:
         await run.step(step)
-    async with counting(catalog.dsn):
-        await counted(catalog.dsn)
+    async with projecting(catalog.dsn):
+        await caught_up(catalog.dsn)
     assert [] == (await verify(catalog.dsn)).differences
     with psycopg.connect(catalog.dsn, autocommit=True) as connection:
         for harm, mended in (
@@ -282,10 +282,10 @@ async def test_verify_finds_what_was_counted_wrong(catalog: Application) -> None
 async def test_it_continues_counting_and_restarts_after_a_rebuild(catalog: Application) -> None:
     """Nothing is counted twice, and nothing is left out."""
     run = await CommandRun.on(catalog)
-    async with counting(catalog.dsn):
+    async with projecting(catalog.dsn):
         for step in EVERY_KIND[:12]:
             await run.step(step)
-        await counted(catalog.dsn)
+        await caught_up(catalog.dsn)
         expected = rows(catalog.dsn, RECOUNT)
         assert expected == rows(catalog.dsn, ROWS)
         await asyncio.sleep(2 * asynchronous_projections.FLUSH_SECONDS)
@@ -293,7 +293,7 @@ async def test_it_continues_counting_and_restarts_after_a_rebuild(catalog: Appli
         assert expected == rows(catalog.dsn, ROWS)
         for step in EVERY_KIND[12:18]:
             await run.step(step)
-        await counted(catalog.dsn)
+        await caught_up(catalog.dsn)
         assert rows(catalog.dsn, RECOUNT) == rows(catalog.dsn, ROWS)
 
 
@@ -325,12 +325,12 @@ async def test_events_that_come_during_rebuilds_are_counted_once(catalog: Applic
     run = await CommandRun.on(catalog)
     for step in EVERY_KIND[:6]:
         await run.step(step)
-    async with counting(catalog.dsn):
+    async with projecting(catalog.dsn):
         for number in range(40):
             await run.step(Step("commit", 0, 0, 0))
             if number % 10 == 0:
                 await asyncio.to_thread(rebuild_projection, catalog.dsn, StatisticsProjection)
-        await counted(catalog.dsn)
+        await caught_up(catalog.dsn)
     assert rows(catalog.dsn, RECOUNT) == rows(catalog.dsn, ROWS)
 
 
@@ -373,8 +373,8 @@ async def test_what_ends_in_the_middle_counts_once(
     run = await CommandRun.on(catalog)
     for step in EVERY_KIND:
         await run.step(step)
-    async with counting(catalog.dsn):
-        await counted(catalog.dsn)
+    async with projecting(catalog.dsn):
+        await caught_up(catalog.dsn)
     assert right == (rows(catalog.dsn, RECOUNT) == rows(catalog.dsn, ROWS))
 
 
@@ -397,7 +397,7 @@ async def test_workers_that_are_killed_and_two_at_once_count_once(catalog: Appli
                     await asyncio.sleep(1)
                     await run.step(Step("commit", 0, 0, 0))
                     third.send_signal(signal.SIGKILL)
-        await counted(catalog.dsn)
+        await caught_up(catalog.dsn)
     assert rows(catalog.dsn, RECOUNT) == rows(catalog.dsn, ROWS)
     assert [] == (await verify(catalog.dsn)).differences
     assert [] == [each for each in records(log) if each["level"] in ("error", "critical")]
@@ -413,11 +413,11 @@ async def test_two_that_both_believe_to_lead_count_once(catalog: Application, mo
     run = await CommandRun.on(catalog)
     for step in EVERY_KIND[:6]:
         await run.step(step)
-    async with counting(catalog.dsn), counting(catalog.dsn):
+    async with projecting(catalog.dsn), projecting(catalog.dsn):
         for _ in range(60):
             await run.step(Step("commit", 0, 0, 0))
             await asyncio.sleep(0.05)
-        await counted(catalog.dsn)
+        await caught_up(catalog.dsn)
     assert rows(catalog.dsn, RECOUNT) == rows(catalog.dsn, ROWS)
 
 
@@ -426,8 +426,8 @@ async def test_an_outage_is_lived_through_and_said_once(catalog: Application, ad
     run, name = await CommandRun.on(catalog), str(conninfo_to_dict(catalog.dsn)["dbname"])
     for step in EVERY_KIND[:6]:
         await run.step(step)
-    async with counting(catalog.dsn):
-        await counted(catalog.dsn)
+    async with projecting(catalog.dsn):
+        await caught_up(catalog.dsn)
         with structlog.testing.capture_logs() as said:
             closed(admin_dsn, name)
             await asyncio.sleep(5)
@@ -437,7 +437,7 @@ async def test_an_outage_is_lived_through_and_said_once(catalog: Application, ad
             await eventually(lambda: "projection_recovered" in [each["event"] for each in said])
         assert [1, 1] == [[each["event"] for each in said].count(event) for event in ("projection_retrying", "projection_recovered")]
         await run.step(Step("create_namespace", 1))
-        await counted(catalog.dsn)
+        await caught_up(catalog.dsn)
     assert rows(catalog.dsn, RECOUNT) == rows(catalog.dsn, ROWS)
 
 
@@ -456,8 +456,8 @@ async def test_sessions_that_freeze_are_left(catalog: Application, monkeypatch: 
     run = await CommandRun.on(catalog)
     for step in EVERY_KIND[:6]:
         await run.step(step)
-    async with CuttingProxy(catalog.dsn).running() as proxy, counting(proxy.dsn):
-        await counted(catalog.dsn)
+    async with CuttingProxy(catalog.dsn).running() as proxy, projecting(proxy.dsn):
+        await caught_up(catalog.dsn)
         stopped: list[int] = []
         if frozen == "all":
             proxy.is_frozen = True
@@ -476,7 +476,7 @@ async def test_sessions_that_freeze_are_left(catalog: Application, monkeypatch: 
             rows(catalog.dsn, end + " and datname = current_database()")
             proxy.is_frozen = False
         try:
-            await counted(catalog.dsn)
+            await caught_up(catalog.dsn)
         finally:
             for pid in stopped:
                 os.kill(pid, signal.SIGCONT)
@@ -492,8 +492,8 @@ async def test_rows_that_somebody_has_locked_are_waited_for_without_more_and_mor
     monkeypatch.setattr(event_store, "_STATEMENTS_END", "-c statement_timeout=500ms")
     run = await CommandRun.on(catalog)
     with psycopg.connect(catalog.dsn) as locking, structlog.testing.capture_logs() as said:
-        async with counting(catalog.dsn):
-            await counted(catalog.dsn)
+        async with projecting(catalog.dsn):
+            await caught_up(catalog.dsn)
             locking.execute("lock icecore.warehouse_statistics")
             for step in EVERY_KIND[:6]:
                 await run.step(step)
@@ -506,8 +506,8 @@ async def test_rows_that_somebody_has_locked_are_waited_for_without_more_and_mor
             began = time.monotonic()
         assert time.monotonic() - began < 4
     assert not [each for each in said if "CancelledError" in str(each.get("error"))]
-    async with counting(catalog.dsn):
-        await counted(catalog.dsn)
+    async with projecting(catalog.dsn):
+        await caught_up(catalog.dsn)
     assert rows(catalog.dsn, RECOUNT) == rows(catalog.dsn, ROWS)
 
 
@@ -520,7 +520,7 @@ async def test_attempts_that_cannot_begin_leave_no_session(catalog: Application,
     monkeypatch.setattr(event_store.LogRecorder, "subscribe", refuse)
     gc.disable()
     try:
-        async with counting(catalog.dsn):
+        async with projecting(catalog.dsn):
             await asyncio.sleep(5)
             sessions = rows(catalog.dsn, "select pid from pg_stat_activity where application_name = 'icecore-projections'")
             assert len(sessions) <= 3
@@ -533,15 +533,15 @@ async def test_the_environment_is_not_the_projection_s(catalog: Application, mon
     for name in ("POSTGRES_LOCK_TIMEOUT", "STATISTICS_POSTGRES_SCHEMA", "PERSISTENCE_MODULE"):
         monkeypatch.setenv(name, "another")
     await CommandRun.on(catalog)
-    async with counting(catalog.dsn):
-        await counted(catalog.dsn)
+    async with projecting(catalog.dsn):
+        await caught_up(catalog.dsn)
 
 
 async def test_who_waits_for_the_lead_stops_though_its_session_is_frozen(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise it takes over later with another session."""
     monkeypatch.setattr(asynchronous_projections, "SILENCE_SECONDS_MAX", 1.0)
-    async with counting(catalog.dsn), CuttingProxy(catalog.dsn).running() as proxy:
-        await counted(catalog.dsn)
+    async with projecting(catalog.dsn), CuttingProxy(catalog.dsn).running() as proxy:
+        await caught_up(catalog.dsn)
         stop = asyncio.Event()
         waiting = asyncio.create_task(asynchronous_projections.run_projection(proxy.dsn, StatisticsProjection, stop))
         await asyncio.sleep(1.5)
@@ -558,11 +558,11 @@ async def test_a_silent_leader_is_replaced(catalog: Application, monkeypatch: py
     monkeypatch.setattr(asynchronous_projections, "LEADER_IDLE_SECONDS_MAX", 0.3)
     run = await CommandRun.on(catalog)
     with structlog.testing.capture_logs() as said:
-        async with counting(catalog.dsn):
+        async with projecting(catalog.dsn):
             for step in EVERY_KIND[:6]:
                 await run.step(step)
             await eventually(lambda: [each["event"] for each in said].count("projection_leader_started") > 2)
-            await counted(catalog.dsn)
+            await caught_up(catalog.dsn)
     assert rows(catalog.dsn, RECOUNT) == rows(catalog.dsn, ROWS)
 
 

@@ -30,9 +30,9 @@ from icecore.projections.verify import verify as verify_all
 from icecore.projections.verify_report import Difference, VerifyReport
 from icecore.projections.verify_schema import carried_functions, found_schema, recorded_schema
 from tests.fixtures import command_runs
+from tests.fixtures.asynchronous import caught_up, fold_asynchronous, projecting
 from tests.fixtures.catalog import context
 from tests.fixtures.command_runs import EVERY_KIND, SCHEMA, CommandRun, Step
-from tests.fixtures.statistics import counted, counting, fold_asynchronous
 
 # Tables that are not, or only partly, folded from the log (idempotency has its own test).
 NOT_FOLDED = {
@@ -283,8 +283,8 @@ async def test_an_hour_that_comes_twice_where_postgres_has_summer_time_is_no_dif
         "and e.notification_id = (select min(notification_id) from icecore.events o where o.command_id = c.command_id)"
     )
     rehash(meddler)
-    async with counting(dsn):
-        await counted(dsn)
+    async with projecting(dsn):
+        await caught_up(dsn)
     before = {(d.table, d.key, d.column) for d in (await verify(dsn)).differences}
     name = sql.Identifier(meddler.info.dbname)
     meddler.execute(sql.SQL("alter database {} set timezone = 'Europe/Berlin'").format(name))

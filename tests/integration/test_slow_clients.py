@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from icecore.listening import DESCRIPTORS_MAX
+from tests.fixtures.processor import processor_seconds
 from tests.fixtures.snapshots import snapshot_updates
 from tests.fixtures.waiting import wait_for
 from tests.servers.icecore import Icecore, icecore, open_directory
@@ -346,20 +347,14 @@ def test_small_bodies_of_many_values_that_end_at_once(server: Icecore, value: by
         for each in sockets:
             each.sendall(body[-1:])
         # What the server does first, in processor time: on a busy machine the wait itself is longer.
-        began = processor_seconds(server)
+        began = processor_seconds(server.process_id)
         healthy.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert healthy.recv(12) == b"HTTP/1.1 200"
-        assert processor_seconds(server) - began < WAITED_SECONDS_MAX
+        assert processor_seconds(server.process_id) - began < WAITED_SECONDS_MAX
         answered = statuses(sockets)
         serves(server)
     assert ATTACKERS == len(answered)
     assert {200, 429} == set(answered)
-
-
-def processor_seconds(server: Icecore) -> float:
-    """The processor time of the process, in its own code and in the kernel (proc_pid_stat(5): utime, stime)."""
-    fields = Path(f"/proc/{server.process_id}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def open_connections(server: Icecore) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from uuid_utils.compat import uuid7
 
@@ -88,6 +88,7 @@ def test_a_distance_is_between_0_and_1(text: str, path: list[str]) -> None:
 
 
 @given(st.text(min_size=1, max_size=20), st.lists(st.text(min_size=1, max_size=8), max_size=3))
+@example("a.b", ["n"])
 def test_a_search_for_a_name_or_path_has_the_term_of_the_whole_name(name: str, levels: list[str]) -> None:
     """Which only the same name has, in any case."""
     terms = set(name_terms(WAREHOUSE, name))

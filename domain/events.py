@@ -550,6 +550,37 @@ TaskFact = TaskScheduled | TaskStopped | TaskDeletionBegun | TaskAttemptFailed
 """The events of a task's own stream."""
 
 
+@_event("maintenance.planned.v1")
+class MaintenancePlanned(Event):
+    """A procedure of Iceberg is to run on a table, or would have: then `shadow` is true. The stream is that of one run.
+
+    `reason`: why, for readers. `estimate`: what it is expected to do (domain/maintenance.py, MEASURES).
+    """
+
+    table_id: UUID
+    procedure: str
+    reason: str
+    estimate: Json
+    shadow: bool
+
+
+@_event("maintenance.finished.v1")
+class MaintenanceFinished(Event):
+    """What the procedure did. `outcome`: `success`, `conflict` (concurrent commits won), `failed` or `skipped` (`error` says why)."""
+
+    table_id: UUID
+    procedure: str
+    outcome: str
+    measured: Json
+    attempts: int
+    duration_ms: int
+    error: str | None = None
+
+
+MaintenanceEvent = MaintenancePlanned | MaintenanceFinished
+"""The events of a run of maintenance."""
+
+
 @_event("proposal.opened.v1")
 class ProposalOpened(Event):
     """A hook held a change for approval. It contains the command, which is executed once approved, its objects, and when the approval

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from typing import NamedTuple, cast
 from uuid import UUID
 
-from . import namespace, project, proposal, table, task, view, warehouse
+from . import maintenance, namespace, project, proposal, table, task, view, warehouse
 from .claims import Claim
 from .events import Event
+from .maintenance import MaintenanceState
 from .namespace import NamespaceState
 from .project import ProjectState
 from .proposal import ProposalState
@@ -15,7 +16,7 @@ from .task import TaskState
 from .view import ViewState
 from .warehouse import WarehouseState
 
-State = ProjectState | WarehouseState | NamespaceState | TableState | ViewState | ProposalState | TaskState
+State = ProjectState | WarehouseState | NamespaceState | TableState | ViewState | ProposalState | TaskState | MaintenanceState
 
 
 class StreamChange(NamedTuple):
@@ -45,6 +46,8 @@ def evolve(
             return proposal.evolve(cast("ProposalState | None", before), stream_id, version, event_id, warehouse_id, event)
         case "task":
             return task.evolve(cast("TaskState | None", before), stream_id, version, event_id, warehouse_id, event)
+        case "maintenance":
+            return maintenance.evolve(cast("MaintenanceState | None", before), stream_id, version, event_id, warehouse_id, event)
     raise LookupError(f"{event.TOPIC} belongs to no kind of stream")
 
 
@@ -63,5 +66,5 @@ def claims_of(state: State | None) -> frozenset[Claim]:
             return project.claims(state)
         case ProposalState():
             return proposal.claims(state)
-        case TaskState() | None:
+        case TaskState() | MaintenanceState() | None:
             return frozenset()

@@ -8,7 +8,7 @@ from .command_settings import CommonOptions, Flag, Json
 from .exit_codes import ExitCode
 from .output import Output
 
-pipeline = App(name="pipeline", help="Land the log in Iceberg tables and verify it, with Spark.")
+pipeline = App(name="pipeline", help="Land the log in Iceberg tables, verify it and maintain tables, with Spark.")
 
 Uri = Annotated[str | None, Parameter(name="--uri", help="Address of the catalog. Default: the server of the data folder.")]
 WarehouseName = Annotated[str, Parameter(name="--warehouse", help="Name or id of the warehouse with the tables.")]
@@ -58,3 +58,36 @@ def verify(
 
     place = pipeline_commands.Place(uri, warehouse, tuple(conf or ()))
     return pipeline_commands.verify(options.settings(), Output(), place, as_json=as_json)
+
+
+@pipeline.command
+def maintain(
+    *,
+    run: Flag = False,
+    shadow: Flag = False,
+    any_time: Flag = False,
+    rewrite_gib_max: float = 100.0,
+    uri: Uri = None,
+    warehouse: WarehouseName = "system",
+    conf: Conf = None,
+    as_json: Json = False,
+    options: CommonOptions = CommonOptions(),
+) -> ExitCode:
+    """Plan the maintenance of tables from the landed log, and show the plan. Nothing is changed without --run.
+
+    Parameters
+    ----------
+    run
+        Run the plan. The exit code is 1 if a run failed.
+    shadow
+        Record in the log what would run, without running it.
+    any_time
+        Also plan runs in the hours in which tables are busy.
+    rewrite_gib_max
+        How many GiB all runs may rewrite (default 100).
+    """
+    from . import maintenance_commands, pipeline_commands
+
+    place = pipeline_commands.Place(uri, warehouse, tuple(conf or ()))
+    mode = maintenance_commands.Mode(run=run, shadow=shadow, any_time=any_time, rewrite_gib_max=rewrite_gib_max)
+    return maintenance_commands.maintain(options.settings(), Output(), place, mode, as_json=as_json)

@@ -40,7 +40,7 @@ def ingest(settings: Settings, console: Console, place: Place, *, follow: bool, 
     ending: list[int] = []
     with opened_database(settings) as opened:
         source = LogSource(opened.dsn, uvloop.run(_warehouse_id(opened, place.warehouse)))
-        with _session(opened, place) as spark:
+        with open_pipeline(opened, place) as spark:
             if follow:
                 for number in (signal.SIGTERM, signal.SIGINT):
                     signal.signal(number, lambda received, _: ending.append(received))
@@ -53,7 +53,7 @@ def verify(settings: Settings, console: Console, place: Place, *, as_json: bool)
     """Compares the read models with the landed log, and checks the hash chain."""
     with opened_database(settings) as opened:
         source = LogSource(opened.dsn, uvloop.run(_warehouse_id(opened, place.warehouse)))
-        with _session(opened, place) as spark:
+        with open_pipeline(opened, place) as spark:
             report = run_verify(spark, source)
     print_report(console, report.to_json() if as_json else str(report))
     return ExitCode.OK if report.ok else ExitCode.NO
@@ -70,7 +70,8 @@ async def _warehouse_id(opened: Settings, reference: str) -> UUID:
 
 
 @contextmanager
-def _session(opened: Settings, place: Place) -> Iterator[SparkSession]:
+def open_pipeline(opened: Settings, place: Place) -> Iterator[SparkSession]:
+    """A session whose catalog is the warehouse of the landed tables. What Spark raises becomes a CommandFailed."""
     uri = place.uri or _served(opened)
     given = dict(each.partition("=")[::2] for each in place.settings)
     if not all(name.startswith("spark.") for name in given):

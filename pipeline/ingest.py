@@ -26,7 +26,7 @@ from .landed_tables import (
     landed_position,
 )
 from .log_source import LogSource
-from .session import DataFrame, SparkSession, first_line, java_errors
+from .session import DataFrame, SparkSession, first_line, is_conflict
 from .transforms import object_changes, object_merge, table_changes, table_commits
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.pipeline")
@@ -37,8 +37,6 @@ RANGE_EVENTS = 2_500
 """Events that one task reads."""
 REFUSALS_MAX = 20
 """Refused commits without progress of the table after which the job gives up."""
-_REFUSALS = ("iceberg.exceptions.CommitFailedException", "iceberg.exceptions.ValidationException")
-"""The second one is that of a MERGE which finds the rows of another one."""
 FOLLOW_SECONDS = 2.0
 """Pause between two looks at the log's end."""
 
@@ -98,7 +96,7 @@ def _land(spark: SparkSession, source: LogSource, batch_events: int, report: Ing
                 report.events += to - landed
             refusals = 0
         except Exception as error:
-            if not _is_refusal(error):
+            if not is_conflict(error):
                 raise
             report.refused += 1
             progress = any(landed_position(spark, table) > before[table.name] for table in LANDED)
@@ -106,11 +104,6 @@ def _land(spark: SparkSession, source: LogSource, batch_events: int, report: Ing
             if refusals >= REFUSALS_MAX:
                 raise IngestError(f"The catalog refused {refusals} commits in a row: {first_line(error)}") from None
             _log.info("batch_refused", reason=first_line(error))
-
-
-def _is_refusal(error: Exception) -> bool:
-    """Whether the catalog, or Iceberg before it asked the catalog, refused a commit: another job or a compaction was first."""
-    return any(name in raised for raised in java_errors(error) for name in _REFUSALS)
 
 
 def _write_commits(spark: SparkSession, table: LandedTable, after: int, to: int) -> None:

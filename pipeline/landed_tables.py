@@ -146,10 +146,11 @@ OBJECTS = LandedTable(
         "from_time": "timestamp",
         "to_position": "bigint",
         "to_time": "timestamp",
+        "namespace_id": "string",
     },
 )
 """The names and status of projects, warehouses, namespaces, tables and views, each from one event to another. to_position, to_time -- NULL:
-until now.
+until now. path -- as of from_position: a later move of a namespace above begins no row. namespace_id -- of a table or view.
 """
 
 LANDED = (EVENTS, TABLE_COMMITS, TABLE_CHANGES, OBJECTS)

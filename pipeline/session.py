@@ -1,6 +1,7 @@
 """The Spark settings for an Icecore catalog, and a session with them."""
 
 import logging
+import re
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
@@ -16,8 +17,10 @@ SPARK_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 RUNTIME = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0"
 """Iceberg's runtime for the PySpark of the extra `spark`; Spark downloads it unless a setting names jars."""
 _MESSAGE_MAX = 500
-_RAISED, _CAUSE = ": ", "Caused by: "
-"""What precedes the class of the outermost Java exception, and of its causes, in a message of Py4J."""
+_JAVA_ERROR = re.compile(r"(?:: |Caused by: )((?:[\w$]+\.)+[\w$]+(?:: .*)?)")
+"""The class and message of the outermost Java exception, and of its causes, in a message of Py4J."""
+_CONFLICTS = ("iceberg.exceptions.CommitFailedException", "iceberg.exceptions.ValidationException")
+"""The second one is that of a MERGE or a rewrite which finds the changes of another writer."""
 _JARS = frozenset({"spark.jars", "spark.jars.packages"})
 
 
@@ -54,6 +57,9 @@ def open_session(settings: Mapping[str, str]) -> SparkSession:
     from pyspark.sql import SparkSession as Session
 
     logging.getLogger("py4j").setLevel(logging.WARNING)
+    # PySpark 4 would write each error of a query as a page of JSON, besides raising it.
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        logging.getLogger(name).disabled = True
     builder = Session.builder.appName("icecore-pipeline")
     for name, value in settings.items():
         builder = builder.config(name, value)
@@ -73,7 +79,12 @@ def spark_errors() -> tuple[type[Exception], ...]:
 def java_errors(error: Exception) -> list[str]:
     """The class and message of each Java exception of an error of Spark, from the outermost to its last cause. Empty: Java raised none."""
     lines = [line.strip() for line in str(error).splitlines()]
-    return [line.removeprefix(mark) for line in lines for mark in (_RAISED, _CAUSE) if line.startswith(mark)]
+    return [found[1] for line in lines if (found := _JAVA_ERROR.fullmatch(line))]
+
+
+def is_conflict(error: Exception) -> bool:
+    """Whether the catalog, or Iceberg before it asked the catalog, refused a commit: another writer was first."""
+    return any(name in raised for raised in java_errors(error) for name in _CONFLICTS)
 
 
 def first_line(error: Exception) -> str:

@@ -122,6 +122,7 @@ def object_changes(events: DataFrame) -> DataFrame:
             "recorded_at as from_time",
             f"lead(position) {following} as to_position",
             f"lead(recorded_at) {following} as to_time",
+            "coalesce(get_json_object(data, '$.table.namespace.id'), get_json_object(data, '$.view.namespace.id')) as namespace_id",
         )
         .select(*OBJECTS.columns)
     )

@@ -13,10 +13,7 @@ from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
-from ..domain.events import decode
-from ..domain.read_models.stream_fold import StreamFold
 from ..domain.recorded import RecordedEvent
-from ..domain.table import TableState
 from ..projections.stream_ranges import StreamRange, parts_between
 from ..projections.verify import exported_snapshot, verify_part
 from ..projections.verify_chain import check_chain, check_link
@@ -24,6 +21,7 @@ from ..projections.verify_report import VerifyReport
 from .ingest import RANGE_EVENTS, IngestError
 from .landed_tables import EVENTS, create_tables, landed_events, landed_position
 from .log_source import LogSource
+from .replay import FOLDED, folded_row
 from .session import DataFrame, SparkSession
 
 PART_EVENTS = 20_000
@@ -36,11 +34,6 @@ _RECORDED = (
     *("project_id", "warehouse_id", "request_id", "correlation_id", "causation_id", "traceparent", "context", "hash"),
 )
 """The columns of `events` in the order of RecordedEvent."""
-_FOLDED = ("stream_id", "version", "position", "event_id", "topic", "state", "project_id", "warehouse_id")
-"""The columns of `events` that are folded."""
-
-TABLES_AT = "table_id string, warehouse_id string, namespace array<string>, name string, metadata_location string, version bigint"
-"""The columns of `tables_at`."""
 
 
 def verify(spark: SparkSession, source: LogSource) -> VerifyReport:
@@ -125,10 +118,10 @@ def _check_streams(spark: SparkSession, events: DataFrame, dsn: str, snapshot: s
 
     def compared(rows: Iterable[Any]) -> Iterator[tuple[int, VerifyReport]]:
         for number, of_part in groupby(rows, itemgetter(-1)):
-            yield number, asyncio.run(verify_part(dsn, snapshot, parts[number], map(_folded_row, of_part)))
+            yield number, asyncio.run(verify_part(dsn, snapshot, parts[number], map(folded_row, of_part)))
 
     reports = dict(
-        events.selectExpr(*_FOLDED, f"size(filter(array({firsts}), first -> first <= stream_id)) - 1 as part")
+        events.selectExpr(*FOLDED, f"size(filter(array({firsts}), first -> first <= stream_id)) - 1 as part")
         .repartitionByRange(len(parts), "part")
         .sortWithinPartitions("part", "stream_id", "version")
         .rdd.mapPartitions(compared)
@@ -146,36 +139,3 @@ def _parts(events: DataFrame, head: int) -> list[StreamRange]:
         return parts_between([])
     sample = sorted(row[0] for row in events.select("stream_id").sample(min(1.0, _SAMPLE_STREAMS / head), seed=0).collect())
     return parts_between([UUID(sample[len(sample) * n // count]) for n in range(1, count)] if sample else [])
-
-
-def _folded_row(row: Sequence[Any]) -> tuple[Any, ...]:
-    stream, version, position, event, topic, state, project, warehouse, _ = row
-    return UUID(stream), version, position, UUID(event), topic, bytes(state), UUID(project), UUID(warehouse)
-
-
-def tables_at(spark: SparkSession, events: DataFrame) -> DataFrame:
-    """The tables of all warehouses after these events, with the columns TABLES_AT: give `landed_events` up to a position, or up to a time.
-
-    Events of all streams must be there from the first. A namespace keeps its name, so that of the table's last event counts.
-    """
-    folded = (
-        events.where("kind = 'table'")
-        .select(*_FOLDED, "path")
-        .repartition("stream_id")
-        .sortWithinPartitions("stream_id", "version")
-        .rdd.mapPartitions(_live_tables)
-    )
-    return spark.createDataFrame(folded, TABLES_AT)
-
-
-def _live_tables(rows: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
-    for _, of_stream in groupby(rows, itemgetter(0)):
-        fold: StreamFold | None = None
-        path: list[str] = []
-        for row in of_stream:
-            stream_id, version, _, event_id, topic, state, project_id, warehouse_id = _folded_row(row)
-            fold = fold or StreamFold(stream_id, project_id, warehouse_id)
-            fold.evolve(version, event_id, decode(topic, state))
-            path = row[-1]
-        if fold is not None and isinstance(table := fold.state, TableState) and table.status == "live":
-            yield str(table.id), str(table.warehouse_id), path[1:-1], table.name, table.metadata_location, table.version

@@ -31,7 +31,7 @@ class EnrichedEvent:
     def namespace(self) -> tuple[str, ...]:
         """The levels of the object's namespace, or of the namespace itself."""
         kind = self.event.topic.partition(".")[0]
-        return self.path[1:-1] if kind in ("table", "view", "proposal", "task") else self.path[1:]
+        return self.path[1:-1] if kind in ("table", "view", "proposal", "task", "maintenance") else self.path[1:]
 
     @property
     def namespace_key(self) -> str:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any, Literal, cast
 from uuid import UUID
 
 import orjson
@@ -12,10 +12,12 @@ from ..database.connections import Connection
 from ..domain import events as domain_events
 from ..domain.documents import Json
 from ..domain.events import Event, data_json, decode, is_large
-from ..domain.proposal import time_text, time_text_or_none
+from ..domain.proposal import time_text_or_none
 from ..domain.recorded import RecordedEvent
 from . import event_data as data
 from .enriched_event import EnrichedBatch, EnrichedEvent
+from .maintenance_data import maintenance_data
+from .proposal_data import proposal_data
 from .references import Path, PathCache, ReferenceReader, References, SnapshotKey
 from .task_data import task_data
 from .warehouse_data import warehouse_data
@@ -120,16 +122,24 @@ def _enrich(event: RecordedEvent, decoded: Event, found: References) -> Enriched
             return EnrichedEvent(event, path.names, warehouse_data(event, decoded, found))
         case "project":
             return EnrichedEvent(event, (), _project(event, decoded, found))
-        case "proposal":
+        case "proposal" | "task" | "maintenance" as kind:
             path = found.paths[event.position]
-            return EnrichedEvent(event, (*path.names, str(event.stream_id)), _proposal(event, path, found))
-        case "task":
-            path = found.paths[event.position]
-            task = task_data(event, cast("domain_events.TaskFact", decoded), path)
-            return EnrichedEvent(event, (*path.names, str(event.stream_id)), task)
+            return EnrichedEvent(event, (*path.names, str(event.stream_id)), _of_warehouse(event, kind, decoded, path, found))
     other = found.paths.get(event.position)
     names = () if other is None else other.names
     return EnrichedEvent(event, names, data.OtherEvent(id=event.stream_id, name=list(names), change=orjson.loads(data_json(event.state))))
+
+
+def _of_warehouse(
+    event: RecordedEvent, kind: Literal["proposal", "task", "maintenance"], decoded: Event, path: Path, found: References
+) -> data.EventData:
+    match kind:
+        case "proposal":
+            return proposal_data(event, path, found)
+        case "task":
+            return task_data(event, cast("domain_events.TaskFact", decoded), path)
+        case "maintenance":
+            return maintenance_data(event, cast("domain_events.MaintenanceEvent", decoded), path)
 
 
 def _project(event: RecordedEvent, decoded: Event, found: References) -> data.EventData:
@@ -158,24 +168,6 @@ def _namespace(event: RecordedEvent, decoded: Event, path: Path, found: Referenc
             expires_at = time_text_or_none(decoded.expires_at_ms)
             return data.NamespaceDropped(namespace=name, warehouse=warehouse, expires_at=expires_at, root_id=decoded.root_id)
     return data.NamespaceEvent(namespace=name, warehouse=warehouse)
-
-
-def _proposal(event: RecordedEvent, path: Path, found: References) -> data.ProposalEvent:
-    state = found.proposals[event.stream_id, event.version]
-    return data.ProposalEvent(
-        id=state.id,
-        warehouse=data.WarehouseName(id=event.warehouse_id, name=path.names[0]),
-        status=state.status,
-        operation=state.operation,
-        objects=[data.ProposalObject(kind=each["kind"], id=UUID(each["id"]), name=each["name"]) for each in state.objects],
-        hook=state.hook,
-        reason=state.reason,
-        proposed_by=state.actor,
-        opened_at=time_text(state.opened_at_ms),
-        expires_at=time_text(state.expires_at_ms),
-        decided_by=state.decided_by,
-        decision_reason=state.decision_reason,
-    )
 
 
 def _tabular_name(event: RecordedEvent, found: References, kind: str) -> tuple[data.TabularName, tuple[str, ...]]:

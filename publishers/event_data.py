@@ -475,6 +475,29 @@ class TaskEvent(EventData):
 
 
 @dataclass(slots=True, kw_only=True)
+class MaintenanceEvent(EventData):
+    """A run of maintenance: a procedure of Iceberg on one table."""
+
+    id: UUID
+    """Of the run."""
+    warehouse: WarehouseName
+    table_id: UUID
+    procedure: str
+    """`rewrite_data_files`, `rewrite_position_delete_files`, `rewrite_manifests`, `expire_snapshots` or `remove_orphan_files`."""
+    reason: str | None = None
+    """Why it is to run. Set by `maintenance.planned`, as `estimate` and `shadow` are; the other members by `maintenance.finished`."""
+    estimate: dict[str, int] | None = None
+    shadow: bool | None = None
+    """Whether it was only planned, to compare estimates."""
+    outcome: str | None = None
+    """`success`, `conflict`, `failed` or `skipped`."""
+    measured: dict[str, int] | None = None
+    attempts: int | None = None
+    duration_ms: int | None = None
+    error: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
 class OtherEvent(EventData):
     """An event of any other object; `change` is the state of the event in the log."""
 
@@ -529,6 +552,7 @@ _OTHER_OF_KIND: dict[str, type[EventData]] = {
     "view": ViewChanged,
     "proposal": ProposalEvent,
     "task": TaskEvent,
+    "maintenance": MaintenanceEvent,
 }
 
 

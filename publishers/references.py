@@ -276,13 +276,14 @@ def _with_document(rows: dict[int, TabularRow], event: RecordedEvent) -> list[Ta
 
 
 def _named_objects(event: RecordedEvent, found: References) -> tuple[tuple[UUID, int], ...]:
-    """The objects whose paths the event needs, each with the position as of which: a table's or view's namespace and its former one, a
-    proposal's or task's warehouse, else the object itself, and a renamed warehouse or moved namespace with its former path.
+    """The objects whose paths the event needs, each with the position as of which: a table's or view's namespace and its former one, the
+    warehouse of a proposal, task or run of maintenance, else the object itself, and a renamed warehouse or moved namespace with its former
+    path.
     """
     kind, position = event.topic.partition(".")[0], event.position
     if kind == "project":
         return ()
-    if kind in ("proposal", "task"):
+    if kind in ("proposal", "task", "maintenance"):
         return ((event.warehouse_id, position),)
     if event.topic.startswith(("warehouse.renamed.", "namespace.moved.")):
         return ((event.stream_id, position), (event.stream_id, position - 1))

@@ -27,7 +27,7 @@ _NAMES_UNCHANGED = frozenset(
         "warehouse.delete-profile-changed.v1", "warehouse.purge-default-changed.v1", "table.expired.v1", "view.expired.v1",
         "namespace.expired.v1",
         "warehouse.task-queue-config-changed.v1", "table.purge-cancelled.v1", "task.scheduled.v1", "task.stopped.v1",
-        "task.deletion-begun.v1", "task.attempt-failed.v1",
+        "task.deletion-begun.v1", "task.attempt-failed.v1", "maintenance.planned.v1", "maintenance.finished.v1",
     }
 )  # fmt: skip
 _NAMESPACE_MOVED = "warehouse.namespace-moved.v1"

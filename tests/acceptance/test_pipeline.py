@@ -1,20 +1,21 @@
 """`icecore pipeline` as operators run it: two jobs at once land the log in Iceberg tables, and Spark verifies it."""
 
 import json
+import random
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog.rest import RestCatalog
 
+from tests.acceptance.pipeline_jobs import SECONDS_MAX, called, ended, python_module, start
 from tests.servers.icecore import PROGRAM, Icecore, clean_environment, icecore, operate
-from tests.servers.paths import ROOT
-from tests.servers.spark import pipeline_environment, pipeline_settings, spark_4_1
 
-SECONDS_MAX = 400
+FIRST_POSITION = 5
+"""Both warehouses exist."""
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -37,19 +38,6 @@ def server(scratch: Path) -> Iterator[Icecore]:
         yield running
 
 
-def start(server: Icecore, *arguments: str) -> "subprocess.Popen[str]":
-    spark = spark_4_1()
-    command = [str(PROGRAM), "pipeline", *arguments, "--data", str(server.data), *pipeline_settings(spark)]
-    environment = {**clean_environment(), **pipeline_environment(spark)}
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
-
-
-def ended(job: "subprocess.Popen[str]") -> str:
-    output, errors = job.communicate(timeout=SECONDS_MAX)
-    assert 0 == job.returncode, errors[-4000:]
-    return output
-
-
 def test_two_jobs_at_once_land_every_event_once(server: Icecore) -> None:
     """The jobs divide the log differently. The rows are those of the log, and `verify` on Spark finds no difference."""
     log = [json.loads(line) for line in operate("log", "--json", "--data", str(server.data)).splitlines()]
@@ -70,12 +58,43 @@ def test_two_jobs_at_once_land_every_event_once(server: Icecore) -> None:
     assert json.loads(ended(start(server, "verify", "--json")))["ok"]
 
 
+def test_past_states_are_those_of_the_catalog(server: Icecore) -> None:
+    """Also after a namespace was moved, which is no event of the tables in it."""
+    catalog = RestCatalog("lake", uri=server.catalog_uri, warehouse="lake")
+    catalog.create_namespace("archive")
+    catalog.create_namespace("sales.eu")
+    catalog.create_table("sales.eu.stock", pa.schema([("id", pa.int64())]))
+    operate("namespace", "move", "lake", "sales", "archive.sales", "--data", str(server.data))
+    catalog.load_table("archive.sales.eu.stock").append(pa.table({"id": [1]}))
+    ended(start(server, "ingest"))
+    landed = RestCatalog("landed", uri=server.catalog_uri, warehouse="system")
+    head = int(landed.load_table("log.events").properties["icecore.last-summary-value"])
+    positions = sorted({*random.Random(17).sample(range(FIRST_POSITION, head), 6), head})
+    found = called(server, "tables_at", positions)
+    for position in positions:
+        assert tables_of(server, position) == [row[1:] for row in found[str(position)] if row[1][0] != "log"]
+    assert ["archive", "sales", "eu", "stock"] in [path for path, _ in tables_of(server, head)]
+
+
+def tables_of(server: Icecore, position: int) -> list[list[Any]]:
+    """The tables of the warehouse `lake` as of a position."""
+    past = RestCatalog("past", uri=server.catalog_uri, warehouse=f"lake@{position}")
+    namespaces = [*past.list_namespaces()]
+    for namespace in namespaces:
+        namespaces += past.list_namespaces(namespace)
+    names = [name for namespace in namespaces for name in past.list_tables(namespace)]
+    return sorted([[*name], past.load_table(name).metadata_location] for name in names)
+
+
 def test_transforms_on_small_data() -> None:
     """In a process that has PySpark."""
-    environment = {**clean_environment(), **pipeline_environment(spark_4_1())}
-    command = [sys.executable, "-m", "tests.acceptance.pipeline_transforms"]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=SECONDS_MAX)
+    done = python_module("tests.acceptance.pipeline_transforms")
     assert ["check_commits passed", "check_changes passed", "check_objects passed"] == done.stdout.splitlines(), done.stderr[-4000:]
+
+
+def test_facts_on_small_data(tmp_path: Path) -> None:
+    done = python_module("tests.acceptance.pipeline_facts", str(tmp_path / "landed"))
+    assert ["check_facts passed"] == done.stdout.splitlines(), done.stderr[-4000:]
 
 
 def test_without_pyspark_the_extra_is_named(server: Icecore) -> None:

@@ -55,6 +55,7 @@ NOT_COUNTED = {
     "warehouse.read-only-changed", "warehouse.delete-profile-changed", "warehouse.purge-default-changed", "warehouse.deleted",
     "warehouse.namespace-moved", "namespace.moved", "namespace.expired", "warehouse.task-queue-config-changed", "table.purge-cancelled",
     "task.scheduled", "task.stopped", "task.deletion-begun", "task.attempt-failed",
+    "maintenance.planned", "maintenance.finished",
     "namespace.properties-changed", "namespace.protection-changed", "table.protection-changed", "view.protection-changed",
     "table.overwritten", "table.renamed", "table.expired", "table.purged", "view.renamed", "view.expired",
     "proposal.opened", "proposal.approved", "proposal.rejected", "proposal.expired", "proposal.stale",

@@ -15,6 +15,8 @@ import pytest
 from icecore.domain import events
 from icecore.domain.events import (
     Event,
+    MaintenanceFinished,
+    MaintenancePlanned,
     NamespaceCreated,
     NamespaceDropped,
     NamespaceExpired,
@@ -192,6 +194,10 @@ EXAMPLES: list[Event] = [
     TaskScheduled("tabular_purge", "table", PARENT, 1_700_000_000_000),
     TaskStopped("tabular_purge", "table", PARENT),
     TaskDeletionBegun("tabular_purge", "table", PARENT, 2, 1_700_000_000_000),
+    MaintenancePlanned(
+        PARENT, "rewrite_data_files", "500 files of 1 KiB on average", {"data-files-removed": 499, "bytes-rewritten": 512_000}, False
+    ),
+    MaintenanceFinished(PARENT, "rewrite_data_files", "failed", {}, 3, 1_200, "The object store does not respond: é"),
     TaskAttemptFailed(
         "tabular_purge", "table", PARENT, 4, 1_700_000_000_000, 1_700_000_000_100, 1_700_000_008_100, "The object store does not respond: é"
     ),
@@ -211,7 +217,7 @@ def test_every_topic_is_stable_and_versioned() -> None:
     """`<noun>.<past participle>.v<n>`, not the path of a class."""
     for topic in topics():
         noun, _, version = topic.split(".")
-        assert noun in ("project", "warehouse", "namespace", "table", "view", "proposal", "task")
+        assert noun in ("project", "warehouse", "namespace", "table", "view", "proposal", "task", "maintenance")
         assert version[0] == "v"
         assert version[1:].isdigit()
 

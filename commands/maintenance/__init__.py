@@ -1,0 +1,1 @@
+"""Maintenance: the record of the runs that the pipeline performs on tables."""

@@ -1,0 +1,172 @@
+"""`icecore pipeline maintain`: shows a plan of maintenance, and runs it."""
+
+import asyncio
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from .access.request_context import ANONYMOUS
+from .commands.maintenance.record_runs import MaintenanceRun, PlanMaintenance, begin_run, finish_run
+from .compose import Application, open_catalog
+from .domain.errors import CatalogError
+from .exit_codes import CommandFailed, ExitCode
+from .log_database import opened_database, require_schema, require_writable
+from .operator_commands import print_report
+from .output import cell, print_table, printable
+from .pipeline.landed_tables import create_tables
+from .pipeline.maintain import CannotMaintain, CurrentTable, MaintenanceError, MaintenanceReport, RunOutcome
+from .pipeline.maintain import maintain as run_plan
+from .pipeline.maintenance_facts import table_facts
+from .pipeline.maintenance_plan import Candidate, Plan, plan_maintenance
+from .pipeline_commands import Place, open_pipeline
+from .settings import Settings
+
+_GIB = 1024**3
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """What is done with the plan; neither run nor shadow: it is shown."""
+
+    run: bool
+    shadow: bool
+    any_time: bool
+    rewrite_gib_max: float
+
+
+def maintain(settings: Settings, console: Console, place: Place, mode: Mode, *, as_json: bool) -> ExitCode:
+    """Plans from the landed tables, shows the plan, and runs it if that is wanted."""
+    if mode.run and mode.shadow:
+        raise CommandFailed(ExitCode.USAGE, "--run and --shadow exclude each other")
+    if not 0 <= mode.rewrite_gib_max < float("inf"):
+        raise CommandFailed(ExitCode.USAGE, "--rewrite-gib-max must be a number of at least 0")
+    with opened_database(settings) as opened, open_pipeline(opened, place) as spark:
+        create_tables(spark)
+        now = datetime.now(UTC)
+        facts = table_facts(spark, now)
+        plan = plan_maintenance(facts, now, rewrite_bytes_max=int(mode.rewrite_gib_max * _GIB), any_time=mode.any_time)
+        if not as_json:
+            _print_plan(console, plan)
+        report = MaintenanceReport()
+        if mode.run or mode.shadow:
+            with LogRecorder(opened) as recorder:
+
+                def report_run(planned: Candidate, outcome: RunOutcome | None, skipped: str | None) -> None:
+                    if not as_json:
+                        console.out(_run_text(planned, outcome, skipped), highlight=False)
+
+                try:
+                    report = run_plan(spark, plan.runs, recorder, now, shadow=mode.shadow, report_run=report_run)
+                except MaintenanceError as error:
+                    raise CommandFailed(ExitCode.NO, str(error)) from None
+    if as_json:
+        print_report(console, _as_json(plan, report))
+    return ExitCode.NO if any(outcome.outcome == "failed" for _, outcome in report.runs) else ExitCode.OK
+
+
+class LogRecorder:
+    """Records runs through a catalog on the database, between calls of Spark, which has no coroutines."""
+
+    def __init__(self, opened: Settings) -> None:
+        self._opened = opened
+        self._runner = asyncio.Runner()
+        self._context: AbstractAsyncContextManager[Application] | None = None
+        self._catalog: Application | None = None
+
+    def __enter__(self) -> "LogRecorder":
+        async def enter() -> Application:
+            await require_schema(self._opened)
+            await require_writable(self._opened)
+            self._context = open_catalog(self._opened)
+            return await self._context.__aenter__()
+
+        self._runner.__enter__()
+        self._catalog = self._runner.run(enter())
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._context is not None:
+            self._runner.run(self._context.__aexit__(None, None, None))
+        self._runner.__exit__(kind, error, trace)
+
+    def begin(self, planned: Candidate, *, shadow: bool) -> CurrentTable:
+        assert self._catalog is not None
+        command = PlanMaintenance(
+            planned.warehouse_id, planned.table_id, planned.procedure, planned.reason, planned.estimate, shadow=shadow
+        )
+        try:
+            run = self._runner.run(begin_run(self._catalog.commands, ANONYMOUS, command))
+        except CatalogError as error:
+            raise CannotMaintain(error.message) from None
+        reference = f"{run.warehouse.project_id}/{run.warehouse.id}"
+        return CurrentTable(reference, run.warehouse.id, run.namespace, run.name, run.location, run)
+
+    def finish(self, table: CurrentTable, outcome: RunOutcome) -> None:
+        assert self._catalog is not None
+        run: MaintenanceRun = table.run
+        self._runner.run(
+            finish_run(
+                self._catalog.commands,
+                ANONYMOUS,
+                run,
+                outcome.outcome,
+                outcome.measured,
+                attempts=outcome.attempts,
+                duration_ms=outcome.duration_ms,
+                error=outcome.error,
+            )
+        )
+
+
+def _print_plan(console: Console, plan: Plan) -> None:
+    if not plan.candidates and not plan.skipped:
+        console.out("no table needs maintenance", highlight=False)
+        return
+    if plan.candidates:
+        table = Table("procedure", "table", "reason", "estimate", "waits", box=None, pad_edge=False)
+        for each in plan.candidates:
+            table.add_row(each.procedure, cell(each.name), cell(each.reason), _measures(each.estimate), each.waits or "")
+        print_table(console, table)
+    for name, reason in plan.skipped:
+        console.out(printable(f"{name} is left alone: {reason}"), highlight=False)
+
+
+def _measures(measures: Any) -> str:
+    return ", ".join(f"{name} {count}" for name, count in measures.items())
+
+
+def _run_text(planned: Candidate, outcome: RunOutcome | None, skipped: str | None) -> str:
+    if outcome is None:
+        return printable(f"{planned.procedure} {planned.name}: skipped: {skipped}")
+    said = outcome.error or _measures(outcome.measured)
+    return printable(f"{planned.procedure} {planned.name}: {outcome.outcome} after {outcome.duration_ms / 1_000:.1f} s: {said}")
+
+
+def _as_json(plan: Plan, report: MaintenanceReport) -> dict[str, Any]:
+    return {
+        "plan": [
+            {**_identified(each), "reason": each.reason, "estimate": dict(each.estimate), "waits": each.waits} for each in plan.candidates
+        ],
+        "left-alone": [{"table": name, "reason": reason} for name, reason in plan.skipped],
+        "runs": [
+            {
+                **_identified(each),
+                "outcome": outcome.outcome,
+                "measured": dict(outcome.measured),
+                "attempts": outcome.attempts,
+                "duration-ms": outcome.duration_ms,
+                "error": outcome.error,
+            }
+            for each, outcome in report.runs
+        ],
+        "skipped": [{**_identified(each), "reason": reason} for each, reason in report.skipped],
+    }
+
+
+def _identified(planned: Candidate) -> dict[str, str]:
+    return {"procedure": planned.procedure, "table": planned.name, "table-id": str(planned.table_id)}

@@ -1,0 +1,50 @@
+"""Calls of the pipeline as programs make them. Runs in a process that has PySpark, and prints JSON:
+
+`python -m tests.acceptance.pipeline_calls tables_at|remove_orphan_files DATA_FOLDER JSON KEY=VALUE…`
+"""
+
+import json
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from icecore.log_database import opened_database
+from icecore.maintenance_commands import LogRecorder
+from icecore.pipeline.landed_tables import landed_events
+from icecore.pipeline.maintain import maintain
+from icecore.pipeline.maintenance_plan import Candidate
+from icecore.pipeline.maintenance_policy import MaintenancePolicy
+from icecore.pipeline.replay import tables_at
+from icecore.pipeline_commands import Place, open_pipeline
+from icecore.settings import Settings
+
+
+def tables_at_positions(spark: Any, opened: Settings, positions: list[int]) -> dict[int, list[Any]]:
+    """The tables after each position: path, metadata file and version."""
+    found = {}
+    for position in positions:
+        rows = tables_at(spark, landed_events(spark, 0, position)).collect()
+        found[position] = sorted([row.warehouse_id, [*row.namespace, row.name], row.metadata_location] for row in rows)
+    return found
+
+
+def remove_orphan_files(spark: Any, opened: Settings, table: dict[str, Any]) -> list[Any]:
+    """The outcomes of two runs on one table, with files of one day as orphans."""
+    policy = MaintenancePolicy(orphan_min_age_days=1)
+    ids = UUID(table["table-id"]), UUID(table["warehouse-id"])
+    planned = Candidate(*ids, "t", "remove_orphan_files", "a test", {"files-deleted": 0}, policy)
+    with LogRecorder(opened) as recorder:
+        report = maintain(spark, [planned, planned], recorder, datetime.now(UTC))
+    return [[outcome.outcome, dict(outcome.measured), outcome.error] for _, outcome in report.runs]
+
+
+def main(call: str, folder: str, argument: str, *settings: str) -> None:
+    calls = {"tables_at": tables_at_positions, "remove_orphan_files": remove_orphan_files}
+    with opened_database(Settings(data_dir=Path(folder))) as opened, open_pipeline(opened, Place(None, "system", settings)) as spark:
+        print(json.dumps(calls[call](spark, opened, json.loads(argument))))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,148 @@
+"""The facts about tables from small landed tables. Runs in a process that has PySpark: `python -m tests.acceptance.pipeline_facts FOLDER`.
+
+The landed tables are in a catalog of Iceberg that is a folder: the pipeline reads nothing else.
+"""
+
+import json
+import sys
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from icecore.domain.events import Event, MaintenanceFinished, MaintenancePlanned, NamespaceCreated, NamespaceMoved
+from icecore.pipeline.landed_tables import EVENTS, OBJECTS, TABLE_CHANGES, TABLE_COMMITS, LandedTable, create_tables
+from icecore.pipeline.maintenance_facts import table_facts
+from icecore.pipeline.maintenance_plan import TableFacts
+from icecore.pipeline.session import EXTENSIONS, SPARK_CATALOG, SparkSession
+from tests.servers.maven import jar
+from tests.servers.spark import RUNTIME_4_1
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+WAREHOUSE, OUTER, INNER, TABLE, OTHER, RUN = (UUID(int=number) for number in range(1, 7))
+
+
+def put(spark: SparkSession, table: LandedTable, *rows: dict[str, Any]) -> None:
+    given = [tuple({**dict.fromkeys(table.columns), **row}[name] for name in table.columns) for row in rows]
+    spark.createDataFrame(given, table.schema).writeTo(table.full_name).append()
+
+
+def event(
+    position: int, stream: UUID, version: int, of: Event, data: dict[str, Any] | None = None, days_ago: float = 100
+) -> dict[str, Any]:
+    kind, _, _ = of.TOPIC.partition(".")
+    return {
+        "position": position,
+        "stream_id": str(stream),
+        "version": version,
+        "event_id": str(UUID(int=100 + position)),
+        "kind": kind,
+        "type": of.TOPIC.rpartition(".")[0],
+        "topic": of.TOPIC,
+        "recorded_at": NOW - timedelta(days=days_ago),
+        "project_id": str(UUID(int=0)),
+        "warehouse_id": str(WAREHOUSE),
+        "own": False,
+        "path": [],
+        "data": json.dumps(data or {}),
+        "state": bytearray(of.encode()),
+    }
+
+
+def commit(position: int, days_ago: float, table: UUID = TABLE, **columns: Any) -> dict[str, Any]:
+    counts = {"snapshots_added": 1, "snapshots_removed": 0, "added_data_files": 0, "added_bytes": 0}
+    return {**counts, "position": position, "table_id": str(table), "recorded_at": NOW - timedelta(days=days_ago), **columns}
+
+
+def fill(spark: SparkSession) -> None:
+    """Two tables in a namespace whose parent was renamed; on one of them a rewrite succeeded and a later one failed."""
+    create_tables(spark)
+    names = {"icecore.maintenance.min-input-files": "7", "icecore.maintenance.enabled": "false", "owner": "me"}
+    run = {"table-id": str(TABLE), "procedure": "rewrite_data_files"}
+    put(
+        spark,
+        EVENTS,
+        event(1, OUTER, 1, NamespaceCreated(WAREHOUSE, "outer", "outer", "k", names)),
+        event(2, INNER, 1, NamespaceCreated(OUTER, "inner", "inner", "l", {"icecore.maintenance.enabled": "true"})),
+        event(3, OUTER, 2, NamespaceMoved(WAREHOUSE, "renamed", "renamed")),
+        event(12, RUN, 1, MaintenancePlanned(TABLE, "rewrite_data_files", "", {"data-files-removed": 8}, False),
+              {**run, "estimate": {"data-files-removed": 8}}, days_ago=20),
+        event(14, RUN, 2, MaintenanceFinished(TABLE, "rewrite_data_files", "success", {"data-files-removed": 4}, 1, 9),
+              {**run, "outcome": "success", "measured": {"data-files-removed": 4}}, days_ago=20),
+        event(16, UUID(int=9), 1, MaintenanceFinished(TABLE, "rewrite_data_files", "failed", {}, 1, 9),
+              {**run, "outcome": "failed", "measured": {}}, days_ago=10),
+    )  # fmt: skip
+    found = {"kind": "table", "warehouse_id": str(WAREHOUSE), "from_position": 4, "from_time": NOW, "namespace_id": str(INNER)}
+    path = ["lake", "outer", "inner"]
+    put(
+        spark,
+        OBJECTS,
+        {**found, "object_id": str(TABLE), "path": [*path, "orders"], "status": "live"},
+        {**found, "object_id": str(OTHER), "path": [*path, "gone"], "status": "soft-deleted"},
+    )
+    changes: list[tuple[int, dict[str, str], list[str]]] = [
+        (4, {"history.expire.max-snapshot-age-ms": "86400000", "gc.enabled": "false", "comment": "x"}, []),
+        (5, {"gc.enabled": "true"}, ["comment"]),
+        (6, {}, ["history.expire.max-snapshot-age-ms"]),
+        (7, {"history.expire.max-snapshot-age-ms": "172800000"}, []),
+    ]
+    of_table = {"table_id": str(TABLE)}
+    put(spark, TABLE_CHANGES, *({**of_table, "position": at, "properties_set": new, "properties_removed": old} for at, new, old in changes))
+    totals = {"total_data_files": 9, "total_bytes": 900, "total_delete_files": 2}
+    put(
+        spark,
+        TABLE_COMMITS,
+        commit(4, 40, snapshots_added=0),
+        commit(10, 30, added_data_files=5, added_bytes=500, total_data_files=5, total_bytes=500, total_delete_files=0),
+        commit(13, 20, added_data_files=1, added_bytes=500, total_data_files=1, total_bytes=500, total_delete_files=0),
+        commit(15, 3, added_data_files=8, added_bytes=400, **totals),
+        commit(17, 1, added_data_files=1, added_bytes=100, total_data_files=None),
+        commit(18, 0.5, snapshots_added=0, snapshots_removed=1),
+        commit(19, 1, OTHER),
+    )
+
+
+def check(facts: list[TableFacts]) -> None:
+    (table,) = facts
+    assert (TABLE, WAREHOUSE, "lake.renamed.inner.orders") == (table.table_id, table.warehouse_id, table.name)
+    inherited = {"icecore.maintenance.enabled": "true", "icecore.maintenance.min-input-files": "7"}
+    assert {**inherited, "history.expire.max-snapshot-age-ms": "172800000", "gc.enabled": "true"} == table.properties
+    assert (9, 900, 2) == (table.data_files, table.data_bytes, table.delete_files)
+    assert (9, 500) == (table.new_files, table.new_bytes), "after the rewrite that succeeded"
+    assert 4 == table.new_manifests
+    assert 2 == table.old_snapshots, "three are older than two days, and one was removed"
+    assert (NOW - timedelta(days=40), NOW - timedelta(days=0.5)) == (table.first_commit_at, table.last_commit_at)
+    assert {12: 2, 0: 1} == table.commits_by_hour
+    assert [("failed", {}, {}), ("success", {"data-files-removed": 8}, {"data-files-removed": 4})] == [
+        (run.outcome, run.estimate, run.measured) for run in table.past
+    ]
+    assert [False, False] == [run.poor for run in table.past]
+    assert not table.protected
+
+
+def main(folder: str) -> None:
+    from pyspark.sql import SparkSession as Session
+
+    catalog = "spark.sql.catalog.icecore"
+    settings = {
+        "spark.jars": str(jar(RUNTIME_4_1)),
+        "spark.ui.enabled": "false",
+        "spark.sql.extensions": EXTENSIONS,
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        catalog: SPARK_CATALOG,
+        f"{catalog}.type": "hadoop",
+        f"{catalog}.warehouse": folder,
+    }
+    builder = Session.builder.master("local[1]").appName("facts")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    fill(spark)
+    check(table_facts(spark, NOW))
+    print("check_facts passed")
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

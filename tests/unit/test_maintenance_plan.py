@@ -1,0 +1,208 @@
+"""Which procedures of maintenance are planned, in which order, and what waits."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from icecore.domain.maintenance import PROCEDURES
+from icecore.pipeline.maintenance_plan import (
+    FAILED_PAUSE,
+    FAILED_PAUSE_MAX,
+    MANIFESTS_MIN,
+    POOR_PAUSE,
+    SNAPSHOTS_MIN,
+    Candidate,
+    PastRun,
+    TableFacts,
+    plan_maintenance,
+)
+from icecore.pipeline.maintenance_policy import InvalidPolicyError, MaintenancePolicy, parse_policy
+
+NOW = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
+MIB = 1024**2
+GIB = 1024 * MIB
+PREFIX = "icecore.maintenance."
+
+
+def facts(number: int = 1, **given: Any) -> TableFacts:
+    return TableFacts(UUID(int=number), UUID(int=99), f"lake.sales.t{number}", given.pop("properties", {}), **given)
+
+
+def small_files(number: int = 1, count: int = 100, size: int = MIB, **given: Any) -> TableFacts:
+    return facts(number, data_files=count, new_files=count, data_bytes=count * size, new_bytes=count * size, **given)
+
+
+def planned(*tables: TableFacts, **given: Any) -> list[Candidate]:
+    return list(plan_maintenance(tables, NOW, **{"rewrite_bytes_max": 100 * GIB, **given}).candidates)
+
+
+def procedures(*tables: TableFacts, **given: Any) -> list[str]:
+    return [each.procedure for each in planned(*tables, **given)]
+
+
+def past(procedure: str = "rewrite_data_files", days_ago: float = 0.5, outcome: str = "success", **counts: int) -> PastRun:
+    """expected, measured -- data files that were to be removed, and were."""
+    estimate, measured = ({"data-files-removed": counts.get(name, 100)} for name in ("expected", "measured"))
+    return PastRun(procedure, NOW - timedelta(days=days_ago), outcome, estimate, measured)
+
+
+def test_many_small_files_are_rewritten() -> None:
+    """The estimate is what is left at the target size; the budget is compared with what would be read."""
+    (each,) = planned(small_files(count=1_000))
+    assert ("rewrite_data_files", {"data-files-removed": 998, "bytes-rewritten": 1_000 * MIB}) == (each.procedure, each.estimate)
+    assert "1000 data files since the last rewrite, 1.0 MiB each on average, for a target of 512.0 MiB" == each.reason
+    assert ["rewrite_data_files"] == procedures(small_files(count=5))
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        small_files(count=4),
+        small_files(count=100, size=384 * MIB),
+        replace(small_files(), new_files=4, new_bytes=4),
+        replace(small_files(), data_files=3),
+        small_files(properties={f"{PREFIX}min-input-files": "101"}),
+        small_files(properties={"write.target-file-size-bytes": str(MIB)}),
+        small_files(properties={f"{PREFIX}enabled": "false"}),
+        small_files(properties={f"{PREFIX}procedures": "rewrite_manifests, expire_snapshots"}),
+        facts(),
+    ],
+    ids=["few", "large", "few new", "few left", "few by policy", "large by policy", "off", "other procedures", "new table"],
+)
+def test_what_is_not_worth_it_is_left(table: TableFacts) -> None:
+    assert [] == procedures(table)
+
+
+def test_each_procedure_has_its_own_threshold() -> None:
+    assert ["rewrite_manifests"] == procedures(facts(new_manifests=MANIFESTS_MIN))
+    assert [] == procedures(facts(new_manifests=MANIFESTS_MIN - 1))
+    assert ["expire_snapshots"] == procedures(facts(old_snapshots=SNAPSHOTS_MIN))
+    assert [] == procedures(facts(old_snapshots=SNAPSHOTS_MIN - 1))
+    assert ["rewrite_position_delete_files"] == procedures(facts(delete_files=5))
+    assert [] == procedures(facts(delete_files=4))
+    (expiry,) = planned(facts(old_snapshots=7, properties={"history.expire.max-snapshot-age-ms": "5400000"}))
+    assert ("7 snapshots older than 1.5 hours", {"snapshots-removed": 7}) == (expiry.reason, expiry.estimate)
+
+
+def test_orphan_files_are_looked_for_at_intervals_and_only_after_commits() -> None:
+    """Files younger than the policy's age are not orphans, so a table that is younger has none."""
+    old = facts(first_commit_at=NOW - timedelta(days=60), last_commit_at=NOW - timedelta(days=1))
+    assert ["remove_orphan_files"] == procedures(old)
+    assert [] == procedures(replace(old, first_commit_at=NOW - timedelta(days=2)))
+    assert ["remove_orphan_files"] == procedures(
+        replace(old, first_commit_at=NOW - timedelta(days=2), properties={f"{PREFIX}orphan-files-min-age-days": "1"})
+    )
+    assert [] == procedures(replace(old, past=[past("remove_orphan_files", 29)]))
+    assert ["remove_orphan_files"] == procedures(replace(old, past=[past("remove_orphan_files", 31)]))
+    assert [] == procedures(replace(old, past=[past("remove_orphan_files", 31)], last_commit_at=NOW - timedelta(days=32)))
+    assert [] == procedures(replace(old, properties={"gc.enabled": "false"}))
+
+
+def test_the_best_benefit_for_its_cost_comes_first() -> None:
+    """Tables by their best procedure; the procedures of one table in the order in which they help each other."""
+    cheap = small_files(1, old_snapshots=600)
+    costly = small_files(2, count=100, size=300 * MIB, new_manifests=60)
+    plan = plan_maintenance([costly, cheap], NOW, rewrite_bytes_max=100 * GIB)
+    assert [
+        ("lake.sales.t1", "expire_snapshots"),
+        ("lake.sales.t2", "rewrite_manifests"),
+        ("lake.sales.t1", "rewrite_data_files"),
+        ("lake.sales.t2", "rewrite_data_files"),
+    ] == [(each.name, each.procedure) for each in plan.candidates]
+    assert [
+        ("lake.sales.t1", "rewrite_data_files"),
+        ("lake.sales.t1", "expire_snapshots"),
+        ("lake.sales.t2", "rewrite_data_files"),
+        ("lake.sales.t2", "rewrite_manifests"),
+    ] == [(each.name, each.procedure) for each in plan.runs]
+
+
+def test_the_budget_goes_to_the_best_and_to_what_still_fits() -> None:
+    tables = [small_files(1, 1_000), small_files(2, 900), small_files(3, 50)]
+    waits = {each.name[-1]: each.waits for each in planned(*tables, rewrite_bytes_max=1_100 * MIB)}
+    assert {"1": None, "2": "would rewrite 900.0 MiB, and 100.0 MiB of the budget are left", "3": None} == waits
+    plan = plan_maintenance(tables, NOW, rewrite_bytes_max=0)
+    assert [] == plan.runs
+
+
+def test_busy_hours_are_avoided() -> None:
+    """More commits at this hour of the day than on average; 24 commits at least, on a table of three days."""
+    old = NOW - timedelta(days=9)
+    busy = small_files(commits_by_hour={12: 20, 13: 9, 14: 1}, first_commit_at=old, last_commit_at=old)
+    busy = replace(busy, properties={f"{PREFIX}procedures": "rewrite_data_files"})
+    assert ["until 14:00Z: the table is busy at this hour"] == [each.waits for each in planned(busy)]
+    assert [None] == [each.waits for each in planned(busy, any_time=True)]
+    for quiet in (
+        replace(busy, commits_by_hour={12: 23}),
+        replace(busy, commits_by_hour={12: 1, 13: 30}),
+        replace(busy, commits_by_hour=dict.fromkeys(range(24), 5)),
+        replace(busy, first_commit_at=NOW - timedelta(days=2)),
+    ):
+        assert [None] == [each.waits for each in planned(quiet)]
+
+
+def test_a_poor_or_failed_run_is_not_repeated_soon() -> None:
+    """After the pause it is planned again. Other procedures and skipped runs do not count."""
+    poor = past(days_ago=6.9, measured=49)
+    assert poor.poor
+    assert not past(measured=50).poor
+
+    def waits(*runs: PastRun) -> str | None:
+        (each,) = planned(small_files(past=runs))
+        return each.waits
+
+    assert "until 2026-03-01 14:54Z: the last run achieved less than 50% of its estimate" == waits(poor)
+    assert waits(replace(poor, finished_at=NOW - POOR_PAUSE)) is None
+    assert waits(past()) is None
+    assert waits(past("rewrite_manifests", outcome="failed")) is None
+    assert waits(past(outcome="skipped")) is None
+    assert "until 2026-03-02 00:30Z: it ended with conflict" == waits(past(outcome="conflict"), past())
+    failed = [past(outcome="failed", days_ago=1.5), past(outcome="conflict", days_ago=3), past(days_ago=4, measured=0)]
+    assert "until 2026-03-02 00:30Z: 2 runs in a row failed" == waits(*failed)
+    assert waits(replace(failed[0], finished_at=NOW - 2 * FAILED_PAUSE), *failed[1:]) is None
+    many = [past(outcome="failed", days_ago=29)] * 9
+    assert FAILED_PAUSE_MAX > timedelta(days=29)
+    assert waits(*many) is not None
+    assert waits(*(replace(each, finished_at=NOW - FAILED_PAUSE_MAX) for each in many)) is None
+
+
+def test_tables_that_are_protected_or_have_an_invalid_policy_are_left_alone() -> None:
+    tables = [
+        small_files(1, protected=True),
+        small_files(2, properties={f"{PREFIX}procedures": "vacuum"}),
+        small_files(3),
+    ]
+    plan = plan_maintenance(tables, NOW, rewrite_bytes_max=GIB)
+    assert ["lake.sales.t3"] == [each.name for each in plan.candidates]
+    assert [
+        ("lake.sales.t1", "The table is protected"),
+        ("lake.sales.t2", f"Invalid {PREFIX}procedures: 'vacuum' is not one of {', '.join(PROCEDURES)}"),
+    ] == list(plan.skipped)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (f"{PREFIX}enabled", "yes"), (f"{PREFIX}min-input-files", "1"), (f"{PREFIX}min-input-files", "many"),
+        (f"{PREFIX}orphan-files-min-age-days", "0"), (f"{PREFIX}orphan-files-interval-days", "-1"), ("gc.enabled", ""),
+        ("write.target-file-size-bytes", "0"), ("history.expire.max-snapshot-age-ms", "5d"), ("history.expire.min-snapshots-to-keep", "0"),
+        (f"{PREFIX}min-input-files", "9" * 19),
+    ],
+)  # fmt: skip
+def test_an_invalid_value_names_the_property(name: str, text: str) -> None:
+    with pytest.raises(InvalidPolicyError, match=f"^Invalid {name}: '{text}' is "):
+        parse_policy({name: text})
+
+
+def test_properties_set_the_policy() -> None:
+    assert MaintenancePolicy() == parse_policy({"owner": "me"})
+    given = {
+        f"{PREFIX}enabled": "TRUE", f"{PREFIX}procedures": "expire_snapshots", f"{PREFIX}min-input-files": "2",
+        f"{PREFIX}orphan-files-min-age-days": "1", f"{PREFIX}orphan-files-interval-days": "9", "write.target-file-size-bytes": "7",
+        "history.expire.max-snapshot-age-ms": "8", "history.expire.min-snapshots-to-keep": "3",
+    }  # fmt: skip
+    assert MaintenancePolicy(frozenset(["expire_snapshots"]), 2, 7, 8, 3, 1, 9) == parse_policy(given)
+    assert frozenset() == parse_policy({f"{PREFIX}procedures": " ,"}).procedures

@@ -1,10 +1,6 @@
-"""The facts about tables from small landed tables. Runs in a process that has PySpark: `python -m tests.acceptance.pipeline_facts FOLDER`.
-
-The landed tables are in a catalog of Iceberg that is a folder: the pipeline reads nothing else.
-"""
+"""The facts about tables from small landed tables, in a process that has PySpark (pipeline_transforms.py)."""
 
 import json
-import sys
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -12,10 +8,7 @@ from uuid import UUID
 from icecore.domain.events import Event, MaintenanceFinished, MaintenancePlanned, NamespaceCreated, NamespaceMoved
 from icecore.pipeline.landed_tables import EVENTS, OBJECTS, TABLE_CHANGES, TABLE_COMMITS, LandedTable, create_tables
 from icecore.pipeline.maintenance_facts import table_facts
-from icecore.pipeline.maintenance_plan import TableFacts
-from icecore.pipeline.session import EXTENSIONS, SPARK_CATALOG, SparkSession
-from tests.servers.maven import jar
-from tests.servers.spark import RUNTIME_4_1
+from icecore.pipeline.session import SparkSession
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 WAREHOUSE, OUTER, INNER, TABLE, OTHER, RUN = (UUID(int=number) for number in range(1, 7))
@@ -101,8 +94,10 @@ def fill(spark: SparkSession) -> None:
     )
 
 
-def check(facts: list[TableFacts]) -> None:
-    (table,) = facts
+def check_facts(spark: SparkSession) -> None:
+    """Sums over commits, properties of the table and its namespaces, and past runs."""
+    fill(spark)
+    (table,) = table_facts(spark, NOW)
     assert (TABLE, WAREHOUSE, "lake.renamed.inner.orders") == (table.table_id, table.warehouse_id, table.name)
     inherited = {"icecore.maintenance.enabled": "true", "icecore.maintenance.min-input-files": "7"}
     assert {**inherited, "history.expire.max-snapshot-age-ms": "172800000", "gc.enabled": "true"} == table.properties
@@ -117,32 +112,3 @@ def check(facts: list[TableFacts]) -> None:
     ]
     assert [False, False] == [run.poor for run in table.past]
     assert not table.protected
-
-
-def main(folder: str) -> None:
-    from pyspark.sql import SparkSession as Session
-
-    catalog = "spark.sql.catalog.icecore"
-    settings = {
-        "spark.jars": str(jar(RUNTIME_4_1)),
-        "spark.ui.enabled": "false",
-        "spark.sql.extensions": EXTENSIONS,
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": "2",
-        catalog: SPARK_CATALOG,
-        f"{catalog}.type": "hadoop",
-        f"{catalog}.warehouse": folder,
-    }
-    builder = Session.builder.master("local[1]").appName("facts")
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
-    fill(spark)
-    check(table_facts(spark, NOW))
-    print("check_facts passed")
-    spark.stop()
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

@@ -1,12 +1,20 @@
-"""The transforms of the pipeline on small data. Runs in a process that has PySpark: `python -m tests.acceptance.pipeline_transforms`."""
+"""The transforms of the pipeline, and the facts that it plans from, on small data. Runs in a process that has PySpark:
+
+`python -m tests.acceptance.pipeline_transforms FOLDER`. The landed tables are in a catalog of Iceberg that is a folder: the pipeline reads
+nothing else.
+"""
 
 import json
+import sys
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from icecore.pipeline.landed_tables import EVENTS
-from icecore.pipeline.session import DataFrame, SparkSession
+from icecore.pipeline.session import CATALOG, EXTENSIONS, SPARK_CATALOG, DataFrame, SparkSession
 from icecore.pipeline.transforms import object_changes, object_merge, table_changes, table_commits
+from tests.acceptance.pipeline_facts import check_facts
+from tests.servers.maven import jar
+from tests.servers.spark import RUNTIME_4_1
 
 TABLE, OWN = "11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -95,20 +103,30 @@ def check_objects(spark: SparkSession) -> None:
     assert "soft-deleted" == row.status
 
 
-def main() -> None:
+def main(folder: str) -> None:
     from pyspark.sql import SparkSession as Session
 
-    settings = {"spark.ui.enabled": "false", "spark.sql.session.timeZone": "UTC", "spark.sql.shuffle.partitions": "1"}
+    catalog = f"spark.sql.catalog.{CATALOG}"
+    settings = {
+        "spark.jars": str(jar(RUNTIME_4_1)),
+        "spark.ui.enabled": "false",
+        "spark.sql.extensions": EXTENSIONS,
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "1",
+        catalog: SPARK_CATALOG,
+        f"{catalog}.type": "hadoop",
+        f"{catalog}.warehouse": folder,
+    }
     builder = Session.builder.master("local[1]").appName("transforms")
     for name, value in settings.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    for check in (check_commits, check_changes, check_objects):
+    for check in (check_commits, check_changes, check_objects, check_facts):
         check(spark)
         print(check.__name__, "passed")
     spark.stop()
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])

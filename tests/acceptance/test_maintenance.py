@@ -142,6 +142,8 @@ def test_a_table_is_maintained_while_another_writer_commits(server: Icecore) -> 
     finished = [event["data"] for event in events(server) if event["topic"] == "maintenance.finished.v1"]
     assert [each["measured"] for each in report["runs"]] == [each["measured"] for each in finished]
     assert "no difference" in operate("verify", "--data", str(server.data))
+    if LONG:
+        nothing_is_planned_again(server)
 
 
 INVALID = "Invalid icecore.maintenance.min-input-files: 'few' is not a whole number of at least 2"
@@ -159,7 +161,7 @@ def shadow(server: Icecore) -> None:
     ]
 
 
-def test_what_was_done_is_not_planned_again(server: Icecore) -> None:
+def nothing_is_planned_again(server: Icecore) -> None:
     """Once it is landed. Without --run nothing is changed."""
     ended(start(server, "ingest"))
     before = len(events(server))

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.timeout(900)
 
 @pytest.fixture(scope="module")
 def server(scratch: Path) -> Iterator[Icecore]:
-    """With tables that were committed to, renamed and dropped."""
+    """With tables that were committed to, renamed and dropped, in a namespace that was moved."""
     with icecore(scratch / "data") as running:
         for name in ("system", "lake"):
             (scratch / name).mkdir()
@@ -35,6 +35,10 @@ def server(scratch: Path) -> Iterator[Icecore]:
                 table.append(pa.table({"id": [number]}))
         catalog.rename_table("sales.orders", "sales.all_orders")
         catalog.drop_table("sales.drafts")
+        catalog.create_namespace("archive")
+        catalog.create_namespace("sales.eu")
+        catalog.create_table("sales.eu.stock", pa.schema([("id", pa.int64())]))
+        operate("namespace", "move", "lake", "sales", "archive.sales", "--data", str(running.data))
         yield running
 
 
@@ -54,19 +58,17 @@ def test_two_jobs_at_once_land_every_event_once(server: Icecore) -> None:
     assert {1} == {row["added_rows"] for row in commits if row["type"] == "table.committed"}
     objects = landed.load_table("log.objects").scan().to_arrow().to_pylist()
     names = {".".join(row["path"]): row["status"] for row in objects if row["kind"] == "table" and row["to_position"] is None}
-    assert {"lake.sales.all_orders": "live", "lake.sales.returns": "live", "lake.sales.drafts": "dropped"} == names
+    assert {
+        "lake.sales.all_orders": "live",
+        "lake.sales.returns": "live",
+        "lake.sales.drafts": "dropped",
+        "lake.sales.eu.stock": "live",
+    } == names
     assert json.loads(ended(start(server, "verify", "--json")))["ok"]
 
 
 def test_past_states_are_those_of_the_catalog(server: Icecore) -> None:
     """Also after a namespace was moved, which is no event of the tables in it."""
-    catalog = RestCatalog("lake", uri=server.catalog_uri, warehouse="lake")
-    catalog.create_namespace("archive")
-    catalog.create_namespace("sales.eu")
-    catalog.create_table("sales.eu.stock", pa.schema([("id", pa.int64())]))
-    operate("namespace", "move", "lake", "sales", "archive.sales", "--data", str(server.data))
-    catalog.load_table("archive.sales.eu.stock").append(pa.table({"id": [1]}))
-    ended(start(server, "ingest"))
     landed = RestCatalog("landed", uri=server.catalog_uri, warehouse="system")
     head = int(landed.load_table("log.events").properties["icecore.last-summary-value"])
     positions = sorted({*random.Random(17).sample(range(FIRST_POSITION, head), 6), head})
@@ -86,15 +88,11 @@ def tables_of(server: Icecore, position: int) -> list[list[Any]]:
     return sorted([[*name], past.load_table(name).metadata_location] for name in names)
 
 
-def test_transforms_on_small_data() -> None:
+def test_transforms_on_small_data(tmp_path: Path) -> None:
     """In a process that has PySpark."""
-    done = python_module("tests.acceptance.pipeline_transforms")
-    assert ["check_commits passed", "check_changes passed", "check_objects passed"] == done.stdout.splitlines(), done.stderr[-4000:]
-
-
-def test_facts_on_small_data(tmp_path: Path) -> None:
-    done = python_module("tests.acceptance.pipeline_facts", str(tmp_path / "landed"))
-    assert ["check_facts passed"] == done.stdout.splitlines(), done.stderr[-4000:]
+    done = python_module("tests.acceptance.pipeline_transforms", str(tmp_path / "landed"))
+    checks = ["check_commits passed", "check_changes passed", "check_objects passed", "check_facts passed"]
+    assert checks == done.stdout.splitlines(), done.stderr[-4000:]
 
 
 def test_without_pyspark_the_extra_is_named(server: Icecore) -> None:

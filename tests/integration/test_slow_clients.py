@@ -24,6 +24,7 @@ from icecore.listening import DESCRIPTORS_MAX
 from tests.fixtures.processor import processor_seconds
 from tests.fixtures.snapshots import snapshot_updates
 from tests.fixtures.waiting import wait_for
+from tests.long_form import LONG
 from tests.servers.icecore import Icecore, icecore, open_directory
 
 MEBIBYTE = 1024 * 1024
@@ -288,9 +289,10 @@ def roll_back(server: Icecore, name: str, size: int) -> int:
     return 43
 
 
-@pytest.mark.parametrize(
-    ("write", "size", "mebibytes_max"), [(write_namespace, 6_000, 100), (write_namespace, 900_000, 100), (roll_back, 900_000, 100)]
-)
+WRITES = [(roll_back, 900_000, 100), *([(write_namespace, 6_000, 100), (write_namespace, 900_000, 100)] if LONG else [])]
+
+
+@pytest.mark.parametrize(("write", "size", "mebibytes_max"), WRITES)
 def test_event_streams_that_no_client_reads(
     server: Icecore, write: Callable[[Icecore, str, int], int], size: int, mebibytes_max: int
 ) -> None:

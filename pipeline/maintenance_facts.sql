@@ -54,16 +54,19 @@ left join protection t on t.table_id = o.object_id
 where o.kind = 'table' and o.status = 'live' and o.to_position is null
 
 -- name: past --
--- Runs of maintenance that have finished, newest first, with their estimates.
-select f.table_id, f.procedure, f.recorded_at, f.outcome, f.measured, p.estimate
+-- Runs of maintenance, newest first, with their estimates. A run without an outcome is going on, or its job was killed.
+select p.table_id, p.procedure, coalesce(f.recorded_at, p.recorded_at) as recorded_at, coalesce(f.outcome, 'unfinished') as outcome,
+  f.measured, p.estimate
 from (
   select stream_id, recorded_at, position, get_json_object(data, '$.table-id') as table_id,
-    get_json_object(data, '$.procedure') as procedure, get_json_object(data, '$.outcome') as outcome,
-    get_json_object(data, '$.measured') as measured
-  from icecore.log.events where kind = 'maintenance' and type = 'maintenance.finished' and recorded_at > timestamp_millis({since_ms})
-) f
+    get_json_object(data, '$.procedure') as procedure, get_json_object(data, '$.estimate') as estimate
+  from icecore.log.events
+  where kind = 'maintenance' and type = 'maintenance.planned' and recorded_at > timestamp_millis({since_ms})
+    and get_json_object(data, '$.shadow') = 'false'
+) p
 left join (
-  select stream_id, get_json_object(data, '$.estimate') as estimate
-  from icecore.log.events where kind = 'maintenance' and type = 'maintenance.planned' and recorded_at > timestamp_millis({since_ms})
-) p on p.stream_id = f.stream_id
-order by f.position desc
+  select stream_id, recorded_at, position, get_json_object(data, '$.outcome') as outcome, get_json_object(data, '$.measured') as measured
+  from icecore.log.events
+  where kind = 'maintenance' and type = 'maintenance.finished' and recorded_at > timestamp_millis({since_ms})
+) f on f.stream_id = p.stream_id
+order by coalesce(f.position, p.position) desc

@@ -24,7 +24,7 @@ POOR: Final = 0.5
 """A run that achieved less than this part of its estimate was poor."""
 POOR_PAUSE: Final = timedelta(days=7)
 FAILED_PAUSE: Final = timedelta(days=1)
-"""After a failure or a conflict; doubled for each one in a row, up to FAILED_PAUSE_MAX."""
+"""After a failure, a conflict or a run without an outcome; doubled for each one in a row, up to FAILED_PAUSE_MAX."""
 FAILED_PAUSE_MAX: Final = timedelta(days=30)
 _DAY_MS: Final = 24 * 3_600 * 1_000
 _GIB: Final = 1024**3
@@ -49,7 +49,10 @@ _SUCCESS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class PastRun:
-    """The outcome of a run. estimate, measured -- domain/maintenance.py, MEASURES."""
+    """A run and its outcome; `unfinished` if it has none: it is going on, or its job was killed.
+
+    finished_at -- of an unfinished run: when it was planned. estimate, measured -- domain/maintenance.py, MEASURES.
+    """
 
     procedure: str
     finished_at: datetime
@@ -198,7 +201,8 @@ def _pause(table: TableFacts, procedure: str, now: datetime) -> str | None:
     failures = next((number for number, run in enumerate(past) if run.outcome == "success"), len(past))
     if failures:
         pause = min(FAILED_PAUSE * 2 ** (failures - 1), FAILED_PAUSE_MAX)
-        said = f"it ended with {past[0].outcome}" if failures == 1 else f"{failures} runs in a row failed"
+        last = "the last run has no outcome yet" if past[0].outcome == "unfinished" else f"the last run ended with {past[0].outcome}"
+        said = last if failures == 1 else f"{failures} runs in a row failed"
     elif past[0].poor:
         pause, said = POOR_PAUSE, f"the last run achieved less than {POOR:.0%} of its estimate"
     else:

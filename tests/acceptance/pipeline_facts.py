@@ -11,7 +11,7 @@ from icecore.pipeline.maintenance_facts import table_facts
 from icecore.pipeline.session import SparkSession
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
-WAREHOUSE, OUTER, INNER, TABLE, OTHER, RUN = (UUID(int=number) for number in range(1, 7))
+WAREHOUSE, OUTER, INNER, TABLE, OTHER, RUN, FAILED, KILLED, SHADOW = (UUID(int=number) for number in range(1, 10))
 
 
 def put(spark: SparkSession, table: LandedTable, *rows: dict[str, Any]) -> None:
@@ -47,23 +47,25 @@ def commit(position: int, days_ago: float, table: UUID = TABLE, **columns: Any) 
 
 
 def fill(spark: SparkSession) -> None:
-    """Two tables in a namespace whose parent was renamed; on one of them a rewrite succeeded and a later one failed."""
+    """Two tables in a namespace whose parent was renamed; on one of them a rewrite succeeded, one failed, and one was killed."""
     create_tables(spark)
     names = {"icecore.maintenance.min-input-files": "7", "icecore.maintenance.enabled": "false", "owner": "me"}
     run = {"table-id": str(TABLE), "procedure": "rewrite_data_files"}
+    planned = MaintenancePlanned(TABLE, "rewrite_data_files", "", {}, False)
+    finished = MaintenanceFinished(TABLE, "rewrite_data_files", "", {}, 1, 9)
     put(
         spark,
         EVENTS,
         event(1, OUTER, 1, NamespaceCreated(WAREHOUSE, "outer", "outer", "k", names)),
         event(2, INNER, 1, NamespaceCreated(OUTER, "inner", "inner", "l", {"icecore.maintenance.enabled": "true"})),
         event(3, OUTER, 2, NamespaceMoved(WAREHOUSE, "renamed", "renamed")),
-        event(12, RUN, 1, MaintenancePlanned(TABLE, "rewrite_data_files", "", {"data-files-removed": 8}, False),
-              {**run, "estimate": {"data-files-removed": 8}}, days_ago=20),
-        event(14, RUN, 2, MaintenanceFinished(TABLE, "rewrite_data_files", "success", {"data-files-removed": 4}, 1, 9),
-              {**run, "outcome": "success", "measured": {"data-files-removed": 4}}, days_ago=20),
-        event(16, UUID(int=9), 1, MaintenanceFinished(TABLE, "rewrite_data_files", "failed", {}, 1, 9),
-              {**run, "outcome": "failed", "measured": {}}, days_ago=10),
-    )  # fmt: skip
+        event(12, RUN, 1, planned, {**run, "estimate": {"data-files-removed": 8}, "shadow": False}, days_ago=20),
+        event(14, RUN, 2, finished, {**run, "outcome": "success", "measured": {"data-files-removed": 4}}, days_ago=19),
+        event(16, FAILED, 1, planned, {**run, "estimate": {}, "shadow": False}, days_ago=10),
+        event(20, KILLED, 1, planned, {**run, "estimate": {"data-files-removed": 2}, "shadow": False}, days_ago=9),
+        event(21, FAILED, 2, finished, {**run, "outcome": "failed", "measured": {}}, days_ago=8),
+        event(22, SHADOW, 1, planned, {**run, "estimate": {}, "shadow": True}, days_ago=7),
+    )
     found = {"kind": "table", "warehouse_id": str(WAREHOUSE), "from_position": 4, "from_time": NOW, "namespace_id": str(INNER)}
     path = ["lake", "outer", "inner"]
     put(
@@ -107,8 +109,10 @@ def check_facts(spark: SparkSession) -> None:
     assert 2 == table.old_snapshots, "three are older than two days, and one was removed"
     assert (NOW - timedelta(days=40), NOW - timedelta(days=0.5)) == (table.first_commit_at, table.last_commit_at)
     assert {12: 2, 0: 1} == table.commits_by_hour
-    assert [("failed", {}, {}), ("success", {"data-files-removed": 8}, {"data-files-removed": 4})] == [
-        (run.outcome, run.estimate, run.measured) for run in table.past
+    expected = [
+        ("failed", 8, {}, {}),
+        ("unfinished", 9, {"data-files-removed": 2}, {}),
+        ("success", 19, {"data-files-removed": 8}, {"data-files-removed": 4}),
     ]
-    assert [False, False] == [run.poor for run in table.past]
+    assert expected == [(run.outcome, (NOW - run.finished_at).days, run.estimate, run.measured) for run in table.past]
     assert not table.protected

@@ -159,7 +159,8 @@ def test_a_poor_or_failed_run_is_not_repeated_soon() -> None:
     assert waits(past()) is None
     assert waits(past("rewrite_manifests", outcome="failed")) is None
     assert waits(past(outcome="skipped")) is None
-    assert "until 2026-03-02 00:30Z: it ended with conflict" == waits(past(outcome="conflict"), past())
+    assert "until 2026-03-02 00:30Z: the last run ended with conflict" == waits(past(outcome="conflict"), past())
+    assert "until 2026-03-02 00:30Z: the last run has no outcome yet" == waits(past(outcome="unfinished"), past())
     failed = [past(outcome="failed", days_ago=1.5), past(outcome="conflict", days_ago=3), past(days_ago=4, measured=0)]
     assert "until 2026-03-02 00:30Z: 2 runs in a row failed" == waits(*failed)
     assert waits(replace(failed[0], finished_at=NOW - 2 * FAILED_PAUSE), *failed[1:]) is None

@@ -320,6 +320,7 @@ NO_COMMAND = {
     "change_credential",
     "project",
     "rename_default_project",
+    "maintain_table",
     "run_purge",
     "run_expiry",
     "close_removed_parts",

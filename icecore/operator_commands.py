@@ -3,7 +3,7 @@
 import asyncio
 import re
 import signal
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from .access.resolve_warehouse import find_warehouse
-from .access.warehouse import Warehouse
 from .asynchronous_projections import PROJECTIONS, rebuild_projection
-from .commands.execution.command_response import CommandResponse
-from .commands.execution.executor import CommandExecutor
-from .commands.warehouses.change_warehouse import change_warehouse as execute_change
-from .commands.warehouses.change_warehouse import delete_warehouse, rename_warehouse
 from .commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
 from .commands.warehouses.update_warehouse_config import update_warehouse_config
 from .compose import open_catalog
@@ -33,19 +28,7 @@ from .database.connections import Connection
 from .demo_warehouse import operator_context
 from .domain.client_errors import client_error_text
 from .domain.project import PROJECT_ID_DEFAULT
-from .domain.warehouse import (
-    DeleteWarehouse,
-    RenameWarehouse,
-    SetWarehouseProtection,
-    SetWarehousePurgeDefault,
-    SetWarehouseReadOnly,
-    SetWarehouseStatus,
-    UpdateWarehouseDeleteProfile,
-    UpdateWarehouseFormatVersionPolicy,
-    WarehouseChange,
-)
 from .domain.warehouse_config import UpdateWarehouseConfig
-from .durations import duration_text
 from .exit_codes import CommandFailed, ExitCode
 from .listening import check_address, listen_for_metrics
 from .log_database import opened_database, owner_required, prepare_database, require_schema, require_sessions, require_writable
@@ -246,77 +229,6 @@ def configure_warehouse(settings: Settings, console: Console, reference: str, co
         for key, value in properties.items():
             console.out(f"{kind.removesuffix('s'):8}  {key}={value}", highlight=False)
     return ExitCode.OK
-
-
-WarehouseCommand = RenameWarehouse | WarehouseChange | DeleteWarehouse
-"""The commands on a warehouse, besides those on its storage."""
-
-
-def change_warehouse(settings: Settings, console: Console, reference: str, command: WarehouseCommand, *, as_json: bool) -> ExitCode:
-    """Changes a warehouse as the management API does, and prints it; nothing after its deletion."""
-
-    found = changed_warehouse(settings, reference, lambda executor, warehouse: _execute(executor, warehouse, command))
-    return ExitCode.OK if found is None else print_warehouse(console, found, as_json=as_json)
-
-
-def changed_warehouse(
-    settings: Settings, reference: str, execute: Callable[[CommandExecutor, Warehouse], Awaitable[CommandResponse]]
-) -> dict[str, Any] | None:
-    """The response to a command on a warehouse; None if it has no body."""
-
-    async def run(opened: Settings) -> dict[str, Any] | None:
-        await require_writable(opened)
-        async with open_catalog(opened) as catalog:
-            async with catalog.backends.connection() as connection:
-                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, project_named=False)
-            if warehouse.as_of is not None:
-                raise CommandFailed(ExitCode.USAGE, "a past state cannot be changed; name the warehouse without a position or time")
-            response = await execute(catalog.commands, warehouse)
-        if response.body is None:
-            return None
-        assert isinstance(response.body, bytes), "the response is one bytes object"
-        found: dict[str, Any] = orjson.loads(response.body)
-        return found
-
-    with opened_database(settings) as opened:
-        return uvloop.run(run(opened))
-
-
-def print_warehouse(console: Console, found: dict[str, Any], *, as_json: bool) -> ExitCode:
-    if as_json:
-        print_report(console, found)
-        return ExitCode.OK
-    protected = ", protected" if found["protected"] else ""
-    read_only = ", read-only" if found["read-only"] else ""
-    versions = ", ".join(map(str, found["allowed-format-versions"]))
-    default = f" (default {found['default-format-version']})" if "default-format-version" in found else ""
-    seconds = found["delete-profile"].get("expiration-seconds")
-    deletion = "" if seconds is None else f", soft deletion for {duration_text(seconds)}"
-    deletion += ", purge by default" if found["purge-default"] else ""
-    status = f"{found['status']}{protected}{read_only}"
-    console.out(f"{found['name']}  {found['id']}  {status}, format versions {versions}{default}{deletion}", highlight=False)
-    return ExitCode.OK
-
-
-async def _execute(executor: CommandExecutor, warehouse: Warehouse, command: WarehouseCommand) -> CommandResponse:
-    match command:
-        case RenameWarehouse():
-            return await rename_warehouse(executor, operator_context("renameWarehouse", warehouse.project_id), warehouse, command)
-        case DeleteWarehouse():
-            return await delete_warehouse(executor, operator_context("deleteWarehouse", warehouse.project_id), warehouse, command)
-        case SetWarehouseStatus(active):
-            operation = "activateWarehouse" if active else "deactivateWarehouse"
-        case SetWarehouseProtection():
-            operation = "setWarehouseProtection"
-        case SetWarehouseReadOnly():
-            operation = "setWarehouseReadOnly"
-        case UpdateWarehouseFormatVersionPolicy():
-            operation = "updateWarehouseFormatVersionPolicy"
-        case UpdateWarehouseDeleteProfile():
-            operation = "updateWarehouseDeleteProfile"
-        case SetWarehousePurgeDefault():
-            operation = "setWarehousePurgeDefault"
-    return await execute_change(executor, operator_context(operation, warehouse.project_id), warehouse, command)
 
 
 def health(settings: Settings, console: Console, url: str | None) -> ExitCode:

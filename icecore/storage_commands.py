@@ -22,11 +22,9 @@ from .domain.project import PROJECT_ID_DEFAULT
 from .exit_codes import ExitCode
 from .log_database import opened_database, require_schema, require_writable
 from .operator_commands import (
-    changed_warehouse,
     named_project_id,
     print_check,
     print_report,
-    print_warehouse,
     print_warnings,
     progress,
 )
@@ -34,6 +32,7 @@ from .projections.watch import Watch
 from .secret_keys import secret_store
 from .security.secrets import RewrapReport
 from .settings import Settings
+from .warehouse_commands import changed_warehouse, print_warehouse
 
 
 def update_storage(settings: Settings, console: Console, reference: str, command: StorageUpdate, *, as_json: bool) -> ExitCode:

@@ -1,5 +1,6 @@
 """The commands `icecore warehouse …`."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
@@ -9,7 +10,7 @@ from .exit_codes import CommandFailed, ExitCode
 from .output import Output
 
 if TYPE_CHECKING:
-    from .operator_commands import WarehouseCommand
+    from .warehouse_commands import WarehouseCommand
 
 Texts = Annotated[list[str] | None, Parameter(negative=(), allow_leading_hyphen=True)]
 
@@ -31,7 +32,7 @@ def create_warehouse(
     Parameters
     ----------
     name
-        Name of the warehouse.
+        Name of the warehouse, or <project>/<name>.
     profile
         Storage profile as JSON, @FILE, or - for standard input: '{"type": "local", "directory": "/data/lake"}'.
     credential
@@ -42,6 +43,9 @@ def create_warehouse(
     from . import operator_commands
     from .commands.warehouses.create_warehouse import CreateWarehouse
 
+    project, slash, own_name = name.rpartition("/")
+    if slash and options.project is None:
+        name, options = own_name, replace(options, project=project)
     command = CreateWarehouse(
         name=name,
         storage_profile=operator_commands.json_argument(profile, "--profile"),
@@ -61,6 +65,14 @@ def list_warehouses(
     from . import operator_commands
 
     return operator_commands.list_warehouses(options.settings(), Output(), options.project, as_json=as_json)
+
+
+@warehouse.command(name="get")
+def get_warehouse(name: WarehouseName, /, *, as_json: Json = False, options: WarehouseOptions = WarehouseOptions()) -> ExitCode:
+    """Print a warehouse with its settings. The credential is never shown."""
+    from . import warehouse_commands
+
+    return warehouse_commands.print_settings(options.settings(), Output(), options.in_project(name), as_json=as_json)
 
 
 @warehouse.command(name="config")
@@ -353,6 +365,6 @@ def delete_warehouse(
 
 
 def _change(name: str, command: "WarehouseCommand", options: WarehouseOptions, *, as_json: bool) -> ExitCode:
-    from . import operator_commands
+    from . import warehouse_commands
 
-    return operator_commands.change_warehouse(options.settings(), Output(), options.in_project(name), command, as_json=as_json)
+    return warehouse_commands.change_warehouse(options.settings(), Output(), options.in_project(name), command, as_json=as_json)

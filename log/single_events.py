@@ -1,5 +1,6 @@
 """Reads single events by id or position."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -26,3 +27,9 @@ async def changed_at(connection: Connection, stream_id: UUID, up_to: int | None 
     """When a stream was last changed, or last up to a position; None if it was not."""
     row = await (await connection.execute(_SQL["changed_at"], {"stream_id": stream_id, "up_to": up_to}, binary=True)).fetchone()
     return None if row is None else row[0]
+
+
+async def updated_at(connection: Connection, stream_ids: Sequence[UUID], up_to: int | None = None) -> dict[UUID, datetime]:
+    """When streams were last changed since their creation, or last up to a position. Without those that were not."""
+    rows = await connection.execute(_SQL["updated_at"], {"ids": list(stream_ids), "up_to": up_to}, binary=True)
+    return dict(await rows.fetchall())

@@ -1,6 +1,7 @@
 """Loads warehouses for the management API, and the configuration of their clients."""
 
 from collections.abc import Collection
+from datetime import datetime
 from uuid import UUID
 
 from ..access.authorization import Resource
@@ -11,6 +12,7 @@ from ..database.connections import Connection
 from ..domain.documents import Json
 from ..domain.task import PURGE
 from ..domain.warehouse_config import WarehouseConfig
+from ..log.single_events import updated_at
 from ..projections import warehouses
 from .executor import QueryExecutor, ReadResult
 from .freshness import stream_tag
@@ -20,8 +22,15 @@ async def load_warehouse(queries: QueryExecutor, context: RequestContext, wareho
     """A GetWarehouseResponse. Raises NoSuchWarehouse."""
     async with queries.backends.connection() as connection:
         state = await warehouses.find(connection, context.project_id, warehouse_id)
+        updated = await updated_at(connection, [warehouse_id])
     await queries.authorize(context, Resource("warehouse", warehouse_id))
-    return await load_result(queries.backends, state)
+    return {**await load_result(queries.backends, state), "updated-at": updated.get(warehouse_id)}
+
+
+async def updated_up_to(queries: QueryExecutor, warehouse_id: UUID, position: int) -> datetime | None:
+    """When a warehouse was last changed up to the position of a command on it, which was authorized. None: not since its creation."""
+    async with queries.backends.connection() as connection:
+        return (await updated_at(connection, [warehouse_id], position)).get(warehouse_id)
 
 
 async def load_task_queue_config(queries: QueryExecutor, context: RequestContext, warehouse_id: UUID, queue: str) -> int | None:
@@ -47,5 +56,6 @@ async def list_warehouses(queries: QueryExecutor, context: RequestContext, statu
     """The warehouses of the project with one of the statuses, oldest first."""
     await queries.authorize(context, Resource("project", context.project_id))
     async with queries.backends.connection() as connection:
-        states = await warehouses.read_all(connection, context.project_id)
-    return [await load_result(queries.backends, state) for state in states if state.status in statuses]
+        states = [state for state in await warehouses.read_all(connection, context.project_id) if state.status in statuses]
+        updated = await updated_at(connection, [state.id for state in states])
+    return [{**await load_result(queries.backends, state), "updated-at": updated.get(state.id)} for state in states]

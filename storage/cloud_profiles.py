@@ -153,7 +153,7 @@ class S3Profile(CloudProfile):
     )
     path_style_access: bool = Field(default_factory=lambda fields: _is_address(fields.get("endpoint")))
     sts_enabled: bool = False
-    remote_signing_enabled: bool = True
+    remote_signing_enabled: bool = False
     remote_signing_url_style: Annotated[
         Literal["auto", "path", "virtual_host"],
         Field(validation_alias=AliasChoices("remote-signing-url-style", "s3-url-detection-mode")),

@@ -27,7 +27,14 @@ async def get_config(call: ApiRequest) -> web.Response:
         overrides["namespace-separator"] = "".join(f"%{byte:02X}" for byte in separator.encode())
     return await call.json(
         {
-            "defaults": {_PURGE_BY_CATALOG: "true", **no_deletions, **config.defaults, **warehouse.profile.client_config()},
+            # Clients of Lakekeeper look for the prefix here.
+            "defaults": {
+                "prefix": warehouse.prefix,
+                _PURGE_BY_CATALOG: "true",
+                **no_deletions,
+                **config.defaults,
+                **warehouse.profile.client_config(),
+            },
             "overrides": overrides,
             "endpoints": call.app[ROUTES].endpoints,
             "idempotency-key-lifetime": iso_8601_duration(call.catalog.limits.idempotency_key_lifetime),

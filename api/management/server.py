@@ -20,6 +20,7 @@ from ...domain.errors import (
 )
 from ...domain.identifiers import uuid_or_none
 from ...domain.project import PROJECT_ID_DEFAULT
+from ...domain.task import QUEUES
 from ...queries.load_actions import ObjectKind, load_actions, load_object_actions, load_warehouse_actions
 from ...queries.load_server import load_server_id
 from ..api_request import ApiRequest
@@ -50,7 +51,7 @@ async def get_server_info(call: ApiRequest) -> web.Response:
             "aws-system-identities-enabled": about.aws_system_identities,
             "azure-system-identities-enabled": about.azure_system_identities,
             "gcp-system-identities-enabled": about.gcp_system_identities,
-            "queues": [],
+            "queues": list(QUEUES),
             "license-status": {"license-type": "Apache-2.0", "valid": True},
         }
     )

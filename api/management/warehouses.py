@@ -1,5 +1,6 @@
 """Warehouses: create, list, load, change and delete them, as in Lakekeeper's management API (`/management/v1/warehouse`)."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from uuid import UUID
@@ -47,7 +48,9 @@ _log = structlog.get_logger("icecore.api")
 
 _STATUSES = ("active", "inactive")
 _STATUS = "warehouseStatus"
-LIST_PARAMETERS = frozenset({_STATUS, PROJECT_PARAMETER})
+_INCLUDE_DEACTIVATED = "include_deactivated"
+"""The name in the description of Lakekeeper's operation."""
+LIST_PARAMETERS = frozenset({_STATUS, _INCLUDE_DEACTIVATED, PROJECT_PARAMETER})
 STATISTICS_PARAMETERS = ("page_token", "page_size")
 _HOUR = timedelta(hours=1)
 _FIELDS = frozenset(
@@ -58,6 +61,7 @@ _FIELDS = frozenset(
 )  # fmt: skip
 _MANAGED_BY = "managed-by"
 _PROFILE, _CREDENTIAL, _NEW_CREDENTIAL = "storage-profile", "storage-credential", "new-storage-credential"
+_UPDATED_AT = "updated-at"
 _CONFIG_FIELDS = ("defaults", "overrides")
 _UPDATE_FIELDS = ("updates", "removals")
 _ALLOWED, _DEFAULT = "allowed-format-versions", "default-format-version"
@@ -107,12 +111,14 @@ def _creation(fields: BodyReader, name: str) -> CreateWarehouse:
 
 
 async def list_warehouses(call: ApiRequest) -> web.Response:
-    """The warehouses with a requested `warehouseStatus`; without one the active ones, as in Lakekeeper."""
+    """The warehouses with a requested `warehouseStatus`; without one the active ones, as in Lakekeeper; all with `include_deactivated`."""
     raw_query = call.request.rel_url.raw_query_string
     statuses = parameter_values(raw_query, _STATUS)
     if not set(statuses) <= set(_STATUSES):
         raise BadRequest(f"Invalid parameter '{_STATUS}': must be one of {', '.join(_STATUSES)}")
-    found = await load_warehouse_query.list_warehouses(call.catalog.queries, call.context, statuses or ("active",))
+    deactivated = parse_boolean(call.query.get(_INCLUDE_DEACTIVATED) or "false", _INCLUDE_DEACTIVATED)
+    default = _STATUSES if deactivated else ("active",)
+    found = await load_warehouse_query.list_warehouses(call.catalog.queries, call.context, statuses or default)
     return await call.json({"warehouses": found})
 
 
@@ -149,7 +155,9 @@ async def set_warehouse_protection(call: ApiRequest) -> web.Response:
     fields.refuse_unknown(("protected",))
     command = SetWarehouseProtection(fields.required_boolean("protected"))
     response = await execute_on_warehouse(call, execute_change_warehouse, command, body)
-    protection = await call.json({"protected": command.protected, "updated_at": None})
+    position = int(response.headers[POSITION_HEADER])
+    updated = await load_warehouse_query.updated_up_to(call.catalog.queries, parse_warehouse_id(call), position)
+    protection = await call.json({"protected": command.protected, "updated_at": updated})
     protection.headers[POSITION_HEADER] = response.headers[POSITION_HEADER]
     return protection
 
@@ -254,6 +262,10 @@ async def execute_on_warehouse(
     """Runs a command on the warehouse in the path, active or not. `options` are the query parameters that change what it does."""
     warehouse = await requested_warehouse(call, or_deleted=True)
     result = await execute(call.catalog.commands, call.command_context(warehouse, body, options), warehouse, command)
+    if isinstance(result.body, bytes) and _UPDATED_AT in (members := orjson.loads(result.body)):
+        # The time is that of the event, which the command could not know yet.
+        updated = await load_warehouse_query.updated_up_to(call.catalog.queries, warehouse.id, result.position)
+        result = replace(result, body=orjson.dumps({**members, _UPDATED_AT: updated}))
     return await call.command_response(result)
 
 

@@ -3,6 +3,8 @@
 `python -m tests.acceptance.pipeline_calls tables_at|remove_orphan_files DATA_FOLDER JSON KEY=VALUE…`
 """
 
+import contextlib
+import io
 import json
 import sys
 from datetime import UTC, datetime
@@ -19,15 +21,26 @@ from icecore.pipeline.maintenance_policy import MaintenancePolicy
 from icecore.pipeline.replay import tables_at
 from icecore.pipeline_commands import Place, open_pipeline
 from icecore.settings import Settings
+from tests.fixtures.readme import pieces
+from tests.servers.paths import ROOT
 
 
-def tables_at_positions(spark: Any, opened: Settings, positions: list[int]) -> dict[int, list[Any]]:
-    """The tables after each position: path, metadata file and version."""
-    found = {}
+def tables_at_positions(spark: Any, opened: Settings, positions: list[int]) -> dict[str, list[Any]]:
+    """The tables after each position: warehouse, path and metadata file; and what the documented program shows."""
+    found: dict[str, list[Any]] = {"documented": documented_tables_at(spark)}
     for position in positions:
         rows = tables_at(spark, landed_events(spark, 0, position)).collect()
-        found[position] = sorted([row.warehouse_id, [*row.namespace, row.name], row.metadata_location] for row in rows)
+        found[str(position)] = sorted([row.warehouse_id, [*row.namespace, row.name], row.metadata_location] for row in rows)
     return found
+
+
+def documented_tables_at(spark: Any) -> list[str]:
+    """What the program of docs/how-to/pipeline.md shows for a time after all events, with `spark` as in a Spark shell."""
+    program = pieces((ROOT / "docs" / "how-to" / "pipeline.md").read_text())["tables at a time"].replace("2026-01-31", "9999-01-31")
+    shown = io.StringIO()
+    with contextlib.redirect_stdout(shown):
+        exec(program, {"spark": spark})
+    return shown.getvalue().splitlines()
 
 
 def remove_orphan_files(spark: Any, opened: Settings, table: dict[str, Any]) -> list[Any]:

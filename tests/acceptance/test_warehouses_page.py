@@ -100,6 +100,7 @@ def test_configuration_of_clients(server: Icecore, scratch: Path, page: dict[str
     def config() -> tuple[dict[str, str], dict[str, str]]:
         found = json.loads(run(["curl", "-sS", f"{server.catalog_uri}/v1/config?warehouse=configured"], scratch, clean_environment()))
         assert "true" == found["defaults"].pop("rest-catalog-purge")
+        assert found["overrides"]["prefix"] == found["defaults"].pop("prefix")
         return found["defaults"], found["overrides"]
 
     prefix = config()[1]

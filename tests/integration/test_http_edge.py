@@ -764,7 +764,10 @@ def test_an_unchanged_table_is_304(ground: Ground) -> None:
 def test_config_names_a_warehouse_and_what_is_served(client: Client) -> None:
     """The prefix is the warehouse's id. An unknown warehouse is 404 with its own type."""
     config = client.send("GET", "/catalog/v1/config?warehouse=demo").json
-    expected = {"defaults": {"rest-catalog-purge": "true"}, "idempotency-key-lifetime": "PT24H"}
+    expected = {
+        "defaults": {"prefix": config["overrides"]["prefix"], "rest-catalog-purge": "true"},
+        "idempotency-key-lifetime": "PT24H",
+    }
     assert expected == {key: config[key] for key in ("defaults", "idempotency-key-lifetime")}
     assert str(uuid.UUID(config["overrides"]["prefix"])) == config["overrides"]["prefix"]
     assert "POST /v1/{prefix}/transactions/commit" in config["endpoints"]

@@ -64,10 +64,12 @@ def test_an_operator_has_projects_at_the_command_line(operator: Any, tmp_path: P
 def test_every_command_on_a_warehouse_takes_its_project(operator: Any, tmp_path: Path) -> None:
     assert 0 == operator("project", "create", "Team")[0]
     profile = json.dumps({"type": "local", "directory": str(tmp_path / "team")})
-    assert 0 == operator("warehouse", "create", "lake", "--profile", profile, "--project", "Team")[0]
+    assert 0 == operator("warehouse", "create", "Team/lake", "--profile", profile)[0]
     in_team = ("lake", "--project", "Team")
     new = json.dumps({"type": "local", "directory": str(tmp_path / "new")})
     for command in (
+        ("warehouse", "get", *in_team),
+        ("warehouse", "get", "Team/lake"),
         ("warehouse", "read-only", *in_team),
         ("warehouse", "read-only", "--off", *in_team),
         ("warehouse", "delete-profile", "--soft", "7d", *in_team),

@@ -44,7 +44,7 @@ def test_the_server_says_what_it_is(tenants: Tenants, database: str, tmp_path: P
         "aws-system-identities-enabled": False,
         "azure-system-identities-enabled": False,
         "gcp-system-identities-enabled": False,
-        "queues": [],
+        "queues": ["tabular_expiration", "tabular_purge", "task_log_cleanup"],
         "license-status": {"license-type": "Apache-2.0", "valid": True},
     } == info
     other: dict[str, Any] = {"default_project": False, "enable_gcp_system_credentials": True}

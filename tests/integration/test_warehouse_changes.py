@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -102,8 +103,11 @@ def with_table(client: RestClient, *others: RestClient) -> None:
 def test_a_renamed_warehouse_has_its_new_name_everywhere_at_once(client: Management, other: RestClient) -> None:
     """Clients that have its prefix go on. The old name is free."""
     with_table(client, other)
+    assert [None] == client.loaded("updated-at"), "not since its creation"
     renamed = client.call_warehouse("POST", "/rename", {"new-name": "Lake"})
     assert (200, "Lake") == (renamed.status, renamed.json["name"])
+    assert renamed.json == client.call_warehouse("GET").json == client.call_management("GET", "").json["warehouses"][0]
+    assert abs(datetime.fromisoformat(renamed.json["updated-at"]) - datetime.now(UTC)) < timedelta(minutes=5)
     assert NOT_FOUND == other.load_table(["n"], "t").error
     for reached_as in ("lake", client.prefix):
         other.warehouse = reached_as
@@ -189,7 +193,8 @@ def test_only_an_empty_warehouse_is_deleted(client: Management, other: RestClien
 def test_a_protected_warehouse_is_deleted_by_force_only(client: Management) -> None:
     """`protected` must be given."""
     protection = client.call_warehouse("POST", "/protection", {"protected": True})
-    assert (200, {"protected": True, "updated_at": None}) == (protection.status, protection.json)
+    assert (200, True) == (protection.status, protection.json["protected"])
+    assert [protection.json["updated_at"]] == client.loaded("updated-at")
     assert [True] == client.loaded("protected")
     assert (409, "WarehouseProtectedException") == client.call_warehouse("DELETE").error
     assert (409, "WarehouseProtectedException") == client.call_warehouse("DELETE", "?force=false").error
@@ -437,6 +442,9 @@ def test_an_operator_changes_a_warehouse_at_the_command_line(client: Management,
     assert ["lake"] == client.names()
     code, printed = run("protect", "LAKE", "--json")
     assert (0, True) == (code, json.loads(printed)["protected"])
+    code, printed = run("get", "lake", "--json")
+    assert (0, client.call_warehouse("GET").json) == (code, json.loads(printed))
+    assert (0, f"lake  {client.prefix}  active, protected, format versions 1, 2, 3\n") == run("get", client.prefix)
     assert (0, f"lake  {client.prefix}  inactive, protected, format versions 1, 2, 3\n") == run("deactivate", client.prefix)
     assert NOT_FOUND == client.call_root("GET", "/config?warehouse=lake").error
     code, printed = run("list")

@@ -59,11 +59,12 @@ class Operator(RestClient):
         return self.call_root("GET", f"/{self.id}").json["config"]
 
     def client_config(self, warehouse: str = "demo") -> tuple[dict[str, str], dict[str, str]]:
-        """The defaults and the overrides that a client receives, without the default that every client receives."""
+        """The defaults and the overrides that a client receives, without the defaults that every client receives."""
         response = self.catalog.call_root("GET", f"/config?warehouse={warehouse}")
         assert 200 == response.status, response.body
         defaults = response.json["defaults"]
         assert "true" == defaults.pop("rest-catalog-purge")
+        assert response.json["overrides"]["prefix"] == defaults.pop("prefix")
         return defaults, response.json["overrides"]
 
 

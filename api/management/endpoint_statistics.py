@@ -86,7 +86,8 @@ def _window(fields: BodyReader, listing: str) -> tuple[datetime, timedelta]:
             if end is None:
                 raise selector.missing("end")
             if interval is None:
-                raise selector.invalid("interval", f"must be an ISO 8601 duration such as P1D or PT1H, at most P{_INTERVAL_MAX.days}D")
+                wanted = f"an ISO 8601 duration without years and months, such as P1D or PT1H, at most P{_INTERVAL_MAX.days}D"
+                raise selector.invalid("interval", f"must be {wanted}")
             return end, interval
         case "page-token":
             selector.refuse_unknown(("type", "token"))

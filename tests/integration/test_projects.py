@@ -354,7 +354,7 @@ def test_the_names_of_other_projects_are_free(tenants: Tenants, two: dict[str, s
     )
 
 
-@pytest.mark.parametrize("header", ["", "team", str(UUID(int=7)), "00000000-0000-0000-0000-00000000000g"])
+@pytest.mark.parametrize("header", ["team", str(UUID(int=7)), "00000000-0000-0000-0000-00000000000g"])
 def test_a_project_that_does_not_exist_is_not_found(tenants: Tenants, header: str) -> None:
     for path in ("/management/v1/project", "/management/v1/warehouse", "/management/v1/proposals", "/history/v1/events"):
         assert NO_PROJECT == tenants.send("GET", path, project=header).error, path
@@ -405,6 +405,11 @@ def test_a_renamed_project_is_found_by_its_new_name_at_once(tenants: Tenants, tw
     assert 200 == tenants.send("POST", "/management/v1/project/rename", {"new-name": "c"}, project=two["b"]).status
     assert NO_PROJECT == tenants.send("GET", "/catalog/v1/b%2Flake/namespaces").error
     assert 200 == tenants.send("GET", "/catalog/v1/c%2Flake/namespaces").status
+
+
+def test_an_empty_project_id_is_refused(tenants: Tenants) -> None:
+    refused = tenants.send("GET", "/management/v1/warehouse", project="")
+    assert (BAD, "Invalid project id: must not be empty") == (refused.error, refused.message)
 
 
 def test_without_a_default_project_a_request_must_name_one(database: str, tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def _facts(row: Any, namespaces: dict[UUID, Namespace], past: list[PastRun]) -> 
     return TableFacts(
         table_id=UUID(row.object_id),
         warehouse_id=UUID(row.warehouse_id),
-        name=".".join([row.path[0], *path_of(namespaces, namespace_id), row.path[-1]]),
+        name=".".join([row.path[0], *(path_of(namespaces, namespace_id) or row.path[1:-1]), row.path[-1]]),
         properties={**_inherited(namespaces, namespace_id), **(row.properties or {})},
         protected=bool(row.protected),
         data_files=row.data_files or 0,

@@ -25,6 +25,9 @@ SNAPSHOT_MAX_AGE_MS_DEFAULT = 5 * 24 * 3_600 * 1_000
 ORPHAN_MIN_AGE_DAYS_DEFAULT = 3
 ORPHAN_INTERVAL_DAYS_DEFAULT = 30
 """Iceberg's defaults, except for the last: its procedure has no interval."""
+DAYS_MAX = 36_500
+_INTEGER_MAX, _LONG_MAX = 2**31 - 1, 2**63 - 1
+_LONG_DIGITS_MAX = 19
 
 
 class InvalidPolicyError(ValueError):
@@ -56,12 +59,15 @@ def parse_policy(properties: Mapping[str, str]) -> MaintenancePolicy:
         procedures -= {"expire_snapshots", "remove_orphan_files"}
     return MaintenancePolicy(
         procedures,
-        min_input_files=_number(properties, MIN_INPUT_FILES, MIN_INPUT_FILES_DEFAULT, 2),
-        target_file_bytes=_number(properties, TARGET_FILE_SIZE, TARGET_FILE_SIZE_DEFAULT, 1),
-        snapshot_max_age_ms=_number(properties, SNAPSHOT_MAX_AGE, SNAPSHOT_MAX_AGE_MS_DEFAULT, 1),
-        snapshots_min=_number(properties, SNAPSHOTS_MIN, 1, 1),
-        orphan_min_age_days=_number(properties, ORPHAN_MIN_AGE, ORPHAN_MIN_AGE_DAYS_DEFAULT, 1),
-        orphan_interval_days=_number(properties, ORPHAN_INTERVAL, ORPHAN_INTERVAL_DAYS_DEFAULT, 1),
+        min_input_files=_number(properties, MIN_INPUT_FILES, MIN_INPUT_FILES_DEFAULT, 2, _INTEGER_MAX),
+        target_file_bytes=_number(properties, TARGET_FILE_SIZE, TARGET_FILE_SIZE_DEFAULT, 1, _LONG_MAX),
+        # Tables whose snapshots are to stay have the largest number that Java knows.
+        snapshot_max_age_ms=min(
+            _number(properties, SNAPSHOT_MAX_AGE, SNAPSHOT_MAX_AGE_MS_DEFAULT, 1, _LONG_MAX), DAYS_MAX * 24 * 3_600 * 1_000
+        ),
+        snapshots_min=_number(properties, SNAPSHOTS_MIN, 1, 1, _INTEGER_MAX),
+        orphan_min_age_days=_number(properties, ORPHAN_MIN_AGE, ORPHAN_MIN_AGE_DAYS_DEFAULT, 1, DAYS_MAX),
+        orphan_interval_days=_number(properties, ORPHAN_INTERVAL, ORPHAN_INTERVAL_DAYS_DEFAULT, 1, DAYS_MAX),
     )
 
 
@@ -81,10 +87,10 @@ def _boolean(properties: Mapping[str, str], name: str) -> bool:
     return text.lower() == "true"
 
 
-def _number(properties: Mapping[str, str], name: str, default: int, least: int) -> int:
+def _number(properties: Mapping[str, str], name: str, default: int, least: int, most: int) -> int:
     text = properties.get(name)
     if text is None:
         return default
-    if not (text.isascii() and text.isdigit() and len(text) <= 18 and int(text) >= least):
-        raise InvalidPolicyError(f"Invalid {name}: {text[:64]!r} is not a whole number of at least {least}")
+    if not (text.isascii() and text.isdigit() and len(text) <= _LONG_DIGITS_MAX and least <= int(text) <= most):
+        raise InvalidPolicyError(f"Invalid {name}: {text[:64]!r} is not a whole number from {least} to {most}")
     return int(text)

@@ -146,7 +146,7 @@ def test_a_table_is_maintained_while_another_writer_commits(server: Icecore) -> 
         nothing_is_planned_again(server)
 
 
-INVALID = "Invalid icecore.maintenance.min-input-files: 'few' is not a whole number of at least 2"
+INVALID = "Invalid icecore.maintenance.min-input-files: 'few' is not a whole number from 2 to 2147483647"
 
 
 def shadow(server: Icecore) -> None:

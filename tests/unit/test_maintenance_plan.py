@@ -190,12 +190,27 @@ def test_tables_that_are_protected_or_have_an_invalid_policy_are_left_alone() ->
         (f"{PREFIX}enabled", "yes"), (f"{PREFIX}min-input-files", "1"), (f"{PREFIX}min-input-files", "many"),
         (f"{PREFIX}orphan-files-min-age-days", "0"), (f"{PREFIX}orphan-files-interval-days", "-1"), ("gc.enabled", ""),
         ("write.target-file-size-bytes", "0"), ("history.expire.max-snapshot-age-ms", "5d"), ("history.expire.min-snapshots-to-keep", "0"),
-        (f"{PREFIX}min-input-files", "9" * 19),
+        (f"{PREFIX}min-input-files", "9" * 19), (f"{PREFIX}min-input-files", "9" * 5_000), ("write.target-file-size-bytes", str(2**63)),
+        (f"{PREFIX}orphan-files-min-age-days", "36501"), (f"{PREFIX}orphan-files-interval-days", "36501"),
+        ("history.expire.min-snapshots-to-keep", str(2**31)),
     ],
 )  # fmt: skip
 def test_an_invalid_value_names_the_property(name: str, text: str) -> None:
-    with pytest.raises(InvalidPolicyError, match=f"^Invalid {name}: '{text}' is "):
+    with pytest.raises(InvalidPolicyError, match=f"^Invalid {name}: '{text[:64]}' is "):
         parse_policy({name: text})
+
+
+def test_the_largest_values_can_be_planned_with() -> None:
+    """Java's largest number keeps all snapshots."""
+    largest = {
+        "history.expire.max-snapshot-age-ms": str(2**63 - 1), "write.target-file-size-bytes": str(2**63 - 1),
+        f"{PREFIX}orphan-files-min-age-days": "36500", f"{PREFIX}orphan-files-interval-days": "36500",
+    }  # fmt: skip
+    assert NOW - timedelta(milliseconds=parse_policy(largest).snapshot_max_age_ms) < NOW
+    table = small_files(
+        properties=largest, first_commit_at=NOW - timedelta(days=9), last_commit_at=NOW, old_snapshots=9, past=[past("remove_orphan_files")]
+    )
+    assert {"rewrite_data_files", "expire_snapshots"} == set(procedures(table))
 
 
 def test_properties_set_the_policy() -> None:

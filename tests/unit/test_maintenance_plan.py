@@ -1,6 +1,6 @@
 """Which procedures of maintenance are planned, in which order, and what waits."""
 
-from dataclasses import replace
+from dataclasses import astuple, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -83,6 +83,8 @@ def test_each_procedure_has_its_own_threshold() -> None:
     assert [] == procedures(facts(old_snapshots=SNAPSHOTS_MIN - 1))
     assert ["rewrite_position_delete_files"] == procedures(facts(delete_files=5))
     assert [] == procedures(facts(delete_files=4))
+    (deletes,) = planned(facts(delete_files=9))
+    assert {"delete-files-removed": 8} == deletes.estimate
     (expiry,) = planned(facts(old_snapshots=7, properties={"history.expire.max-snapshot-age-ms": "5400000"}))
     assert ("7 snapshots older than 1.5 hours", {"snapshots-removed": 7}) == (expiry.reason, expiry.estimate)
 
@@ -99,6 +101,27 @@ def test_orphan_files_are_looked_for_at_intervals_and_only_after_commits() -> No
     assert ["remove_orphan_files"] == procedures(replace(old, past=[past("remove_orphan_files", 31)]))
     assert [] == procedures(replace(old, past=[past("remove_orphan_files", 31)], last_commit_at=NOW - timedelta(days=32)))
     assert [] == procedures(replace(old, properties={"gc.enabled": "false"}))
+    for other in (past("expire_snapshots", 1), past("remove_orphan_files", 31, outcome="failed")):
+        assert ["remove_orphan_files"] == procedures(replace(old, past=[other])), "no search that succeeded"
+    assert [] == procedures(replace(old, first_commit_at=None)) == procedures(replace(old, last_commit_at=None))
+
+
+def test_files_that_are_gone_are_not_rewritten() -> None:
+    """More was added since the last rewrite than is left: other writers have removed files."""
+    (each,) = planned(facts(data_files=10, new_files=99, data_bytes=10 * MIB, new_bytes=99 * MIB))
+    assert {"data-files-removed": 9, "bytes-rewritten": 10 * MIB} == each.estimate
+
+
+def test_benefits_have_weights() -> None:
+    """A delete file counts as two data files, ten snapshots as one."""
+
+    def score(**estimate: int) -> float:
+        (each,) = planned(facts(new_manifests=MANIFESTS_MIN))
+        return replace(each, estimate={name.replace("_", "-"): count for name, count in estimate.items()}).score
+
+    assert score(data_files_removed=20) == score(delete_files_removed=10) == score(snapshots_removed=200) == score(files_deleted=200)
+    assert score(data_files_removed=20, manifests_removed=10) == score(data_files_removed=30)
+    assert score(data_files_removed=20) == 21 * score(data_files_removed=20, bytes_rewritten=GIB)
 
 
 def test_the_best_benefit_for_its_cost_comes_first() -> None:
@@ -138,6 +161,7 @@ def test_busy_hours_are_avoided() -> None:
     for quiet in (
         replace(busy, commits_by_hour={12: 23}),
         replace(busy, commits_by_hour={12: 1, 13: 30}),
+        replace(busy, commits_by_hour={12: 2, 13: 46}),
         replace(busy, commits_by_hour=dict.fromkeys(range(24), 5)),
         replace(busy, first_commit_at=NOW - timedelta(days=2)),
     ):
@@ -211,6 +235,16 @@ def test_the_largest_values_can_be_planned_with() -> None:
         properties=largest, first_commit_at=NOW - timedelta(days=9), last_commit_at=NOW, old_snapshots=9, past=[past("remove_orphan_files")]
     )
     assert {"rewrite_data_files", "expire_snapshots"} == set(procedures(table))
+
+
+def test_defaults_and_the_smallest_values() -> None:
+    assert (5, 536_870_912, 432_000_000, 1, 3, 30) == astuple(MaintenancePolicy())[1:]
+    smallest = {
+        "write.target-file-size-bytes": "1", "history.expire.max-snapshot-age-ms": "1", "history.expire.min-snapshots-to-keep": "1",
+        f"{PREFIX}min-input-files": "2", f"{PREFIX}orphan-files-min-age-days": "1", f"{PREFIX}orphan-files-interval-days": "1",
+    }  # fmt: skip
+    assert (2, 1, 1, 1, 1, 1) == astuple(parse_policy(smallest))[1:]
+    assert 36_500 * 86_400_000 == parse_policy({"history.expire.max-snapshot-age-ms": str(2**63 - 1)}).snapshot_max_age_ms
 
 
 def test_properties_set_the_policy() -> None:

@@ -13,6 +13,7 @@ from icecore.pipeline.landed_tables import EVENTS
 from icecore.pipeline.session import CATALOG, EXTENSIONS, SPARK_CATALOG, DataFrame, SparkSession
 from icecore.pipeline.transforms import object_changes, object_merge, table_changes, table_commits
 from tests.acceptance.pipeline_facts import check_facts
+from tests.acceptance.pipeline_runs import check_runs
 from tests.servers.maven import jar
 from tests.servers.spark import RUNTIME_4_1
 
@@ -122,7 +123,7 @@ def main(folder: str) -> None:
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    for check in (check_commits, check_changes, check_objects, check_facts):
+    for check in (check_commits, check_changes, check_objects, check_facts, check_runs):
         check(spark)
         print(check.__name__, "passed")
     spark.stop()

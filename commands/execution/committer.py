@@ -254,6 +254,10 @@ class Committer:
             else:
                 _refuse(call, CommitStateUnknown("The append was interrupted"))
             return connection
+        if not isinstance(error, psycopg.Error):
+            # Postgres has not reported an error, so it may have committed the call.
+            for batch in call:
+                batch.in_doubt = True
         for batch in call:
             connection = await self._append_batch_one_by_one(connection, batch)
         return connection

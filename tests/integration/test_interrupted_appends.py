@@ -1,0 +1,62 @@
+"""A call of several commands fails after Postgres committed it, and Postgres is gone when the commands are sent again."""
+
+import asyncio
+from typing import Any
+
+import psycopg
+import pytest
+from uuid_utils.compat import uuid7
+
+from icecore.commands.execution import committer as module
+from icecore.commands.execution.committer import Committer
+from icecore.commands.execution.submission import Submission
+from icecore.domain.errors import CommitStateUnknown
+from icecore.domain.events import ProjectCreated
+from icecore.domain.project import NO_WAREHOUSE
+from tests.fixtures.catalog import context
+
+
+@pytest.mark.parametrize("returns", [True, False])
+async def test_what_may_be_in_the_log_is_never_refused_as_not_done(database: str, monkeypatch: pytest.MonkeyPatch, returns: bool) -> None:
+    """Else its metadata files would be deleted. If Postgres returns in time, the result is that of the first call."""
+    monkeypatch.setattr(module, "DOUBT_SECONDS_MAX", 30 if returns else 0.3)
+    send, connect, failed = module._send, Committer._connect, asyncio.Event()
+
+    async def fail_after(connection: Any, *arguments: Any) -> Any:
+        result = await send(connection, *arguments)
+        if not failed.is_set():
+            failed.set()
+            await connection.close()
+            raise RuntimeError("after the commit")
+        return result
+
+    refused = 0
+
+    async def refuse(committer: Committer) -> Any:
+        nonlocal refused
+        if failed.is_set() and (refused < 3 or not returns):
+            refused += 1
+            raise psycopg.OperationalError("connection refused")
+        return await connect(committer)
+
+    monkeypatch.setattr(module, "_send", fail_after)
+    monkeypatch.setattr(Committer, "_connect", refuse)
+    submissions = []
+    for number in range(2):
+        submission = Submission(context("createProject"))
+        project_id = uuid7()
+        submission.add(project_id, NO_WAREHOUSE, None, [ProjectCreated(f"p{number}", f"p{number}")], project_id=project_id)
+        submissions.append(submission)
+    committer = Committer(database, 1)
+    submitted = [asyncio.ensure_future(committer.submit(each)) for each in submissions]
+    await asyncio.sleep(0)
+    committer.start()
+    results = await asyncio.gather(*submitted, return_exceptions=True)
+    await committer.close()
+    with psycopg.connect(database) as connection:
+        row = connection.execute("select count(*) from icecore.events where topic = 'project.created.v1'").fetchone()
+    assert row == (2,)
+    if returns:
+        assert [("appended", 1), ("appended", 2)] == [(each.outcome, each.position) for each in results]  # type: ignore[union-attr]
+    else:
+        assert [CommitStateUnknown] * 2 == [type(each) for each in results]

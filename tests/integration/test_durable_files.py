@@ -142,10 +142,10 @@ def test_a_folder_made_anew_is_synced_anew(tmp_path: Path, monkeypatch: pytest.M
     folder = tmp_path / "a" / "b"
     seen = put("1")
     assert _inodes(folder / "1", folder, *folder.parents) == seen
-    opened = len(list(Path("/proc/self/fd").iterdir()))
+    opened = descriptors(tmp_path)
     seen = put("2")
     assert _inodes(folder / "2", folder) == seen
-    assert opened == len(list(Path("/proc/self/fd").iterdir()))
+    assert opened == descriptors(tmp_path)
     shutil.rmtree(folder)
     seen = put("3")
     assert _inodes(folder / "3", folder, folder.parent) == seen
@@ -155,12 +155,12 @@ def test_folders_leave_descriptors_for_clients(tmp_path: Path, monkeypatch: pyte
     """If a process may open 1,024 files, as usual, clients have 768 of them, and folders a sixteenth."""
     monkeypatch.setattr(resource, "getrlimit", lambda _: (1_024, 1_024))
     sync = FileSync()
-    opened = len(list(Path("/proc/self/fd").iterdir()))
+    opened = descriptors(tmp_path)
     for n in range(100):
         folder = tmp_path / str(n)
         folder.mkdir()
         sync.sync(os.open(folder / "file", os.O_CREAT | os.O_WRONLY), os.open(folder, os.O_RDONLY))
-    assert 64 == len(list(Path("/proc/self/fd").iterdir())) - opened
+    assert 64 == descriptors(tmp_path) - opened
 
 
 def open_in(folder: Path) -> tuple[int, int]:

@@ -36,10 +36,9 @@ STATEMENT_TIMEOUT_SECONDS = 30
 # How long commands are collected while a call is in flight before the next one is sent: many small calls that wait for the lock cost
 # Postgres more.
 LINGER_SECONDS_MAX = 0.02
-# How long a call whose result was lost is sent again before the client gets CommitStateUnknown.
-DOUBT_SECONDS_MAX = 10
-# The same if another transaction holds the append lock all that time.
-DOUBT_BEHIND_LOCK_SECONDS_MAX = 1.75
+# How long a call whose result was lost is sent again before the client gets CommitStateUnknown, in general and if another transaction
+# holds the append lock all that time.
+DOUBT_SECONDS_MAX, DOUBT_BEHIND_LOCK_SECONDS_MAX = 10, 1.75
 _PAUSE_SECONDS = 0.1
 # How long a refusal of writes is reported to health checks. A load balancer sends no writes meanwhile, so one must be tried afterwards.
 REFUSAL_SECONDS = 10.0
@@ -254,11 +253,9 @@ class Committer:
             else:
                 _refuse(call, CommitStateUnknown("The append was interrupted"))
             return connection
-        if not isinstance(error, psycopg.Error):
-            # Postgres has not reported an error, so it may have committed the call.
-            for batch in call:
-                batch.in_doubt = True
         for batch in call:
+            # Without an error of its own, Postgres may have committed the call.
+            batch.in_doubt |= not isinstance(error, psycopg.Error)
             connection = await self._append_batch_one_by_one(connection, batch)
         return connection
 

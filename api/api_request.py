@@ -136,10 +136,8 @@ class ApiRequest:
         if len(named) > 1:
             raise _two_projects()
         (project_id,) = named
-        if project_id == "":
-            raise BadRequest("Invalid project id: must not be empty")
         if isinstance(project_id, str):
-            raise no_such_project(project_id)
+            raise no_such_project(project_id) if project_id else BadRequest("Invalid project id: must not be empty")
         return project_id
 
     async def enter_project(self, named: str | None = None) -> None:

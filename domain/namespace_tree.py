@@ -72,11 +72,19 @@ def check_protection(objects: Sequence[TreeObject], root: str) -> None:
     )
 
 
+def common_expiry(objects: Sequence[TreeObject], expires_at_ms: int | None) -> int | None:
+    """When a soft deletion of the objects expires: not before those that were soft-deleted already, which need their namespace."""
+    if expires_at_ms is None:
+        return None
+    return max(expires_at_ms, *(each.state.expires_at_ms or 0 for each in objects), 0)
+
+
 def plan_drop(objects: Sequence[TreeObject], *, purge_requested: bool, expires_at_ms: int | None) -> list[PlannedDrop]:
     """What the recursive drop of the first of these objects does, in the order of its events: the content of a namespace before itself.
 
     objects -- the namespace, then what is in it, each after its parent.
-    expires_at_ms -- everything can be undropped until then; None: the drop is final, also of what was soft-deleted before.
+    expires_at_ms -- everything can be undropped until then, as common_expiry gives it; None: the drop is final, also of what was
+    soft-deleted before.
     """
     root_id = objects[0].state.id
     namespaces = [each for each in objects if each.kind == "namespace"]

@@ -1,9 +1,11 @@
 """`icecore pipeline maintain`: shows a plan of maintenance, and runs it."""
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -13,16 +15,17 @@ from rich.table import Table
 from .access.request_context import ANONYMOUS
 from .commands.maintenance.record_runs import MaintenanceRun, PlanMaintenance, begin_run, finish_run
 from .compose import Application, open_catalog
-from .domain.errors import CatalogError
+from .domain.errors import NoSuchTable, NoSuchWarehouse, TableProtected, WarehouseReadOnly
 from .exit_codes import CommandFailed, ExitCode
 from .log_database import opened_database, require_schema, require_writable
 from .operator_commands import print_report
 from .output import cell, print_table, printable
-from .pipeline.landed_tables import create_tables
-from .pipeline.maintain import CannotMaintain, CurrentTable, MaintenanceError, MaintenanceReport, RunOutcome
+from .pipeline.landed_tables import EVENTS
+from .pipeline.maintain import CannotMaintain, CurrentTable, MaintenanceReport, RunOutcome
 from .pipeline.maintain import maintain as run_plan
 from .pipeline.maintenance_facts import table_facts
 from .pipeline.maintenance_plan import Candidate, Plan, plan_maintenance
+from .pipeline.maintenance_policy import InvalidPolicyError, MaintenancePolicy, parse_policy
 from .pipeline_commands import Place, open_pipeline
 from .settings import Settings
 
@@ -46,7 +49,8 @@ def maintain(settings: Settings, console: Console, place: Place, mode: Mode, *, 
     if not 0 <= mode.rewrite_gib_max < float("inf"):
         raise CommandFailed(ExitCode.USAGE, "--rewrite-gib-max must be a number of at least 0")
     with opened_database(settings) as opened, open_pipeline(opened, place) as spark:
-        create_tables(spark)
+        if not spark.catalog.tableExists(EVENTS.full_name):
+            raise CommandFailed(ExitCode.USAGE, "The log has not been landed: run icecore pipeline ingest first")
         now = datetime.now(UTC)
         facts = table_facts(spark, now)
         plan = plan_maintenance(facts, now, rewrite_bytes_max=int(mode.rewrite_gib_max * _GIB), any_time=mode.any_time)
@@ -60,12 +64,11 @@ def maintain(settings: Settings, console: Console, place: Place, mode: Mode, *, 
                     if not as_json:
                         console.out(_run_text(planned, outcome, skipped), highlight=False)
 
-                try:
-                    report = run_plan(spark, plan.runs, recorder, now, shadow=mode.shadow, report_run=report_run)
-                except MaintenanceError as error:
-                    raise CommandFailed(ExitCode.NO, str(error)) from None
+                report = run_plan(spark, plan.runs, recorder, now, shadow=mode.shadow, report_run=report_run)
     if as_json:
         print_report(console, _as_json(plan, report))
+    if report.stopped is not None:
+        raise CommandFailed(ExitCode.NO, f"The rest of the plan was skipped: {report.stopped}")
     return ExitCode.NO if any(outcome.outcome == "failed" for _, outcome in report.runs) else ExitCode.OK
 
 
@@ -99,12 +102,14 @@ class LogRecorder:
         command = PlanMaintenance(
             planned.warehouse_id, planned.table_id, planned.procedure, planned.reason, planned.estimate, shadow=shadow
         )
+        policies: list[MaintenancePolicy] = []
+        check = partial(_check_policy, planned, policies)
         try:
-            run = self._runner.run(begin_run(self._catalog.commands, ANONYMOUS, command))
-        except CatalogError as error:
-            raise CannotMaintain(error.message) from None
+            run = self._runner.run(begin_run(self._catalog.commands, ANONYMOUS, command, check=check))
+        except (NoSuchTable, NoSuchWarehouse, TableProtected, WarehouseReadOnly) as refusal:
+            raise CannotMaintain(refusal.message) from None
         reference = f"{run.warehouse.project_id}/{run.warehouse.id}"
-        return CurrentTable(reference, run.warehouse.id, run.namespace, run.name, run.location, run)
+        return CurrentTable(reference, run.warehouse.id, run.namespace, run.name, run.location, policies[0], run)
 
     def finish(self, table: CurrentTable, outcome: RunOutcome) -> None:
         assert self._catalog is not None
@@ -121,6 +126,17 @@ class LogRecorder:
                 error=outcome.error,
             )
         )
+
+
+def _check_policy(planned: Candidate, policies: list[MaintenancePolicy], properties: Mapping[str, str]) -> None:
+    """Adds the policy of the table with its properties now. Raises CannotMaintain if they do not permit the procedure any more."""
+    try:
+        policy = parse_policy({**planned.inherited, **properties})
+    except InvalidPolicyError as error:
+        raise CannotMaintain(str(error)) from None
+    if planned.procedure not in policy.procedures:
+        raise CannotMaintain(f"The properties of the table do not permit {planned.procedure} any more")
+    policies.append(policy)
 
 
 def _print_plan(console: Console, plan: Plan) -> None:
@@ -165,6 +181,7 @@ def _as_json(plan: Plan, report: MaintenanceReport) -> dict[str, Any]:
             for each, outcome in report.runs
         ],
         "skipped": [{**_identified(each), "reason": reason} for each, reason in report.skipped],
+        "stopped": report.stopped,
     }
 
 

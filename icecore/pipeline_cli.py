@@ -14,7 +14,7 @@ Uri = Annotated[str | None, Parameter(name="--uri", help="Address of the catalog
 WarehouseName = Annotated[str, Parameter(name="--warehouse", help="Name or id of the warehouse with the tables.")]
 Conf = Annotated[
     list[str] | None,
-    Parameter(name="--conf", negative=(), help="A setting of Spark, KEY=VALUE. May be repeated; spark-submit has its own."),
+    Parameter(name="--conf", negative=(), help="A Spark setting, KEY=VALUE. May be repeated. With spark-submit, use its own --conf."),
 ]
 
 
@@ -34,7 +34,7 @@ def ingest(
     Parameters
     ----------
     follow
-        Go on with new events until SIGTERM or Ctrl-C.
+        Continue with new events until SIGTERM or Ctrl-C.
     batch_events
         Events in one commit of a table (default 20000).
     """
@@ -73,7 +73,7 @@ def maintain(
     as_json: Json = False,
     options: CommonOptions = CommonOptions(),
 ) -> ExitCode:
-    """Plan the maintenance of tables from the landed log, and show the plan. Nothing is changed without --run.
+    """Plan the maintenance of tables from the landed log, and show the plan. Tables change only with --run.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def maintain(
     any_time
         Also plan runs in the hours in which tables are busy.
     rewrite_gib_max
-        How many GiB all runs may rewrite (default 100).
+        Most GiB that all runs together are estimated to rewrite (default 100).
     """
     from . import maintenance_commands, pipeline_commands
 

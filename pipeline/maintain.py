@@ -16,26 +16,23 @@ import structlog
 
 from ..domain.maintenance import Outcome
 from .maintenance_plan import Candidate
+from .maintenance_policy import MaintenancePolicy
 from .session import CATALOG, SparkSession, first_line, is_conflict, spark_errors
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.pipeline")
 
 ATTEMPTS_MAX = 3
 FAILURES_MAX = 3
-"""Failed runs in a row after which the rest is left: the catalog or the object store is away."""
+"""Failed runs in a row after which the rest of the plan is skipped, because the catalog or the object store is probably unreachable."""
 
 
 class CannotMaintain(Exception):
     """Nothing may be done to the table now; the message says why."""
 
 
-class MaintenanceError(Exception):
-    """The rest of the plan was left; the message says why."""
-
-
 @dataclass(frozen=True, slots=True)
 class CurrentTable:
-    """The table of a run that was recorded: its warehouse, as Spark's catalog gets it, and its name now.
+    """The table of a run that was recorded: its warehouse, as Spark's catalog gets it, and its name and policy now.
 
     run -- what the recorder needs for the outcome.
     """
@@ -45,6 +42,7 @@ class CurrentTable:
     namespace: tuple[str, ...]
     name: str
     location: str
+    policy: MaintenancePolicy
     run: Any
 
 
@@ -68,10 +66,11 @@ class Recorder(Protocol):
 
 @dataclass(slots=True)
 class MaintenanceReport:
-    """runs -- what was done, with the outcome of each. skipped -- with the reason."""
+    """runs -- what was done, with the outcome of each. skipped -- with the reason. stopped -- why the rest of the plan was skipped."""
 
     runs: list[tuple[Candidate, RunOutcome]] = field(default_factory=list)
     skipped: list[tuple[Candidate, str]] = field(default_factory=list)
+    stopped: str | None = None
 
 
 def maintain(
@@ -83,7 +82,7 @@ def maintain(
     shadow: bool = False,
     report_run: Callable[[Candidate, RunOutcome | None, str | None], None] = lambda planned, outcome, skipped: None,
 ) -> MaintenanceReport:
-    """Runs what is planned, in order; with `shadow` it is only recorded. Raises MaintenanceError after FAILURES_MAX failures in a row.
+    """Runs what is planned, in order; with `shadow` it is only recorded. It stops after FAILURES_MAX failures in a row.
 
     report_run -- called after each run with its outcome, or with the reason why it was skipped.
     """
@@ -104,7 +103,8 @@ def maintain(
         report_run(each, outcome, None)
         failures = failures + 1 if outcome.outcome == "failed" else 0
         if failures >= FAILURES_MAX:
-            raise MaintenanceError(f"{failures} runs in a row failed, the last one with: {outcome.error}")
+            report.stopped = f"{failures} runs in a row failed, the last one with: {outcome.error}"
+            break
     return report
 
 
@@ -135,7 +135,7 @@ def _plain(measured: Mapping[str, int]) -> dict[str, int]:
 
 def _rewrite_data_files(spark: SparkSession, planned: Candidate, table: CurrentTable, now: datetime) -> Mapping[str, int]:
     # Smaller groups than the whole table would be committed one by one with partial progress, which fails later and does more twice.
-    options = f"map('min-input-files', '{planned.policy.min_input_files}')"
+    options = f"map('min-input-files', '{table.policy.min_input_files}')"
     row = _call(spark, table, "rewrite_data_files", options=options)
     return {
         "data-files-removed": row.rewritten_data_files_count - row.added_data_files_count,
@@ -157,22 +157,18 @@ def _rewrite_manifests(spark: SparkSession, planned: Candidate, table: CurrentTa
 
 
 def _expire_snapshots(spark: SparkSession, planned: Candidate, table: CurrentTable, now: datetime) -> Mapping[str, int]:
-    """Iceberg keeps the snapshots of branches and tags, and as many as the table's properties want."""
+    """Iceberg applies the retention properties of the table as they are now, and those of its branches and tags."""
     catalog = _catalog(spark, table)
     snapshots = ".".join((catalog, *map(_quoted, (*table.namespace, table.name)), "snapshots"))
     before = spark.table(snapshots).count()
-    older_than = now - timedelta(milliseconds=planned.policy.snapshot_max_age_ms)
-    row = _call(
-        spark, table, "expire_snapshots",
-        older_than=_timestamp(older_than), retain_last=str(planned.policy.snapshots_min), stream_results="true",
-    )  # fmt: skip
+    row = _call(spark, table, "expire_snapshots", stream_results="true")
     deleted = sum(count or 0 for name, count in row.asDict().items() if name.startswith("deleted_"))
     return {"snapshots-removed": before - spark.table(snapshots).count(), "files-deleted": deleted}
 
 
 def _remove_orphan_files(spark: SparkSession, planned: Candidate, table: CurrentTable, now: datetime) -> Mapping[str, int]:
-    """What would be removed is looked at first: nothing outside the table's location is."""
-    older_than = _timestamp(now - timedelta(days=planned.policy.orphan_min_age_days))
+    """A dry run comes first: if it names a file outside the table's location, nothing is removed."""
+    older_than = _timestamp(now - timedelta(days=table.policy.orphan_min_age_days))
     found = _rows(spark, table, "remove_orphan_files", older_than=older_than, dry_run="true")
     inside = table.location.rstrip("/") + "/"
     for row in found:
@@ -197,7 +193,7 @@ def _path(location: str) -> str:
 
 
 def _timestamp(moment: datetime) -> str:
-    return f"timestamp '{moment:%Y-%m-%d %H:%M:%S.%f}'"
+    return f"timestamp '{moment:%Y-%m-%d %H:%M:%S.%f}Z'"
 
 
 def _call(spark: SparkSession, table: CurrentTable, procedure: str, **arguments: str) -> Any:

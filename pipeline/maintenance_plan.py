@@ -73,7 +73,8 @@ class TableFacts:
 
     data_files, data_bytes, delete_files -- of the current snapshot. new_files, new_bytes -- added since the last rewrite of data files.
     new_manifests -- commits with a snapshot since the last rewrite of manifests. old_snapshots -- older than the policy wants them.
-    commits_by_hour -- of the day, in UTC, in the last two weeks. past -- runs on the table, newest first.
+    commits_by_hour -- of the day, in UTC, in the last two weeks. past -- runs on the table, newest first. inherited -- policies of the
+    namespaces above, which its own properties precede.
     """
 
     table_id: UUID
@@ -92,11 +93,14 @@ class TableFacts:
     last_commit_at: datetime | None = None
     commits_by_hour: Mapping[int, int] = field(default_factory=dict)
     past: Sequence[PastRun] = ()
+    inherited: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A procedure that is worth running on a table. waits -- why it does not run now; None: it does."""
+    """A procedure that is worth running on a table. inherited -- policies of the namespaces above. waits -- why it does not run now; None:
+    it does.
+    """
 
     table_id: UUID
     warehouse_id: UUID
@@ -104,7 +108,7 @@ class Candidate:
     procedure: str
     reason: str
     estimate: Mapping[str, int]
-    policy: MaintenancePolicy
+    inherited: Mapping[str, str] = field(default_factory=dict)
     waits: str | None = None
 
     @property
@@ -138,7 +142,7 @@ def plan_maintenance(facts: Iterable[TableFacts], now: datetime, *, rewrite_byte
     skipped: list[tuple[str, str]] = []
     for table in facts:
         try:
-            policy = parse_policy(table.properties)
+            policy = parse_policy({**table.inherited, **table.properties})
         except InvalidPolicyError as error:
             skipped.append((table.name, str(error)))
             continue
@@ -158,7 +162,7 @@ def plan_maintenance(facts: Iterable[TableFacts], now: datetime, *, rewrite_byte
 def _candidates(table: TableFacts, policy: MaintenancePolicy, now: datetime) -> Iterable[Candidate]:
     def candidate(procedure: str, reason: str, **estimate: int) -> Candidate:
         measures = {measure.replace("_", "-"): count for measure, count in estimate.items()}
-        return Candidate(table.table_id, table.warehouse_id, table.name, procedure, reason, measures, policy)
+        return Candidate(table.table_id, table.warehouse_id, table.name, procedure, reason, measures, table.inherited)
 
     files, size = min(table.new_files, table.data_files), min(table.new_bytes, table.data_bytes)
     if files >= policy.min_input_files and size < 0.75 * policy.target_file_bytes * files:
@@ -223,14 +227,14 @@ def _busy(table: TableFacts, now: datetime) -> str | None:
 
 
 def _within_budget(candidates: Sequence[Candidate], rewrite_bytes_max: int) -> list[Candidate]:
-    """The best first, until the next one would exceed the budget; smaller ones after it may still fit."""
+    """Candidates in order of score. One that exceeds the remaining budget waits; later, smaller ones may still fit."""
     left, within = rewrite_bytes_max, []
     for each in candidates:
         size = each.estimate.get("bytes-rewritten", 0)
         fits = size <= left
         if each.waits is None and fits:
             left -= size
-        over = None if fits else f"would rewrite {_size(size)}, and {_size(left)} of the budget are left"
+        over = None if fits else f"would rewrite {_size(size)}; {_size(left)} of the budget remain"
         within.append(replace(each, waits=each.waits or over))
     return within
 

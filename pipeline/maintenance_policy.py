@@ -16,8 +16,6 @@ TARGET_FILE_SIZE = "write.target-file-size-bytes"
 SNAPSHOT_MAX_AGE = "history.expire.max-snapshot-age-ms"
 SNAPSHOTS_MIN = "history.expire.min-snapshots-to-keep"
 GC_ENABLED = "gc.enabled"
-OF_ICEBERG = (TARGET_FILE_SIZE, SNAPSHOT_MAX_AGE, SNAPSHOTS_MIN, GC_ENABLED)
-"""Iceberg's own properties of tables, which its procedures obey."""
 
 MIN_INPUT_FILES_DEFAULT = 5
 TARGET_FILE_SIZE_DEFAULT = 512 * 1024**2

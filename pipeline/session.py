@@ -43,13 +43,13 @@ def catalog_settings(name: str, uri: str, warehouse: str, **more: str) -> Mappin
 
 
 def session_settings(uri: str, warehouse: str, settings: Mapping[str, str]) -> Mapping[str, str]:
-    """The settings of a session of the pipeline; those of `settings` win.
+    """The settings of a session of the pipeline; those of `settings` win, except for the time zone: times are in UTC.
 
-    Tables are not cached, because a job must see the commits of others. Times are in UTC.
+    Tables are not cached, because a job must see the commits of others.
     """
     packages = {} if _JARS & settings.keys() else {"spark.jars.packages": RUNTIME}
     catalog = catalog_settings(CATALOG, uri, warehouse, cache_enabled="false")
-    return {**catalog, "spark.sql.session.timeZone": "UTC", "spark.ui.enabled": "false", **packages, **settings}
+    return {**catalog, "spark.ui.enabled": "false", **packages, **settings, "spark.sql.session.timeZone": "UTC"}
 
 
 def open_session(settings: Mapping[str, str]) -> SparkSession:

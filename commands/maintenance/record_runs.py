@@ -1,6 +1,6 @@
 """Records runs of maintenance: each has its own stream, with its plan first and its outcome last."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -20,7 +20,7 @@ from ..execution.submission import Submission
 
 @dataclass(frozen=True, slots=True)
 class PlanMaintenance:
-    """Runs a procedure on a table, or with `shadow` only records that it would. estimate -- domain/maintenance.py, MEASURES."""
+    """Records that a procedure is about to run on a table, or with `shadow` that it would. estimate -- domain/maintenance.py, MEASURES."""
 
     warehouse_id: UUID
     table_id: UUID
@@ -41,8 +41,16 @@ class MaintenanceRun:
     state: MaintenanceState
 
 
-async def begin_run(executor: CommandExecutor, principal: Principal, command: PlanMaintenance) -> MaintenanceRun:
-    """Records the plan. Raises NoSuchTable for a table that does not exist or is soft-deleted, TableProtected, and NoSuchWarehouse or
+async def begin_run(
+    executor: CommandExecutor,
+    principal: Principal,
+    command: PlanMaintenance,
+    *,
+    check: Callable[[Mapping[str, str]], None] = lambda properties: None,
+) -> MaintenanceRun:
+    """Records the plan. check -- called with the properties of the table before; if it raises, nothing is recorded.
+
+    Raises NoSuchTable for a table that does not exist or is soft-deleted, TableProtected, and NoSuchWarehouse or
     WarehouseReadOnly if nothing may be changed in its warehouse.
     """
     async with executor.connection() as connection:
@@ -64,7 +72,9 @@ async def begin_run(executor: CommandExecutor, principal: Principal, command: Pl
             raise NoSuchTable(f"Table does not exist: {'.'.join(path[1:]) or command.table_id}")
         if table.protected:
             raise TableProtected(f"Table is protected, so it is not maintained: {'.'.join(path[1:])}")
-        location = table.document.value["location"]
+        document = table.document.value
+        location, properties = document["location"], dict(document.get("properties") or {})
+    check(properties)
     planned = decide_plan(command.table_id, command.procedure, command.reason, command.estimate, shadow=command.shadow)
     submission = Submission(context)
     state = submission.add(uuid7(), warehouse.id, None, [planned], reviewed=False)

@@ -10,7 +10,7 @@ from ...database.connections import Connection
 from ...domain.commands import DropNamespace
 from ...domain.errors import UnsupportedOperation
 from ...domain.namespace import NamespaceState
-from ...domain.namespace_tree import PlannedDrop, TreeObject, check_protection, plan_drop, too_large
+from ...domain.namespace_tree import PlannedDrop, TreeObject, check_protection, common_expiry, plan_drop, too_large
 from ...domain.streams import State
 from ...projections import namespace_trees
 from ...projections.namespace_trees import TreeNode, kinds_of
@@ -55,7 +55,8 @@ async def plan_namespace_drop(executor: CommandExecutor, context: RequestContext
         await executor.authorize(context, resolved.resources)
         await drop.prepare()
         tree = await drop.read()
-        return DropPlan(drop.plan(tree), drop.expires_at_ms)
+        expires_at_ms = drop.expires_at_ms(tree)
+        return DropPlan(drop.plan(tree, expires_at_ms), expires_at_ms)
 
 
 @dataclass(slots=True)
@@ -79,9 +80,10 @@ class _Drop(CommandHandler):
         self.namespace = await self.executor.resolver.namespace(self.warehouse, self.command.namespace)
         return Resolved([self.namespace])
 
-    @property
-    def expires_at_ms(self) -> int | None:
-        return None if self.command.force else self.warehouse.delete_profile.expires_at_ms(self.executor.now_ms())
+    def expires_at_ms(self, tree: _Tree) -> int | None:
+        if self.command.force:
+            return None
+        return common_expiry(tree.objects, self.warehouse.delete_profile.expires_at_ms(self.executor.now_ms()))
 
     @property
     def whole(self) -> bool:
@@ -104,7 +106,7 @@ class _Drop(CommandHandler):
         if not self.command.force:
             check_protection(tree.objects, str(self.command.namespace))
         submission = Submission(self.context, contents=[*tree.contents.items()], table_bytes_max=self.share.bytes_max)
-        for planned in self.plan(tree):
+        for planned in self.plan(tree, self.expires_at_ms(tree)):
             state = planned.object.state
             if planned.event is None:
                 submission.depend_on(state)
@@ -112,10 +114,10 @@ class _Drop(CommandHandler):
                 submission.add(state.id, self.warehouse.id, state, [planned.event], tree.states.generation)
         return Decision(submission, IdempotencyRecord(204), CommandResponse(204, None))
 
-    def plan(self, tree: _Tree) -> list[PlannedDrop]:
+    def plan(self, tree: _Tree, expires_at_ms: int | None) -> list[PlannedDrop]:
         requested = self.command.purge
         purge = self.warehouse.purge_default if requested is None else requested
-        return plan_drop(tree.objects, purge_requested=purge, expires_at_ms=self.expires_at_ms)
+        return plan_drop(tree.objects, purge_requested=purge, expires_at_ms=expires_at_ms)
 
     async def read(self) -> _Tree:
         """The tree as of one moment. Raises DecideAgain if the name does not refer to the namespace any more."""

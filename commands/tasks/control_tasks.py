@@ -8,6 +8,7 @@ from ...access.authorization import Resource
 from ...access.request_context import RequestContext
 from ...access.warehouse import Warehouse
 from ...domain.errors import BadRequest, NoSuchTask
+from ...domain.events import Event
 from ...domain.table import decide_cancel_purge
 from ...domain.task import SCHEDULED_DAYS_MAX, ControlTasks, TaskOf, TaskState, check_control, decide_schedule, decide_stop, is_far
 from ...projections import task_runs, tasks
@@ -70,9 +71,9 @@ class _Control(CommandHandler):
                 case "cancel":
                     await self._cancel(submission, task, state)
                 case "stop" if task.id in running:
-                    submission.add(task.id, self.warehouse.id, state, [decide_stop(task)], generation)
+                    _add(submission, task, self.warehouse.id, state, decide_stop(task), generation)
                 case "run-now" | "run-at":
-                    submission.add(task.id, self.warehouse.id, state, [decide_schedule(task, scheduled_for_ms)], generation)
+                    _add(submission, task, self.warehouse.id, state, decide_schedule(task, scheduled_for_ms), generation)
         # Approval hooks do not review it: they have reviewed the drop.
         return Decision(submission, IdempotencyRecord(204), CommandResponse(204, None), reviewed=False)
 
@@ -85,6 +86,14 @@ class _Control(CommandHandler):
         submission.add(task.object_id, self.warehouse.id, read[0], [event], read[1])
         # Not if the deletion of files begins before.
         submission.depend_on_event(task.id, None if state is None else state.event_id)
+
+
+def _add(
+    submission: Submission, task: TaskOf, warehouse_id: UUID, state: TaskState | None, event: Event, generation: int | None
+) -> None:
+    """Adds an event of the task, to be appended only if the task has not ended by then: its object's last event began it."""
+    submission.add(task.id, warehouse_id, state, [event], generation)
+    submission.depend_on_event(task.object_id, task.id)
 
 
 def no_such_task(task_id: UUID) -> NoSuchTask:

@@ -14,7 +14,9 @@ from uuid import UUID
 
 from icecore.log_database import opened_database
 from icecore.maintenance_commands import LogRecorder
+from icecore.pipeline import verify
 from icecore.pipeline.landed_tables import landed_events
+from icecore.pipeline.log_source import LogSource
 from icecore.pipeline.maintain import maintain
 from icecore.pipeline.maintenance_plan import Candidate
 from icecore.pipeline.maintenance_policy import MaintenancePolicy
@@ -53,8 +55,24 @@ def remove_orphan_files(spark: Any, opened: Settings, table: dict[str, Any]) -> 
     return [[outcome.outcome, dict(outcome.measured), outcome.error] for _, outcome in report.runs]
 
 
+def verify_in_parts(spark: Any, opened: Settings, part_events: int) -> dict[str, Any]:
+    """Verifies in parts of this many events."""
+    verify.PART_EVENTS = part_events
+    made: list[int] = []
+    parts_between = verify.parts_between
+
+    def counted(boundaries: Any) -> Any:
+        parts = parts_between(boundaries)
+        made.append(len(parts))
+        return parts
+
+    verify.parts_between = counted
+    report = verify.verify(spark, LogSource(opened.dsn, UUID(int=0)))
+    return {"parts": made[0], "differences": [str(each) for each in report.differences[:10]]}
+
+
 def main(call: str, folder: str, argument: str, *settings: str) -> None:
-    calls = {"tables_at": tables_at_positions, "remove_orphan_files": remove_orphan_files}
+    calls = {"tables_at": tables_at_positions, "remove_orphan_files": remove_orphan_files, "verify_in_parts": verify_in_parts}
     with opened_database(Settings(data_dir=Path(folder))) as opened, open_pipeline(opened, Place(None, "system", settings)) as spark:
         print(json.dumps(calls[call](spark, opened, json.loads(argument))))
 

@@ -102,7 +102,7 @@ def check_facts(spark: SparkSession) -> None:
     (table,) = table_facts(spark, NOW)
     assert (TABLE, WAREHOUSE, "lake.renamed.inner.orders") == (table.table_id, table.warehouse_id, table.name)
     inherited = {"icecore.maintenance.enabled": "true", "icecore.maintenance.min-input-files": "7"}
-    assert {**inherited, "history.expire.max-snapshot-age-ms": "172800000", "gc.enabled": "true"} == table.properties
+    assert {**inherited, "history.expire.max-snapshot-age-ms": "172800000", "gc.enabled": "true"} == {**table.inherited, **table.properties}
     assert (9, 900, 2) == (table.data_files, table.data_bytes, table.delete_files)
     assert (9, 500) == (table.new_files, table.new_bytes), "after the rewrite that succeeded"
     assert 4 == table.new_manifests

@@ -13,6 +13,7 @@ from icecore.pipeline.landed_tables import EVENTS
 from icecore.pipeline.session import CATALOG, EXTENSIONS, SPARK_CATALOG, DataFrame, SparkSession
 from icecore.pipeline.transforms import object_changes, object_merge, table_changes, table_commits
 from tests.acceptance.pipeline_facts import check_facts
+from tests.acceptance.pipeline_merges import check_merges
 from tests.acceptance.pipeline_runs import check_runs
 from tests.servers.maven import jar
 from tests.servers.spark import RUNTIME_4_1
@@ -64,6 +65,30 @@ def check_commits(spark: SparkSession) -> None:
     first = min(table_commits(found, none).collect(), key=lambda row: row.position)
     assert first.seconds_since_previous is None
     assert [] == table_commits(events(spark, ("table.committed", {}), own=True), none).collect()
+
+
+def check_sums(spark: SparkSession) -> None:
+    """Each column is of the summaries' members that Iceberg writes for it."""
+    members = {
+        "added_data_files": "added-data-files",
+        "removed_data_files": "deleted-data-files",
+        "added_delete_files": "added-delete-files",
+        "removed_delete_files": "removed-delete-files",
+        "added_rows": "added-records",
+        "removed_rows": "deleted-records",
+        "added_bytes": "added-files-size",
+        "removed_bytes": "removed-files-size",
+        "total_data_files": "total-data-files",
+        "total_delete_files": "total-delete-files",
+        "total_rows": "total-records",
+        "total_bytes": "total-files-size",
+    }
+    summary = {member: str(number) for number, member in enumerate(members.values(), 1)}
+    committed = {"snapshots-added": [{"snapshot-id": 1, "operation": "append", "summary": summary}], "summary": summary}
+    none = spark.createDataFrame([], "table_id string, recorded_at timestamp")
+    [row] = table_commits(events(spark, ("table.committed", committed)), none).collect()
+    found = {column: row[column] for column in members}
+    assert {column: number for number, column in enumerate(members, 1)} == found, found
 
 
 def check_changes(spark: SparkSession) -> None:
@@ -123,7 +148,7 @@ def main(folder: str) -> None:
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    for check in (check_commits, check_changes, check_objects, check_facts, check_runs):
+    for check in (check_commits, check_sums, check_changes, check_objects, check_facts, check_runs, check_merges):
         check(spark)
         print(check.__name__, "passed")
     spark.stop()

@@ -89,10 +89,17 @@ def tables_of(server: Icecore, position: int) -> list[list[Any]]:
     return sorted([[*name], past.load_table(name).metadata_location] for name in names)
 
 
+def test_verify_divides_the_streams(server: Icecore) -> None:
+    """Into parts of a few events each, and the chain into pieces: every stream is compared once."""
+    found = called(server, "verify_in_parts", 7)
+    assert found["parts"] > 2
+    assert [] == found["differences"]
+
+
 def test_transforms_on_small_data(tmp_path: Path) -> None:
     """In a process that has PySpark."""
     done = python_module("tests.acceptance.pipeline_transforms", str(tmp_path / "landed"))
-    checks = ("check_commits", "check_changes", "check_objects", "check_facts", "check_runs")
+    checks = ("check_commits", "check_sums", "check_changes", "check_objects", "check_facts", "check_runs", "check_merges")
     assert [f"{check} passed" for check in checks] == [line for line in done.stdout.splitlines() if line.endswith(" passed")], done.stderr[
         -4000:
     ]

@@ -1,5 +1,6 @@
 """Runs of maintenance are recorded in the log, and begin only on tables that may be changed."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,10 @@ from icecore.compose import Application
 from icecore.domain.commands import SetTableProtection
 from icecore.domain.errors import BadRequest, CatalogError, Forbidden, NoSuchTable, NoSuchWarehouse, TableProtected, WarehouseReadOnly
 from icecore.domain.warehouse import SetWarehouseReadOnly, SetWarehouseStatus, WarehouseChange
+from icecore.maintenance_commands import _check_policy
+from icecore.pipeline.maintain import CannotMaintain
+from icecore.pipeline.maintenance_plan import Candidate
+from icecore.pipeline.maintenance_policy import MaintenancePolicy
 from icecore.projections.rebuild import rebuild
 from icecore.projections.verify import verify
 from tests.fixtures.catalog import context
@@ -95,6 +100,42 @@ async def refused(catalog: Application, command: PlanMaintenance) -> str:
         await begin_run(catalog.commands, ANONYMOUS, command)
     assert [] == runs(catalog)
     return type(error.value).__name__
+
+
+async def test_nothing_is_recorded_if_the_properties_of_the_table_forbid_it(
+    catalog: Application, warehouse: Warehouse, table: UUID
+) -> None:
+    """They may have changed since the plan."""
+
+    def check(properties: Mapping[str, str]) -> None:
+        raise LookupError(dict(properties))
+
+    with pytest.raises(LookupError):
+        await begin_run(catalog.commands, ANONYMOUS, plan(warehouse, table), check=check)
+    assert [] == runs(catalog)
+
+
+@pytest.mark.parametrize(
+    ("properties", "refusal"),
+    [
+        ({"icecore.maintenance.enabled": "false"}, "do not permit rewrite_data_files"),
+        ({"icecore.maintenance.procedures": "expire_snapshots"}, "do not permit rewrite_data_files"),
+        ({"icecore.maintenance.min-input-files": "many"}, "Invalid icecore.maintenance.min-input-files"),
+        ({}, "do not permit rewrite_data_files"),
+        ({"icecore.maintenance.enabled": "true", "icecore.maintenance.min-input-files": "9"}, None),
+    ],
+)
+def test_the_properties_of_the_moment_count(properties: dict[str, str], refusal: str | None) -> None:
+    """Those of the table before those of its namespaces."""
+    inherited = {"icecore.maintenance.enabled": "false"}
+    planned = Candidate(UUID(int=1), UUID(int=2), "t", "rewrite_data_files", "", {}, inherited)
+    policies: list[MaintenancePolicy] = []
+    if refusal is None:
+        _check_policy(planned, policies, properties)
+        assert [9] == [each.min_input_files for each in policies]
+    else:
+        with pytest.raises(CannotMaintain, match=refusal):
+            _check_policy(planned, policies, properties)
 
 
 async def test_a_dropped_table_is_not_maintained(catalog: Application, warehouse: Warehouse, table: UUID) -> None:

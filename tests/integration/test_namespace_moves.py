@@ -16,11 +16,12 @@ from icecore.access.warehouse import Warehouse
 from icecore.commands.execution.executor import CommandExecutor
 from icecore.commands.namespaces import move_namespace as moves
 from icecore.commands.namespaces.create_namespace import create_namespace
+from icecore.commands.namespaces.drop_namespace import drop_namespace
 from icecore.commands.namespaces.move_namespace import move_namespace
 from icecore.commands.tables.commit_table import commit_table
 from icecore.commands.tables.create_table import create_table
 from icecore.compose import Application
-from icecore.domain.commands import CommitTable, CreateNamespace, CreateTable, MoveNamespace
+from icecore.domain.commands import CommitTable, CreateNamespace, CreateTable, DropNamespace, MoveNamespace
 from icecore.domain.errors import CatalogError, NoSuchNamespace, NoSuchTable
 from icecore.domain.identifiers import NAMESPACE_LEVELS_MAX, NamespaceIdentifier, TabularIdentifier
 from icecore.projections import names
@@ -515,3 +516,39 @@ async def test_an_ordinary_commit_is_one_statement_more_only_if_it_is_refused(
     with pytest.raises(CatalogError):
         await commit(catalog, warehouse, table, set_properties(k="w"), requirements=FAILING)
     assert 2 == asked
+
+
+def test_a_soft_deleted_namespace_below_counts(client: Moving) -> None:
+    """It may be undropped, and would be deeper than the limit."""
+    deep = ["d", *(f"l{number}" for number in range(2, NAMESPACE_LEVELS_MAX + 1))]
+    for depth in range(2, len(deep) + 1):
+        assert 200 == client.create_namespace(*deep[:depth]).status
+    profile = {"delete-profile": {"type": "soft", "expiration-seconds": 3600}}
+    assert 200 == client.management(f"/management/v1/warehouse/{client.warehouse_id}/delete-profile", profile).status
+    assert 204 == client.call("DELETE", f"{namespace_path(deep)}?recursive=true").status
+    assert (400, "BadRequestException") == client.move(["d"], ["a", "d"]).error
+    assert 200 == client.move(["d"], ["e"]).status
+
+
+async def test_nothing_is_moved_into_a_namespace_that_is_dropped_meanwhile(
+    catalog: Application, other: Application, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The drop is appended after the move was decided and before it is appended. The namespace does not get deeper."""
+    for each in ("x", "d"):
+        await make(catalog, each)
+    moved = await make(catalog, "x", "m")
+    append, calls = catalog.commands.appender.append, 0
+
+    async def late(*given: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            command = DropNamespace(NamespaceIdentifier(("d",)))
+            await drop_namespace(other.commands, context("dropNamespace"), await warehouse_of(other), command)
+        return await append(*given)
+
+    monkeypatch.setattr(catalog.commands.appender, "append", late)
+    with pytest.raises(NoSuchNamespace):
+        await move(catalog, moved, "d", "m")
+    assert ["x", "x.m"] == await paths(catalog)
+    assert (await verify(database)).ok

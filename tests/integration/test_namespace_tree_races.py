@@ -22,7 +22,9 @@ from icecore.commands.namespaces.undrop_namespace import undrop_namespace
 from icecore.commands.namespaces.update_namespace_properties import update_namespace_properties
 from icecore.commands.tables.commit_table import commit_table
 from icecore.commands.tables.create_table import create_table
+from icecore.commands.tables.drop_table import drop_table
 from icecore.commands.tables.rename_table import rename_table
+from icecore.commands.tabulars.undrop_tabulars import undrop_tabulars
 from icecore.commands.warehouses.change_warehouse import change_warehouse
 from icecore.compose import Application
 from icecore.domain.commands import (
@@ -30,8 +32,11 @@ from icecore.domain.commands import (
     CreateNamespace,
     CreateTable,
     DropNamespace,
+    DropTable,
     RenameTable,
     UndropNamespace,
+    UndropTabulars,
+    UndropTarget,
     UpdateNamespaceProperties,
 )
 from icecore.domain.errors import CatalogError, NamespaceDropExpired, NamespaceTreeTooLarge, NoSuchNamespace
@@ -337,4 +342,29 @@ async def test_a_process_that_is_killed_drops_all_or_nothing(
     assert dropped == len(found)
     if dropped:
         await undrop(first, warehouse, await root(first, warehouse))
+    assert (await verify(database)).ok
+
+
+async def test_what_is_undropped_in_a_tree_meanwhile_is_dropped_with_it(
+    processes: Processes, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A soft drop keeps what is soft-deleted already. The number of objects does not change by an undrop."""
+    first, second, warehouse = processes
+    await make_table(first, warehouse, M)
+    await drop_table(first.commands, context("dropTable"), warehouse, DropTable(TabularIdentifier(M, "t"), False))
+    async with first.backends.connection() as connection:
+        (deleted,) = await soft_deleted.list_soft_deleted(connection, warehouse.id, None, None, 10)
+    append, calls = first.commands.appender.append, 0
+
+    async def late(*given: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            command = UndropTabulars([UndropTarget("table", deleted.object_id)])
+            await undrop_tabulars(second.commands, context("undropTabulars"), warehouse, command)
+        return await append(*given)
+
+    monkeypatch.setattr(first.commands.appender, "append", late)
+    await drop(first, warehouse)
+    assert (2, 0) == (calls, await orphans(database))
     assert (await verify(database)).ok

@@ -240,6 +240,21 @@ def test_what_was_soft_deleted_before_keeps_its_expiry_and_its_place(client: Tre
     checked(client.dsn)
 
 
+def test_a_tree_does_not_expire_before_what_was_soft_deleted_in_it(client: TreeClient) -> None:
+    """Without its namespace it could not be undropped. The dry run says the same moment."""
+    client.soft_delete(7 * DAY)
+    assert 204 == client.drop("t").status
+    (table,) = client.deleted()
+    client.soft_delete(DAY)
+    assert table["expiration-date"] == client.plan()["expiration-date"]
+    assert 204 == client.drop_tree().status
+    assert {table["expiration-date"]} == {each["expiration-date"] for each in [*client.deleted(), *client.deleted_namespaces()]}
+    (root,) = client.deleted_namespaces()
+    assert 204 == client.undrop_tree(root["id"]).status
+    assert 204 == client.undrop(("table", table["id"])).status
+    checked(client.dsn)
+
+
 @pytest.mark.parametrize("how", ["hard", "force"])
 def test_a_final_drop_expires_what_was_soft_deleted_before(client: TreeClient, how: str) -> None:
     """In the same command, with the purge that its drop requested."""
@@ -372,3 +387,24 @@ def test_the_command_line_drops_as_the_server_does(client: TreeClient) -> None:
     assert (0, "", "") == run("undrop", "demo", ids["n"])
     assert before == content(client)
     checked(client.dsn)
+
+
+def test_the_views_of_a_tree_need_their_files_too(client: TreeClient) -> None:
+    """As its tables do."""
+    client.soft_delete()
+    root_id, file = client.ids()["n"], client.load_view(["n"], "v").json["metadata-location"]
+    Path(file.removeprefix("file://")).unlink()
+    assert 204 == client.drop_tree().status
+    refused = client.undrop_tree(root_id)
+    assert 409 == refused.status, "undropped without the file of its view"
+    assert (409, "FilesMissingException") == refused.error
+    assert file in refused.message
+    assert 204 == client.undrop_tree(root_id, force=True).status
+
+
+def test_a_warehouse_with_only_soft_deleted_content_is_not_deleted(client: TreeClient) -> None:
+    """Not even by force: it could not be undropped without it."""
+    client.soft_delete()
+    assert 204 == client.drop_tree().status
+    for query in ("", "?force=true"):
+        assert (409, "WarehouseNotEmptyException") == client.call_warehouse("DELETE", query).error

@@ -13,8 +13,10 @@ import pytest
 
 from icecore.access.resolve_warehouse import resolve_warehouse
 from icecore.approval.contract import Hold
+from icecore.commands.protection.set_protection import set_table_protection
 from icecore.compose import Application
-from icecore.domain.errors import CatalogError
+from icecore.domain.commands import SetTableProtection
+from icecore.domain.errors import CatalogError, NoSuchTable
 from icecore.domain.identifiers import NamespaceIdentifier
 from icecore.projections import names
 from icecore.projections.verify import verify
@@ -425,3 +427,28 @@ def test_a_mistake_at_the_command_line_changes_nothing(client: Protecting, serve
         assert message in done.stderr
         assert 1 == len(done.stderr.splitlines())
     assert [] == log(server.dsn)
+
+
+async def test_what_is_dropped_after_it_was_found_does_not_exist(
+    catalog: Application, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table that is being purged still has its locations, and gets no event."""
+    run = await CommandRun.on(catalog)
+    for step in (Step("create_namespace"), Step("create_table")):
+        assert not isinstance(await run.step(step), Exception)
+    with psycopg.connect(database) as connection:
+        ((table_id,),) = connection.execute("select table_id from icecore.tables").fetchall()
+    found, calls = catalog.commands.resolver.object_by_id, 0
+
+    async def dropped_then(*given: Any) -> Any:
+        nonlocal calls
+        stream = await found(*given)
+        calls += 1
+        if calls == 1:
+            assert not isinstance(await run.step(Step("purge_table")), Exception)
+        return stream
+
+    monkeypatch.setattr(catalog.commands.resolver, "object_by_id", dropped_then)
+    command = SetTableProtection(table_id, protected=True)
+    with pytest.raises(NoSuchTable):
+        await set_table_protection(catalog.commands, context("setTableProtection"), run.warehouse, command)

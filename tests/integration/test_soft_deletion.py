@@ -757,3 +757,24 @@ async def test_a_process_that_dropped_a_table_commits_to_it_after_another_undrop
             first.commands, context("updateTable"), warehouse, replace(commit, updates=[set_properties(n=str(number))])
         )
         assert 200 == response.status
+
+
+def test_what_is_live_is_undropped_whatever_its_files(client: Client) -> None:
+    """It is as requested already, and is not looked at in the store."""
+    client.soft_delete()
+    created = client.create_table(["n"], "t").json
+    Path(created["metadata-location"].removeprefix("file://")).unlink()
+    assert 204 == client.undrop(("table", created["metadata"]["table-uuid"])).status
+
+
+def test_a_namespace_of_another_warehouse_is_not_listed(client: Client, tmp_path: Path) -> None:
+    client.soft_delete()
+    assert 200 == client.create_table(["n"], "t").status
+    assert 204 == client.drop().status
+    with psycopg.connect(client.dsn) as connection:
+        ((namespace_id,),) = connection.execute("select namespace_id from icecore.namespaces").fetchall()
+    body = {"warehouse-name": "sea", "storage-profile": {"type": "local", "directory": str(tmp_path / "sea")}}
+    other = client.call_management("POST", "", body).json["id"]
+    refused = client.call_management("GET", f"/{other}/deleted-tabulars?namespaceId={namespace_id}")
+    assert 404 == refused.status, refused.body
+    assert (404, "NoSuchNamespaceException") == refused.error

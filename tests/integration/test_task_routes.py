@@ -74,6 +74,11 @@ def test_tasks_are_listed_and_loaded_in_lakekeeper_s_form(client: Tasks) -> None
     assert {"tasks": [], "next-page-token": None} == listed.json
 
 
+@pytest.mark.parametrize("moment", ["0001-01-01T00:00:00Z", "0001-01-01T00:00:00.000001Z", "2020-01-01T00:00:00Z"])
+def test_everything_was_created_after_an_early_moment(client: Tasks, moment: str) -> None:
+    assert 2 == len(client.tasks(**{"created-after": moment}))
+
+
 def test_tasks_are_controlled_all_or_none(client: Tasks) -> None:
     """The key of a repeated request returns the same."""
     newest, oldest = (each["task-id"] for each in client.tasks())

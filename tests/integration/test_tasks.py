@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,13 +20,13 @@ from icecore.commands.warehouses.change_warehouse import change_warehouse
 from icecore.compose import Application
 from icecore.domain.errors import ExpirationFixed, NoSuchTask, PurgeBegun, ServiceUnavailable, TaskFinished
 from icecore.domain.task import Action, ControlTasks
-from icecore.domain.warehouse import DeleteProfile, SetTaskQueueConfig, UpdateWarehouseDeleteProfile
+from icecore.domain.warehouse import DeleteProfile, SetTaskQueueConfig, SetWarehouseReadOnly, UpdateWarehouseDeleteProfile
 from icecore.projections.rebuild import rebuild
 from icecore.projections.verify import verify
 from icecore.queries.list_tasks import TASK_STATUSES, FoundTask, TaskFilter, list_tasks, load_task
 from tests.fixtures.catalog import context, opened_catalog
 from tests.integration.test_purge import files
-from tests.integration.test_purge_job import Point, a_table, dropped, gate, registered, the_warehouse
+from tests.integration.test_purge_job import Point, a_table, a_warehouse, dropped, gate, registered, the_warehouse
 
 QUEUES = ("tabular_expiration", "tabular_purge")
 ALL = TaskFilter(QUEUES, TASK_STATUSES)
@@ -289,3 +290,168 @@ async def test_all_tasks_are_controlled_or_none(catalog: Application, warehouse:
     assert ["SCHEDULED"] * 2 == [each.status for each in await listed(catalog, warehouse)]
     await control_tasks(catalog.commands, context("controlTasks"), warehouse, ControlTasks("cancel", tuple(tasks)))
     assert ["CANCELLED"] * 2 == [each.status for each in await listed(catalog, warehouse)]
+
+
+async def test_a_task_of_another_warehouse_is_no_task(
+    catalog: Application, warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is neither loaded nor controlled there, nor listed while it runs."""
+    task_id, point = await to_be_purged(catalog, warehouse, tmp_path / "warehouse" / "t"), Point()
+    sea = await a_warehouse(catalog, "sea", tmp_path / "sea")
+    with pytest.raises(NoSuchTask):
+        await control(catalog, sea, "run-now", task_id)
+    with pytest.raises(NoSuchTask):
+        await load_task(catalog.queries, context("getTaskDetails"), sea.id, task_id, 5)
+    gate(monkeypatch, catalog.commands, read=point)
+    purge = asyncio.create_task(catalog.purge.run_once())
+    await point.reached.wait()
+    assert ["RUNNING"] == [each.status for each in await listed(catalog, warehouse)]
+    assert [] == await listed(catalog, sea)
+    point.let_go.set()
+    assert 1 == await purge
+
+
+async def test_a_purge_that_runs_is_listed_in_its_queue_only(
+    catalog: Application, warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    point = Point()
+    await to_be_purged(catalog, warehouse, tmp_path / "warehouse" / "t")
+    gate(monkeypatch, catalog.commands, read=point)
+    purge = asyncio.create_task(catalog.purge.run_once())
+    await point.reached.wait()
+    found = {queue: len(await listed(catalog, warehouse, TaskFilter((queue,), TASK_STATUSES))) for queue in QUEUES}
+    assert {"tabular_expiration": 0, "tabular_purge": 1} == found
+    point.let_go.set()
+    assert 1 == await purge
+
+
+async def test_tasks_are_listed_by_the_moment_of_their_creation(catalog: Application, warehouse: Warehouse, tmp_path: Path) -> None:
+    """Both bounds are inclusive."""
+    for name in ("t", "u", "v"):
+        await to_be_purged(catalog, warehouse, tmp_path / "warehouse" / name, name)
+    _, at, last = [each.task.created_at for each in reversed(await listed(catalog, warehouse))]
+
+    async def names(**bounds: Any) -> list[str]:
+        return [each.task.name for each in reversed(await listed(catalog, warehouse, ALL._replace(**bounds)))]
+
+    assert ["u", "v"] == await names(created_after=at)
+    assert ["t", "u"] == await names(created_before=at)
+    assert ["u"] == await names(created_after=at, created_before=at)
+    assert [] == await names(created_after=last + timedelta(microseconds=1))
+
+
+async def test_a_purge_that_is_postponed_before_its_first_deletion_waits(
+    catalog: Application, other: Application, warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The attempt that runs deletes nothing, so it can be cancelled until then."""
+    folder, point = tmp_path / "warehouse" / "t", Point()
+    task_id = await to_be_purged(catalog, warehouse, folder)
+    before = files(folder)
+    gate(monkeypatch, catalog.commands, read=point)
+    purge = asyncio.create_task(catalog.purge.run_once())
+    await point.reached.wait()
+    await control(other, warehouse, "run-at", task_id, now_ms() + 10 * MINUTE_MS)
+    point.let_go.set()
+    assert (0, before) == (await purge, files(folder))
+    await control(other, warehouse, "cancel", task_id)
+
+
+async def test_an_order_that_comes_between_does_not_lose_a_failure(
+    catalog: Application, other: Application, warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database: str
+) -> None:
+    """It is recorded on the newest state of the task, whose moment stays."""
+    task_id = await to_be_purged(catalog, warehouse, tmp_path / "warehouse" / "t")
+    later, submit, orders = now_ms() + 10 * MINUTE_MS, catalog.commands.committer.submit, 0
+
+    async def late(submission: Any) -> Any:
+        nonlocal orders
+        orders += 1
+        if orders == 1:
+            await control(other, warehouse, "run-at", task_id, later)
+        return await submit(submission)
+
+    failing(monkeypatch, catalog)
+    monkeypatch.setattr(catalog.commands.committer, "submit", late)
+    assert 0 == await catalog.purge.run_once()
+    assert [(1, later)] == [(each["attempt"], each["retry-at-ms"]) for each in events(database, "task.attempt-failed.v1")]
+
+
+async def test_the_last_attempts_that_failed_are_loaded_newest_first(
+    catalog: Application, warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task_id = await to_be_purged(catalog, warehouse, tmp_path / "warehouse" / "t")
+    passed = pauses_end_between_runs(monkeypatch, catalog)
+    failing(monkeypatch, catalog)
+    for _ in range(4):
+        passed()
+        await catalog.purge.run_once()
+    _, attempts = await load_task(catalog.queries, context("getTaskDetails"), warehouse.id, task_id, 2)
+    assert [4, 2] == [each.attempt for each in attempts]
+
+
+async def test_an_attempt_after_a_stopped_one_runs(
+    catalog: Application, other: Application, warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The order was for the attempt before."""
+    task_id = await to_be_purged(catalog, warehouse, tmp_path / "warehouse" / "t")
+    opened, points = catalog.commands.store, [Point(), Point()]
+    catalog.purge._followed = 0
+    for point in points:
+        monkeypatch.setattr(catalog.commands, "store", opened)
+        gate(monkeypatch, catalog.commands, read=point)
+        purge = asyncio.create_task(catalog.purge.run_once())
+        await point.reached.wait()
+        assert "RUNNING" == (await only_task(other, warehouse)).status
+        if point is points[0]:
+            await control(other, warehouse, "stop", task_id)
+            assert 0 == await purge
+            await control(other, warehouse, "run-now", task_id)
+    points[1].let_go.set()
+    assert 1 == await purge
+
+
+async def test_the_maintenance_of_a_warehouse_is_no_failed_attempt(
+    catalog: Application, other: Application, warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database: str
+) -> None:
+    """A purge that it interrupts goes on afterwards, and nothing is recorded of it."""
+    point = Point()
+    await to_be_purged(catalog, warehouse, tmp_path / "warehouse" / "t")
+    gate(monkeypatch, catalog.commands, read=point)
+    purge = asyncio.create_task(catalog.purge.run_once())
+    await point.reached.wait()
+    await change_warehouse(other.commands, context("setWarehouseReadOnly"), warehouse, SetWarehouseReadOnly(True))
+    point.let_go.set()
+    assert 0 == await purge
+    assert [] == events(database, "task.attempt-failed.v1")
+
+
+@pytest.mark.parametrize("action", ["run-at", "stop"])
+async def test_a_task_that_ends_before_the_request_is_appended_is_not_changed(
+    catalog: Application,
+    other: Application,
+    warehouse: Warehouse,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    database: str,
+    action: Any,
+) -> None:
+    """The purge is cancelled after the request was decided."""
+    task_id, point = await to_be_purged(catalog, warehouse, tmp_path / "warehouse" / "t"), Point()
+    gate(monkeypatch, catalog.commands, read=point)
+    purge = asyncio.create_task(catalog.purge.run_once())
+    await point.reached.wait()
+    append, calls = catalog.commands.appender.append, 0
+
+    async def late(*given: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            await control(other, warehouse, "cancel", task_id)
+        return await append(*given)
+
+    monkeypatch.setattr(catalog.commands.appender, "append", late)
+    with pytest.raises(TaskFinished):
+        await control(catalog, warehouse, action, task_id, now_ms() + 10 * MINUTE_MS if action == "run-at" else None)
+    assert [] == [*events(database, "task.scheduled.v1"), *events(database, "task.stopped.v1")]
+    point.let_go.set()
+    assert 0 == await purge

@@ -146,7 +146,7 @@ def test_the_best_benefit_for_its_cost_comes_first() -> None:
 def test_the_budget_goes_to_the_best_and_to_what_still_fits() -> None:
     tables = [small_files(1, 1_000), small_files(2, 900), small_files(3, 50)]
     waits = {each.name[-1]: each.waits for each in planned(*tables, rewrite_bytes_max=1_100 * MIB)}
-    assert {"1": None, "2": "would rewrite 900.0 MiB, and 100.0 MiB of the budget are left", "3": None} == waits
+    assert {"1": None, "2": "would rewrite 900.0 MiB; 100.0 MiB of the budget remain", "3": None} == waits
     plan = plan_maintenance(tables, NOW, rewrite_bytes_max=0)
     assert [] == plan.runs
 

@@ -1,0 +1,28 @@
+"""The merge into the landed table `objects`, batch by batch, in a process that has PySpark (pipeline_transforms.py)."""
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from icecore.pipeline.ingest import _merge_objects
+from icecore.pipeline.landed_tables import EVENTS, OBJECTS, create_tables
+from icecore.pipeline.session import SparkSession
+from tests.acceptance.pipeline_facts import put
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+TABLE = str(UUID(int=99))
+FIRST = 1_000
+"""After the positions of pipeline_facts.py."""
+
+
+def check_merges(spark: SparkSession) -> None:
+    """A row that has ended keeps its end, though the object changes again in a later batch."""
+    create_tables(spark)
+    types = ("table.created", "table.renamed", "table.renamed", "table.dropped")
+    for number, each in enumerate(types):
+        path = ["w", "n", "t"]
+        event = {"kind": "table", "type": each, "version": number + 1, "stream_id": TABLE, "own": False, "path": path, "data": "{}"}
+        put(spark, EVENTS, {**event, "position": FIRST + number, "recorded_at": START + timedelta(seconds=number)})
+        _merge_objects(spark, OBJECTS, FIRST + number - 1, FIRST + number)
+    rows = spark.table(OBJECTS.full_name).where(f"object_id = '{TABLE}'").collect()
+    found = sorted((row.from_position - FIRST, row.to_position and row.to_position - FIRST, row.status) for row in rows)
+    assert [(0, 1, "live"), (1, 2, "live"), (2, 3, "live"), (3, None, "dropped")] == found, found

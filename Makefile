@@ -1,9 +1,9 @@
 # Everything a newcomer calls. Each target sets up what it needs; docs/how-to/testing.md says what they need.
-#   make run        the catalog on http://127.0.0.1:8181/catalog, data in .icecore/
+#   make run        serve the catalog on http://127.0.0.1:8181/catalog, with data in .icecore/
 #   make check      the inner loop: lint, types, unit and property tests
 #   make test       all tests, about 55 minutes on 2 cores
 #   make test-long  the same with the long forms, and a sample of small faults: about four hours
-#   make demo       PyIceberg and Spark at work, each event as it arrives
+#   make demo       run PyIceberg and Spark, and show each event as it arrives
 #   make bench      the benchmarks; bench-long with more and longer rounds; bench-peers beside other catalogs
 #   make setup      the virtual environment alone; every other target begins with it
 #   make lock       the locked requirements anew, from the newest versions that are permitted
@@ -14,7 +14,7 @@
 BOOT_PYTHON ?= python3
 PYTHON := .venv/bin/python
 
-# Quick ones first, so that what is broken is said early. They run on several cores; a process with its JVM takes up to 1 GB.
+# Quick ones first, so that failures appear early. They run on several cores; a process with its JVM takes up to 1 GB.
 QUICK_TESTS := --numprocesses=auto --maxprocesses=4 --dist=worksteal tests/tidy tests/unit tests/property
 # The log's own tests run on both databases: Debian's Postgres, then the embedded one with all the rest.
 LOG_TESTS := $(addprefix tests/integration/test_,append.py event_store.py follow.py idempotency.py stream_queues.py migrations.py rebuild.py \

@@ -39,7 +39,7 @@ class Warehouse:
 
     def read_only_error(self) -> WarehouseReadOnly:
         """The refusal of a change in a read-only warehouse."""
-        return WarehouseReadOnly(f"Warehouse is read-only for maintenance: {self.name}")
+        return WarehouseReadOnly(f"Warehouse is read-only: {self.name}")
 
     @property
     def name_lookup(self) -> NameLookup:

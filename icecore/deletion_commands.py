@@ -48,7 +48,7 @@ def list_deleted(settings: Settings, console: Console, reference: str, *, as_jso
         console.out(orjson.dumps([_written(each) for each in found], option=orjson.OPT_UTC_Z).decode(), highlight=False)
         return ExitCode.OK
     if not found:
-        console.out("nothing is soft-deleted", highlight=False)
+        console.out("no table or view is soft-deleted", highlight=False)
         return ExitCode.OK
     table = Table("name", "type", "id", "dropped", "expires", box=None, pad_edge=False)
     for each in found:

@@ -34,11 +34,11 @@ def list_tasks(
     Parameters
     ----------
     status
-        Only tasks with this status. May be repeated.
+        Only tasks with this status (none is FAILED: tasks are retried). May be repeated.
     queue
         Only tasks of this queue: tabular_expiration or tabular_purge. May be repeated.
     limit
-        The most tasks to print.
+        Print at most this number of tasks.
     """
     from . import task_commands
 
@@ -84,7 +84,7 @@ def run_tasks_at(
     *,
     options: WarehouseOptions = WarehouseOptions(),
 ) -> ExitCode:
-    """Begin purges not before a time, all or none."""
+    """Do not begin purges before a given time, all or none."""
     if at.tzinfo is None:
         raise CommandFailed(ExitCode.USAGE, "AT must have a zone, such as 2026-12-24T18:00:00Z")
     return _control(options, name, "run-at", ids, at)

@@ -32,7 +32,7 @@ def create_warehouse(
     Parameters
     ----------
     name
-        Name of the warehouse, or <project>/<name>.
+        Name of the warehouse, or PROJECT/NAME.
     profile
         Storage profile as JSON, @FILE, or - for standard input: '{"type": "local", "directory": "/data/lake"}'.
     credential
@@ -169,7 +169,7 @@ def set_read_only(
     as_json: Json = False,
     options: WarehouseOptions = WarehouseOptions(),
 ) -> ExitCode:
-    """Make a warehouse read-only for maintenance: changes in it are refused, and none of its files are deleted.
+    """Make a warehouse read-only: changes in it are refused, and none of its files are deleted.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Lands the log in Iceberg tables. Each table is its own checkpoint, so that every event is in it exactly once.
+"""Lands the log in Iceberg tables. Each table stores its own checkpoint, so every event is landed exactly once.
 
 The position that a table has reached is in the summary of the commit that brings the rows, with the position that this commit is based on.
 The catalog refuses a commit that is based on another one (domain/metadata/increasing_summary.py). A job that was killed, or was slower than

@@ -57,7 +57,9 @@ class PermittedProfiles:
         try:
             outside = await in_thread(lambda: _outside(profile, self.local_roots)) if self.local_roots else profile.base
         except TimeoutError:
-            raise ServiceUnavailable("Local folders could not be checked: the file system did not respond in time") from None
+            raise ServiceUnavailable(
+                "Local folders could not be checked in time: the file system does not respond, or other checks are running"
+            ) from None
         if outside is not None:
             raise Forbidden(
                 f"{outside} is not below a directory that is permitted for local warehouses: {_ASK_OPERATOR} "

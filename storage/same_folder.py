@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,6 +22,9 @@ COMPARED_AT_ONCE_MAX = 8
 """Comparisons of one process, including those that wait for such a mount."""
 
 _ROOM_LOOK_SECONDS = 0.01
+_CACHED_FOLDERS_MAX = 4_096
+_CACHED_LEVELS_MAX = 16
+"""Limits on what one comparison remembers: clients choose the paths."""
 
 _T = TypeVar("_T")
 _Path = tuple[str, ...]
@@ -49,10 +52,11 @@ class _Folder:
     real: _Path
     on_device: _Path
 
-    def identities(self) -> Iterator[tuple[object, bool]]:
+    def identities(self, inode_of: Callable[[_Path], object]) -> Iterator[tuple[object, bool]]:
         """The identities of the folder and of each parent, which need not exist yet; and whether it is the folder itself."""
         for length in range(len(self.real), -1, -1):
-            yield _identity(Path("/", *self.real[:length])), length == len(self.real)
+            folder = self.real[:length]
+            yield (inode_of if length <= _CACHED_LEVELS_MAX else _inode_of)(folder), length == len(self.real)
         for length in range(len(self.on_device), 0, -1):
             yield self.on_device[:length], length == len(self.on_device)
 
@@ -64,17 +68,17 @@ class _Folder:
 
 
 def _shared(profile: LocalProfile, others: Sequence[LocalProfile]) -> tuple[LocalProfile, StorageLocation, StorageLocation] | None:
-    mounts = _Mounts()
+    mounts, inode_of = _Mounts(), lru_cache(_CACHED_FOLDERS_MAX)(_inode_of)
     are: dict[object, list[_Folder]] = defaultdict(list)
     containing: dict[object, list[_Folder]] = defaultdict(list)
     for mine in mounts.folders(profile):
-        for identity, is_itself in mine.identities():
+        for identity, is_itself in mine.identities(inode_of):
             containing[identity].append(mine)
             if is_itself:
                 are[identity].append(mine)
     for other in others:
         for theirs in mounts.folders(other):
-            for identity, is_itself in theirs.identities():
+            for identity, is_itself in theirs.identities(inode_of):
                 for mine in (containing if is_itself else are).get(identity, ()):
                     if not mine.is_visible_in_paths(theirs):
                         return other, mine.root, theirs.root
@@ -92,6 +96,8 @@ class _Mounts:
             for line in Path("/proc/self/mountinfo").read_bytes().splitlines():
                 _, _, device, folder, point, *_ = line.split(b" ")
                 self._sources[_segments(_unescaped(point))] = (os.fsdecode(device), *_segments(_unescaped(folder)))
+        # Most folders of a comparison have the same parents, which are looked at once.
+        self._real = lru_cache(_CACHED_FOLDERS_MAX)(self._resolve)
         for path in self._sources:
             for length in range(len(path)):
                 self._below[path[:length]].append(path)
@@ -99,10 +105,21 @@ class _Mounts:
     def folders(self, profile: LocalProfile) -> Iterator[_Folder]:
         """The roots of a profile, and folders that are mounted in them."""
         for root in profile.roots:
-            real = _segments(os.path.realpath("/" + "/".join(root.segments)))
+            real = self._real(root.segments)
             yield _Folder(root, root.segments, real, self._on_device(real))
             for path in self._below.get(real, ()):
                 yield _Folder(root, (*root.segments, *path[len(real) :]), path, self._on_device(path))
+
+    def _resolve(self, path: _Path) -> _Path:
+        """The path after resolving links."""
+        if not path:
+            return ()
+        if len(path) > _CACHED_LEVELS_MAX:
+            return _segments(os.path.realpath("/" + "/".join(path)))
+        real = (*self._real(path[:-1]), path[-1])
+        spelled = "/" + "/".join(real)
+        is_link = os.path.islink(spelled)  # noqa: PTH114 -- twice as fast, and called for every folder of the server
+        return _segments(os.path.realpath(spelled)) if is_link else real
 
     def _on_device(self, real: _Path) -> _Path:
         for length in range(len(real), -1, -1):
@@ -126,12 +143,13 @@ def _difference(one: _Path, other: _Path) -> tuple[_Path, _Path] | None:
     return (one[shorter:], other[shorter:]) if one[:shorter] == other[:shorter] else None
 
 
-def _identity(folder: Path) -> object:
+def _inode_of(folder: _Path) -> object:
     """The folder's inode; its path if it does not exist yet."""
+    path = "/" + "/".join(folder)
     try:
-        status = folder.stat()
+        status = os.stat(path)  # noqa: PTH116 -- as above
     except OSError:
-        return str(folder)
+        return path
     return status.st_dev, status.st_ino
 
 

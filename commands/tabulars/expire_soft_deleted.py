@@ -17,7 +17,7 @@ from ...access.resolve_warehouse import as_warehouse
 from ...database.advisory_locks import AdvisoryLock
 from ...database.connections import Connection
 from ...domain import namespace, table, view
-from ...domain.errors import CatalogError
+from ...domain.errors import CatalogError, ServiceUnavailable
 from ...domain.events import NamespaceExpired, TableExpired, ViewExpired
 from ...domain.namespace import NamespaceState
 from ...domain.table import TableState
@@ -70,7 +70,7 @@ class ExpireSoftDeletedJob(LeaderJob):
         return expired
 
     async def _attempt(self, due: Due) -> bool:
-        """Whether it was expired here. After a failure it waits, for longer each time, and does not delay others; only the first one in a
+        """Whether this process expired it. After a failure it waits, longer each time, without delaying others. Only the first failure in a
         row is logged.
         """
         started_at_ms = self._executor.now_ms()
@@ -123,7 +123,10 @@ class ExpireSoftDeletedJob(LeaderJob):
                 submission.empty.append(state.id)
             submission.add(state.id, state.warehouse_id, state, [event], generation)
             result = await self._executor.committer.submit(submission)
-        _log.info("soft_deletion_expired", kind=due.kind, id=str(due.object_id), outcome=result.outcome)
+        if result.outcome == "error":
+            raise ServiceUnavailable("Postgres rejected the event")
+        if result.outcome == "appended":
+            _log.info("soft_deletion_expired", kind=due.kind, id=str(due.object_id))
         return result.outcome == "appended"
 
 

@@ -118,7 +118,9 @@ async def _refuse_shared_folders(profile: LocalProfile, others: Sequence[tuple[W
     try:
         found = await shared_folders(profile, [other for _, other in others])
     except TimeoutError:
-        raise ServiceUnavailable("The folders of all warehouses could not be compared: the file system did not respond in time") from None
+        raise ServiceUnavailable(
+            "The folders of all warehouses could not be compared in time: the file system does not respond, or other checks are running"
+        ) from None
     if found is not None:
         shared, mine, theirs = found
         state = next(state for state, other in others if other is shared)

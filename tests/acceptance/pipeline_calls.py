@@ -19,7 +19,6 @@ from icecore.pipeline.landed_tables import landed_events
 from icecore.pipeline.log_source import LogSource
 from icecore.pipeline.maintain import maintain
 from icecore.pipeline.maintenance_plan import Candidate
-from icecore.pipeline.maintenance_policy import MaintenancePolicy
 from icecore.pipeline.replay import tables_at
 from icecore.pipeline_commands import Place, open_pipeline
 from icecore.settings import Settings
@@ -47,9 +46,9 @@ def documented_tables_at(spark: Any) -> list[str]:
 
 def remove_orphan_files(spark: Any, opened: Settings, table: dict[str, Any]) -> list[Any]:
     """The outcomes of two runs on one table, with files of one day as orphans."""
-    policy = MaintenancePolicy(orphan_min_age_days=1)
+    inherited = {"icecore.maintenance.orphan-files-min-age-days": "1"}
     ids = UUID(table["table-id"]), UUID(table["warehouse-id"])
-    planned = Candidate(*ids, "t", "remove_orphan_files", "a test", {"files-deleted": 0}, policy)
+    planned = Candidate(*ids, "t", "remove_orphan_files", "a test", {"files-deleted": 0}, inherited)
     with LogRecorder(opened) as recorder:
         report = maintain(spark, [planned, planned], recorder, datetime.now(UTC))
     return [[outcome.outcome, dict(outcome.measured), outcome.error] for _, outcome in report.runs]

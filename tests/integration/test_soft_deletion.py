@@ -698,7 +698,7 @@ def test_an_operator_lists_and_undrops_at_the_command_line(client: Client, serve
     assert (1, f"icecore: No table with the id {unknown} is soft-deleted\n") == (code, printed)
     assert 2 == run("undrop", "demo", ids[0], ids[0])[0]
     assert (0, "") == run("undrop", "demo", *ids)
-    assert (0, "nothing is soft-deleted\n") == run("table", "deleted", "demo")
+    assert (0, "no table or view is soft-deleted\n") == run("table", "deleted", "demo")
     assert (0, f"{named}, purge by default\n") == run("warehouse", "delete-profile", "demo", "--hard")
     # Another connection, because the server has closed one that was idle for so long.
     with closing(Client(server.url)) as again:

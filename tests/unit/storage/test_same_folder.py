@@ -13,7 +13,7 @@ import pytest
 from icecore.storage import same_folder
 from icecore.storage.object_store import ObjectStores
 from icecore.storage.profiles import LocalProfile, parse_storage_profile
-from icecore.storage.same_folder import COMPARED_AT_ONCE_MAX, shared_folders
+from icecore.storage.same_folder import _CACHED_LEVELS_MAX, COMPARED_AT_ONCE_MAX, shared_folders
 from icecore.storage.storage_profile import ALLOWED_LOCATIONS_MAX
 
 PROCESSOR_SECONDS_MAX = 0.4
@@ -57,6 +57,17 @@ async def test_the_last_of_many_is_found(tmp_path: Path) -> None:
     (tmp_path / "later").symlink_to(last / "not-there")
     assert await shared_folders(profile(tmp_path / "one", tmp_path / "later" / "x"), [many]) is not None
     assert await shared_folders(many, [profile(tmp_path / "many" / "warehouse" / "x"), many]) is None
+
+
+async def test_links_are_found_at_any_depth(tmp_path: Path) -> None:
+    """What a comparison remembers is limited, and what it finds is not."""
+    for levels in (3, 2 * _CACHED_LEVELS_MAX):
+        folder, link = tmp_path / f"folder{levels}", tmp_path / f"link{levels}"
+        folder.mkdir()
+        link.symlink_to(folder)
+        below = Path(*map(str, range(levels)))
+        assert await shared_folders(profile(folder / below), [profile(tmp_path / "other"), profile(link / below)]) is not None
+        assert await shared_folders(profile(folder / below), [profile(folder / "other")]) is None
 
 
 async def test_a_link_beside_its_target_is_found_by_a_profile_with_both(tmp_path: Path) -> None:
@@ -124,13 +135,13 @@ async def test_a_file_system_that_does_not_respond_blocks_no_request(monkeypatch
     recovers.
     """
     responses = threading.Event()
-    identity = same_folder._identity
+    identity = same_folder._inode_of
 
-    def wait(folder: Path) -> object:
+    def wait(folder: tuple[str, ...]) -> object:
         assert responses.wait(60)
         return identity(folder)
 
-    monkeypatch.setattr(same_folder, "_identity", wait)
+    monkeypatch.setattr(same_folder, "_inode_of", wait)
     monkeypatch.setattr(same_folder, "COMPARING_SECONDS_MAX", 0.05)
     one, other = profile(tmp_path / "one"), profile(tmp_path / "other")
     try:
@@ -162,11 +173,11 @@ async def test_more_stores_than_are_compared_at_once_are_opened(tmp_path: Path) 
 async def test_comparisons_that_fail_leave_room_for_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     one, other = profile(tmp_path / "one"), profile(tmp_path / "other")
 
-    def fail(folder: Path) -> object:
+    def fail(folder: tuple[str, ...]) -> object:
         raise RuntimeError("a fault of ours")
 
     with monkeypatch.context() as failing:
-        failing.setattr(same_folder, "_identity", fail)
+        failing.setattr(same_folder, "_inode_of", fail)
         for _ in range(COMPARED_AT_ONCE_MAX):
             with pytest.raises(RuntimeError, match="a fault of ours"):
                 await shared_folders(one, [other])

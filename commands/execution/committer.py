@@ -253,10 +253,14 @@ class Committer:
             else:
                 _refuse(call, CommitStateUnknown("The append was interrupted"))
             return connection
-        for batch in call:
-            # Without an error of its own, Postgres may have committed the call.
-            batch.in_doubt |= not isinstance(error, psycopg.Error)
-            connection = await self._append_batch_one_by_one(connection, batch)
+        try:
+            for batch in call:
+                # Without an error of its own, Postgres may have committed the call.
+                batch.in_doubt |= not isinstance(error, psycopg.Error)
+                connection = await self._append_batch_one_by_one(connection, batch)
+        except asyncio.CancelledError:
+            _refuse_stopped(call, sent=True)
+            raise
         return connection
 
     async def _append_batch_one_by_one(self, connection: Connection | None, batch: _PendingBatch) -> Connection | None:
@@ -264,11 +268,7 @@ class Committer:
         results: list[AppendResult] = []
         for submission in batch.submissions:
             single = _PendingBatch([submission], asyncio.get_running_loop().create_future(), batch.in_doubt)
-            try:
-                connection = await self._finish(connection, [single])
-            except asyncio.CancelledError:
-                _refuse([batch], CommitStateUnknown("The server stopped before the response of Postgres arrived"))
-                raise
+            connection = await self._finish(connection, [single])
             error = single.results.exception()
             if isinstance(error, ServiceUnavailable) and results:
                 error = CommitStateUnknown("The connection to Postgres was lost before the results of all commands of a batch arrived")

@@ -16,6 +16,16 @@ from icecore.domain.project import NO_WAREHOUSE
 from tests.fixtures.catalog import context
 
 
+def two_submissions() -> list[Submission]:
+    submissions = []
+    for number in range(2):
+        submission = Submission(context("createProject"))
+        project_id = uuid7()
+        submission.add(project_id, NO_WAREHOUSE, None, [ProjectCreated(f"p{number}", f"p{number}")], project_id=project_id)
+        submissions.append(submission)
+    return submissions
+
+
 @pytest.mark.parametrize("returns", [True, False])
 async def test_what_may_be_in_the_log_is_never_refused_as_not_done(database: str, monkeypatch: pytest.MonkeyPatch, returns: bool) -> None:
     """Else its metadata files would be deleted. If Postgres returns in time, the result is that of the first call."""
@@ -41,14 +51,8 @@ async def test_what_may_be_in_the_log_is_never_refused_as_not_done(database: str
 
     monkeypatch.setattr(module, "_send", fail_after)
     monkeypatch.setattr(Committer, "_connect", refuse)
-    submissions = []
-    for number in range(2):
-        submission = Submission(context("createProject"))
-        project_id = uuid7()
-        submission.add(project_id, NO_WAREHOUSE, None, [ProjectCreated(f"p{number}", f"p{number}")], project_id=project_id)
-        submissions.append(submission)
     committer = Committer(database, 1)
-    submitted = [asyncio.ensure_future(committer.submit(each)) for each in submissions]
+    submitted = [asyncio.ensure_future(committer.submit(each)) for each in two_submissions()]
     await asyncio.sleep(0)
     committer.start()
     results = await asyncio.gather(*submitted, return_exceptions=True)
@@ -60,3 +64,36 @@ async def test_what_may_be_in_the_log_is_never_refused_as_not_done(database: str
         assert [("appended", 1), ("appended", 2)] == [(each.outcome, each.position) for each in results]  # type: ignore[union-attr]
     else:
         assert [CommitStateUnknown] * 2 == [type(each) for each in results]
+
+
+async def test_a_server_that_stops_meanwhile_leaves_no_command_without_a_result(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the one that is sent again, nor those after it."""
+    again = asyncio.Event()
+    send, connect = module._send, Committer._connect
+
+    async def fail(connection: Any, *arguments: Any) -> Any:
+        await send(connection, *arguments)
+        await connection.close()
+        raise RuntimeError("after the commit")
+
+    connections = 0
+
+    async def stall(committer: Committer) -> Any:
+        nonlocal connections
+        connections += 1
+        if connections > 1:
+            again.set()
+            await asyncio.Event().wait()
+        return await connect(committer)
+
+    monkeypatch.setattr(module, "_send", fail)
+    monkeypatch.setattr(Committer, "_connect", stall)
+    committer = Committer(database, 1)
+    submitted = [asyncio.ensure_future(committer.submit(each)) for each in two_submissions()]
+    await asyncio.sleep(0)
+    committer.start()
+    await again.wait()
+    await committer.close()
+    async with asyncio.timeout(5):
+        results = await asyncio.gather(*submitted, return_exceptions=True)
+    assert [CommitStateUnknown] * 2 == [type(each) for each in results]

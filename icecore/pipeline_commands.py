@@ -73,9 +73,9 @@ async def _warehouse_id(opened: Settings, reference: str) -> UUID:
 def open_pipeline(opened: Settings, place: Place) -> Iterator[SparkSession]:
     """A session whose catalog is the warehouse of the landed tables. What Spark raises becomes a CommandFailed."""
     uri = place.uri or _served(opened)
-    given = dict(each.partition("=")[::2] for each in place.settings)
-    if not all(name.startswith("spark.") for name in given):
+    if not all(each.startswith("spark.") and "=" in each for each in place.settings):
         raise CommandFailed(ExitCode.USAGE, "--conf must be KEY=VALUE, with a key that begins with spark.")
+    given = dict(each.partition("=")[::2] for each in place.settings)
     try:
         spark = open_session(session_settings(uri, place.warehouse, given))
     except ImportError:

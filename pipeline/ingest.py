@@ -69,6 +69,7 @@ def ingest(
     while True:
         _land(spark, source, batch_events, report, stop)
         if not follow or stop():
+            report.positions = {table.name: landed_position(spark, table) for table in LANDED}
             return report
         time.sleep(FOLLOW_SECONDS)
 
@@ -77,7 +78,6 @@ def _land(spark: SparkSession, source: LogSource, batch_events: int, report: Ing
     refusals = 0
     while not stop():
         before = {table.name: landed_position(spark, table) for table in LANDED}
-        report.positions = before
         landed = before[EVENTS.name]
         last = source.last_foreign_position(landed)
         behind = [table for table in LANDED[1:] if before[table.name] < landed]

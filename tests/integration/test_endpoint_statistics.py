@@ -236,6 +236,21 @@ async def test_ids_that_are_no_warehouse_s_are_not_kept(catalog: Application, mo
     assert [(PROJECT_ID, NO_WAREHOUSE, "GET /x", 404, 200)] == rows(catalog.dsn, ROWS)
 
 
+async def test_ids_that_a_client_makes_up_take_no_place_of_other_projects(
+    catalog: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoint_statistics, "_PROJECT_KEYS_MAX", 20)
+    monkeypatch.setattr(endpoint_statistics, "_WAREHOUSE_KEYS_MAX", 50)
+    other, warehouse = uuid4(), uuid4()
+    statistics = EndpointStatistics(catalog.backends)
+    statistics.start()
+    for _ in range(200):
+        statistics.count(PROJECT_ID, uuid4(), "GET /x", 404)
+    statistics.count(other, warehouse, "GET /x", 200)
+    assert (other, warehouse) in {(project_id, warehouse_id) for project_id, _, warehouse_id, *_ in statistics._counters}
+    await statistics.close()
+
+
 async def test_old_hours_are_deleted(catalog: Application) -> None:
     """After KEPT_DAYS."""
     with psycopg.connect(catalog.dsn, autocommit=True) as connection:

@@ -19,7 +19,7 @@ KEPT_DAYS = 90
 _WAREHOUSE_KEYS_MAX = 10_000
 """Limit on the counters between two flushes. Beyond it, new ones are of no warehouse: their number is limited by the operations."""
 _PROJECT_KEYS_MAX = 2_000
-"""Limit on those of one project, so that a client who makes ids up does not use the places of other projects."""
+"""Limit on the counters of one project, so that made-up warehouse ids do not use up the limit of all."""
 _HOUR_SECONDS = 3600
 
 # Project, hours since 1970, warehouse, route, status.
@@ -39,7 +39,7 @@ class EndpointStatistics:
     def __init__(self, backends: Backends) -> None:
         self._backends = backends
         self._counters: dict[_Key, _Counter] = {}
-        self._of_projects: Counter[UUID] = Counter()
+        self._counters_of: Counter[UUID] = Counter()
         self._forgot_at = 0.0
         self._stop = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -72,14 +72,14 @@ class EndpointStatistics:
 
     def _add(self, key: _Key, counted: _Counter) -> None:
         counter = self._counters.get(key)
-        full = len(self._counters) >= _WAREHOUSE_KEYS_MAX or self._of_projects[key[0]] >= _PROJECT_KEYS_MAX
+        full = len(self._counters) >= _WAREHOUSE_KEYS_MAX or self._counters_of[key[0]] >= _PROJECT_KEYS_MAX
         if counter is None and full:
             project_id, hour, _, http_route, status_code = key
             key = (project_id, hour, NO_WAREHOUSE, http_route, status_code)
             counter = self._counters.get(key)
         if counter is None:
             self._counters[key] = counted
-            self._of_projects[key[0]] += 1
+            self._counters_of[key[0]] += 1
             return
         counter.count += counted.count
         counter.first_at = min(counter.first_at, counted.first_at)
@@ -94,7 +94,7 @@ class EndpointStatistics:
 
     async def _flush(self) -> None:
         counters, self._counters = self._counters, {}
-        self._of_projects.clear()
+        self._counters_of.clear()
         if not counters:
             return
         try:

@@ -73,10 +73,12 @@ def check_protection(objects: Sequence[TreeObject], root: str) -> None:
 
 
 def common_expiry(objects: Sequence[TreeObject], expires_at_ms: int | None) -> int | None:
-    """When a soft deletion of the objects expires: not before those that were soft-deleted already, which need their namespace."""
+    """When a soft deletion of these objects expires; None: the drop is final. Not before those that were soft-deleted already: without
+    their namespace they could not be undropped.
+    """
     if expires_at_ms is None:
         return None
-    return max(expires_at_ms, *(each.state.expires_at_ms or 0 for each in objects), 0)
+    return max(expires_at_ms, *(each.state.expires_at_ms or 0 for each in objects))
 
 
 def plan_drop(objects: Sequence[TreeObject], *, purge_requested: bool, expires_at_ms: int | None) -> list[PlannedDrop]:

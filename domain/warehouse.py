@@ -198,16 +198,17 @@ def decide_rename(state: WarehouseState, command: RenameWarehouse, *, taken: boo
 def decide_delete(
     state: WarehouseState, command: DeleteWarehouse, content: str | None, soft_deleted: Sequence[str] = ()
 ) -> WarehouseDeleted:
-    """Raises WarehouseProtected, and WarehouseNotEmpty if it has content.
+    """Raises WarehouseProtected, and WarehouseNotEmpty if it has content, also if all of it is soft-deleted.
 
-    content -- the kind of an object in it; None: it is empty. soft_deleted -- some of the soft-deleted tables and views in it, for the
-    message.
+    content -- the kind of an object in it; None: there is none. soft_deleted -- some of the soft-deleted objects in it.
     """
     if state.protected and not command.force:
         raise WarehouseProtected(f"Warehouse is protected: {state.name}; remove the protection, or delete it with force")
-    if content is not None:
-        also = f", and soft-deleted: {'; '.join(soft_deleted)}" if soft_deleted else ""
-        raise WarehouseNotEmpty(f"Warehouse is not empty: {state.name}; it contains a {content}{also}")
+    if content is not None or soft_deleted:
+        contained = [] if content is None else [f"a {content}"]
+        if soft_deleted:
+            contained.append(f"soft-deleted: {'; '.join(soft_deleted)}")
+        raise WarehouseNotEmpty(f"Warehouse is not empty: {state.name}; it contains {', and '.join(contained)}")
     return WarehouseDeleted()
 
 

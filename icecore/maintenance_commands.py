@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -13,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from .access.request_context import ANONYMOUS
-from .commands.maintenance.record_runs import MaintenanceRun, PlanMaintenance, begin_run, finish_run
+from .commands.maintenance.record_runs import PlannedRun, record_outcome, record_plan, table_to_maintain
 from .compose import Application, open_catalog
 from .domain.errors import NoSuchTable, NoSuchWarehouse, TableProtected, WarehouseReadOnly
 from .exit_codes import CommandFailed, ExitCode
@@ -99,25 +98,26 @@ class LogRecorder:
 
     def begin(self, planned: Candidate, *, shadow: bool) -> CurrentTable:
         assert self._catalog is not None
-        command = PlanMaintenance(
-            planned.warehouse_id, planned.table_id, planned.procedure, planned.reason, planned.estimate, shadow=shadow
-        )
-        policies: list[MaintenancePolicy] = []
-        check = partial(_check_policy, planned, policies)
+        commands = self._catalog.commands
         try:
-            run = self._runner.run(begin_run(self._catalog.commands, ANONYMOUS, command, check=check))
+            table = self._runner.run(table_to_maintain(commands, ANONYMOUS, planned.warehouse_id, planned.table_id))
         except (NoSuchTable, NoSuchWarehouse, TableProtected, WarehouseReadOnly) as refusal:
             raise CannotMaintain(refusal.message) from None
-        reference = f"{run.warehouse.project_id}/{run.warehouse.id}"
-        return CurrentTable(reference, run.warehouse.id, run.namespace, run.name, run.location, policies[0], run)
+        policy = current_policy(planned, table.properties)
+        run = self._runner.run(
+            record_plan(commands, ANONYMOUS, table, PlannedRun(planned.procedure, planned.reason, planned.estimate, shadow))
+        )
+        reference = f"{table.warehouse.project_id}/{table.warehouse.id}"
+        return CurrentTable(reference, table.warehouse.id, table.namespace, table.name, table.location, policy, (table.warehouse, run))
 
     def finish(self, table: CurrentTable, outcome: RunOutcome) -> None:
         assert self._catalog is not None
-        run: MaintenanceRun = table.run
+        warehouse, run = table.run
         self._runner.run(
-            finish_run(
+            record_outcome(
                 self._catalog.commands,
                 ANONYMOUS,
+                warehouse,
                 run,
                 outcome.outcome,
                 outcome.measured,
@@ -128,15 +128,15 @@ class LogRecorder:
         )
 
 
-def _check_policy(planned: Candidate, policies: list[MaintenancePolicy], properties: Mapping[str, str]) -> None:
-    """Adds the policy of the table with its properties now. Raises CannotMaintain if they do not permit the procedure any more."""
+def current_policy(planned: Candidate, properties: Mapping[str, str]) -> MaintenancePolicy:
+    """The policy of a table with its properties now. Raises CannotMaintain if they do not permit the procedure any more."""
     try:
         policy = parse_policy({**planned.inherited, **properties})
     except InvalidPolicyError as error:
         raise CannotMaintain(str(error)) from None
     if planned.procedure not in policy.procedures:
         raise CannotMaintain(f"The properties of the table do not permit {planned.procedure} any more")
-    policies.append(policy)
+    return policy
 
 
 def _print_plan(console: Console, plan: Plan) -> None:

@@ -110,7 +110,7 @@ def maintain(
 
 def _run(spark: SparkSession, planned: Candidate, table: CurrentTable, now: datetime) -> RunOutcome:
     began = time.monotonic()
-    procedure = partial(_PROCEDURES[planned.procedure], spark, planned, table, now)
+    procedure = partial(_PROCEDURES[planned.procedure], spark, table, now)
     attempts = 0
     while True:
         attempts += 1
@@ -133,7 +133,7 @@ def _plain(measured: Mapping[str, int]) -> dict[str, int]:
     return {name.replace("-", "_"): count for name, count in measured.items()}
 
 
-def _rewrite_data_files(spark: SparkSession, planned: Candidate, table: CurrentTable, now: datetime) -> Mapping[str, int]:
+def _rewrite_data_files(spark: SparkSession, table: CurrentTable, now: datetime) -> Mapping[str, int]:
     # Smaller groups than the whole table would be committed one by one with partial progress, which fails later and does more twice.
     options = f"map('min-input-files', '{table.policy.min_input_files}')"
     row = _call(spark, table, "rewrite_data_files", options=options)
@@ -143,7 +143,7 @@ def _rewrite_data_files(spark: SparkSession, planned: Candidate, table: CurrentT
     }
 
 
-def _rewrite_delete_files(spark: SparkSession, planned: Candidate, table: CurrentTable, now: datetime) -> Mapping[str, int]:
+def _rewrite_delete_files(spark: SparkSession, table: CurrentTable, now: datetime) -> Mapping[str, int]:
     row = _call(spark, table, "rewrite_position_delete_files")
     return {
         "delete-files-removed": row.rewritten_delete_files_count - row.added_delete_files_count,
@@ -151,12 +151,12 @@ def _rewrite_delete_files(spark: SparkSession, planned: Candidate, table: Curren
     }
 
 
-def _rewrite_manifests(spark: SparkSession, planned: Candidate, table: CurrentTable, now: datetime) -> Mapping[str, int]:
+def _rewrite_manifests(spark: SparkSession, table: CurrentTable, now: datetime) -> Mapping[str, int]:
     row = _call(spark, table, "rewrite_manifests")
     return {"manifests-removed": row.rewritten_manifests_count - row.added_manifests_count}
 
 
-def _expire_snapshots(spark: SparkSession, planned: Candidate, table: CurrentTable, now: datetime) -> Mapping[str, int]:
+def _expire_snapshots(spark: SparkSession, table: CurrentTable, now: datetime) -> Mapping[str, int]:
     """Iceberg applies the retention properties of the table as they are now, and those of its branches and tags."""
     catalog = _catalog(spark, table)
     snapshots = ".".join((catalog, *map(_quoted, (*table.namespace, table.name)), "snapshots"))
@@ -166,7 +166,7 @@ def _expire_snapshots(spark: SparkSession, planned: Candidate, table: CurrentTab
     return {"snapshots-removed": before - spark.table(snapshots).count(), "files-deleted": deleted}
 
 
-def _remove_orphan_files(spark: SparkSession, planned: Candidate, table: CurrentTable, now: datetime) -> Mapping[str, int]:
+def _remove_orphan_files(spark: SparkSession, table: CurrentTable, now: datetime) -> Mapping[str, int]:
     """A dry run comes first: if it names a file outside the table's location, nothing is removed."""
     older_than = _timestamp(now - timedelta(days=table.policy.orphan_min_age_days))
     found = _rows(spark, table, "remove_orphan_files", older_than=older_than, dry_run="true")
@@ -178,7 +178,7 @@ def _remove_orphan_files(spark: SparkSession, planned: Candidate, table: Current
     return {"files-deleted": len(removed)}
 
 
-_PROCEDURES: Mapping[str, Callable[[SparkSession, Candidate, CurrentTable, datetime], Mapping[str, int]]] = {
+_PROCEDURES: Mapping[str, Callable[[SparkSession, CurrentTable, datetime], Mapping[str, int]]] = {
     "rewrite_data_files": _rewrite_data_files,
     "rewrite_position_delete_files": _rewrite_delete_files,
     "rewrite_manifests": _rewrite_manifests,

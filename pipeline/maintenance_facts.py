@@ -39,13 +39,12 @@ def _facts(row: Any, namespaces: dict[UUID, Namespace], past: list[PastRun]) -> 
         properties=row.properties or {},
         inherited=_inherited(namespaces, namespace_id),
         protected=bool(row.protected),
-        # Clients write the summaries: a count may be negative.
-        data_files=max(0, row.data_files or 0),
-        data_bytes=max(0, row.data_bytes or 0),
-        delete_files=max(0, row.delete_files or 0),
-        new_files=max(0, row.new_files or 0),
-        new_bytes=max(0, row.new_bytes or 0),
-        new_manifests=row.new_manifests or 0,
+        data_files=_count(row.data_files),
+        data_bytes=_count(row.data_bytes),
+        delete_files=_count(row.delete_files),
+        new_files=_count(row.new_files),
+        new_bytes=_count(row.new_bytes),
+        new_manifests=_count(row.new_manifests),
         # The current snapshot stays, whatever its age.
         old_snapshots=max(0, min(row.old_snapshots or 0, row.earlier_snapshots or 0)),
         first_commit_at=_utc(row.first_commit_at),
@@ -53,6 +52,11 @@ def _facts(row: Any, namespaces: dict[UUID, Namespace], past: list[PastRun]) -> 
         commits_by_hour=hours,
         past=past,
     )
+
+
+def _count(sum_of_summaries: int | None) -> int:
+    """Clients write the summaries, so a sum may be negative, or NULL because it overflowed."""
+    return max(0, sum_of_summaries or 0)
 
 
 def _inherited(namespaces: dict[UUID, Namespace], namespace_id: UUID | None) -> dict[str, str]:

@@ -44,7 +44,6 @@ class MaintenancePolicy:
     min_input_files: int = MIN_INPUT_FILES_DEFAULT
     target_file_bytes: int = TARGET_FILE_SIZE_DEFAULT
     snapshot_max_age_ms: int = SNAPSHOT_MAX_AGE_MS_DEFAULT
-    snapshots_min: int = 1
     orphan_min_age_days: int = ORPHAN_MIN_AGE_DAYS_DEFAULT
     orphan_interval_days: int = ORPHAN_INTERVAL_DAYS_DEFAULT
 
@@ -55,6 +54,8 @@ def parse_policy(properties: Mapping[str, str]) -> MaintenancePolicy:
     if not _boolean(properties, GC_ENABLED):
         # Iceberg refuses both: the table shares files with others.
         procedures -= {"expire_snapshots", "remove_orphan_files"}
+    # Iceberg reads it when it expires snapshots.
+    _number(properties, SNAPSHOTS_MIN, 1, 1, _INTEGER_MAX)
     return MaintenancePolicy(
         procedures,
         min_input_files=_number(properties, MIN_INPUT_FILES, MIN_INPUT_FILES_DEFAULT, 2, _INTEGER_MAX),
@@ -63,7 +64,6 @@ def parse_policy(properties: Mapping[str, str]) -> MaintenancePolicy:
         snapshot_max_age_ms=min(
             _number(properties, SNAPSHOT_MAX_AGE, SNAPSHOT_MAX_AGE_MS_DEFAULT, 1, _LONG_MAX), DAYS_MAX * 24 * 3_600 * 1_000
         ),
-        snapshots_min=_number(properties, SNAPSHOTS_MIN, 1, 1, _INTEGER_MAX),
         orphan_min_age_days=_number(properties, ORPHAN_MIN_AGE, ORPHAN_MIN_AGE_DAYS_DEFAULT, 1, DAYS_MAX),
         orphan_interval_days=_number(properties, ORPHAN_INTERVAL, ORPHAN_INTERVAL_DAYS_DEFAULT, 1, DAYS_MAX),
     )

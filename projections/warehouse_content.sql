@@ -3,8 +3,6 @@
 select case
   when exists (select 1 from icecore.names n where n.generation = (select generation from icecore.read_models)
                and n.parent_id = %(warehouse_id)s and n.kind = 'namespace' and n.to_position is null) then 'namespace'
-  when exists (select 1 from icecore.soft_deleted s where s.generation = (select generation from icecore.read_models)
-               and s.warehouse_id = %(warehouse_id)s and s.to_position is null) then 'soft-deleted object'
   when exists (select 1 from icecore.claims c where c.kind = 'proposal' and c.scope = %(warehouse_id)s) then 'proposal that waits for approval'
   when exists (
     select 1 from icecore.tables t

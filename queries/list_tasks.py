@@ -21,8 +21,8 @@ TaskStatus = Literal["RUNNING", "SCHEDULED", "STOPPING", "CANCELLED", "SUCCESS",
 TASK_STATUSES: tuple[TaskStatus, ...] = ("RUNNING", "SCHEDULED", "STOPPING", "CANCELLED", "SUCCESS", "FAILED")
 """Lakekeeper's. A task never fails for good, so none is FAILED; its attempts are."""
 _MOMENT = timedelta(microseconds=1)
-_BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
 """The resolution of times in the log."""
+_EARLIEST = datetime.min.replace(tzinfo=UTC) + _MOMENT
 _ENDED: dict[str, TaskStatus] = {"cancelled": "CANCELLED", "success": "SUCCESS"}
 
 __all__ = ["TASK_STATUSES", "Attempt", "FoundTask", "TaskFilter", "TaskStatus", "list_tasks", "load_task"]
@@ -115,6 +115,6 @@ async def _selection(connection: Connection, wanted: TaskFilter, running: dict[U
         selection = selection._replace(before=min(selection.before, last + 1))
     if wanted.created_after is not None:
         # None: a moment to come, before which nothing was created.
-        first = 0 if wanted.created_after - _BEFORE_ALL < _MOMENT else await position_at(connection, wanted.created_after - _MOMENT)
+        first = await position_at(connection, max(wanted.created_after, _EARLIEST) - _MOMENT)
         selection = selection._replace(after=selection.before if first is None else first)
     return selection

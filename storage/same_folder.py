@@ -23,8 +23,9 @@ COMPARED_AT_ONCE_MAX = 8
 
 _ROOM_LOOK_SECONDS = 0.01
 _CACHED_FOLDERS_MAX = 4_096
+"""Limit on what one comparison remembers: clients choose the paths."""
 _CACHED_LEVELS_MAX = 16
-"""Limits on what one comparison remembers: clients choose the paths."""
+"""Levels of a path up to which its parents are resolved one by one, by recursion."""
 
 _T = TypeVar("_T")
 _Path = tuple[str, ...]
@@ -55,8 +56,7 @@ class _Folder:
     def identities(self, inode_of: Callable[[_Path], object]) -> Iterator[tuple[object, bool]]:
         """The identities of the folder and of each parent, which need not exist yet; and whether it is the folder itself."""
         for length in range(len(self.real), -1, -1):
-            folder = self.real[:length]
-            yield (inode_of if length <= _CACHED_LEVELS_MAX else _inode_of)(folder), length == len(self.real)
+            yield inode_of(self.real[:length]), length == len(self.real)
         for length in range(len(self.on_device), 0, -1):
             yield self.on_device[:length], length == len(self.on_device)
 
@@ -96,7 +96,7 @@ class _Mounts:
             for line in Path("/proc/self/mountinfo").read_bytes().splitlines():
                 _, _, device, folder, point, *_ = line.split(b" ")
                 self._sources[_segments(_unescaped(point))] = (os.fsdecode(device), *_segments(_unescaped(folder)))
-        # Most folders of a comparison have the same parents, which are looked at once.
+        # Most folders of a comparison have the same parents.
         self._real = lru_cache(_CACHED_FOLDERS_MAX)(self._resolve)
         for path in self._sources:
             for length in range(len(path)):
@@ -147,7 +147,7 @@ def _inode_of(folder: _Path) -> object:
     """The folder's inode; its path if it does not exist yet."""
     path = "/" + "/".join(folder)
     try:
-        status = os.stat(path)  # noqa: PTH116 -- as above
+        status = os.stat(path)  # noqa: PTH116 -- twice as fast, and called for every folder of the server
     except OSError:
         return path
     return status.st_dev, status.st_ino

@@ -1,6 +1,6 @@
 """Records runs of maintenance: each has its own stream, with its plan first and its outcome last."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -19,11 +19,9 @@ from ..execution.submission import Submission
 
 
 @dataclass(frozen=True, slots=True)
-class PlanMaintenance:
-    """Records that a procedure is about to run on a table, or with `shadow` that it would. estimate -- domain/maintenance.py, MEASURES."""
+class PlannedRun:
+    """A procedure with the reason to run it. estimate -- domain/maintenance.py, MEASURES. shadow -- it is only recorded."""
 
-    warehouse_id: UUID
-    table_id: UUID
     procedure: str
     reason: str
     estimate: Mapping[str, int]
@@ -31,62 +29,59 @@ class PlanMaintenance:
 
 
 @dataclass(frozen=True, slots=True)
-class MaintenanceRun:
-    """A run that may begin. namespace, name, location -- of the table now, which may have been renamed since it was planned."""
+class MaintainedTable:
+    """A table that may be maintained, as it is now: it may have been renamed or altered since it was planned."""
 
+    id: UUID
     warehouse: Warehouse
     namespace: tuple[str, ...]
     name: str
     location: str
-    state: MaintenanceState
+    properties: Mapping[str, str]
 
 
-async def begin_run(
-    executor: CommandExecutor,
-    principal: Principal,
-    command: PlanMaintenance,
-    *,
-    check: Callable[[Mapping[str, str]], None] = lambda properties: None,
-) -> MaintenanceRun:
-    """Records the plan. check -- called with the properties of the table before; if it raises, nothing is recorded.
-
-    Raises NoSuchTable for a table that does not exist or is soft-deleted, TableProtected, and NoSuchWarehouse or
-    WarehouseReadOnly if nothing may be changed in its warehouse.
+async def table_to_maintain(executor: CommandExecutor, principal: Principal, warehouse_id: UUID, table_id: UUID) -> MaintainedTable:
+    """Raises NoSuchTable for a table that does not exist or is soft-deleted, TableProtected, and NoSuchWarehouse or WarehouseReadOnly if
+    nothing may be changed in its warehouse.
     """
     async with executor.connection() as connection:
-        of_warehouse = await warehouses.read_of_any_project(connection, command.warehouse_id)
-        path = await names.path_names(connection, command.table_id)
+        of_warehouse = await warehouses.read_of_any_project(connection, warehouse_id)
+        path = await names.path_names(connection, table_id)
     if of_warehouse is None or of_warehouse.status == "deleted":
-        raise NoSuchWarehouse(f"Warehouse does not exist: {command.warehouse_id}")
+        raise NoSuchWarehouse(f"Warehouse does not exist: {warehouse_id}")
     warehouse = as_warehouse(of_warehouse, None)
-    context = _context(principal, warehouse)
-    await executor.authorize(context, [Resource("table", command.table_id)])
+    await executor.authorize(_context(principal, warehouse), [Resource("table", table_id)])
     if not warehouse.active:
         raise warehouse.inactive_error()
     if warehouse.read_only:
         raise warehouse.read_only_error()
     async with executor.large_documents.share() as share:
-        read = await executor.resolver.table_by_id(command.table_id).read(share)
+        read = await executor.resolver.table_by_id(table_id).read(share)
         table = None if read is None else read[0]
         if not isinstance(table, TableState) or table.status != "live":
-            raise NoSuchTable(f"Table does not exist: {'.'.join(path[1:]) or command.table_id}")
+            raise NoSuchTable(f"Table does not exist: {'.'.join(path[1:]) or table_id}")
         if table.protected:
             raise TableProtected(f"Table is protected, so it is not maintained: {'.'.join(path[1:])}")
         document = table.document.value
         location, properties = document["location"], dict(document.get("properties") or {})
-    check(properties)
-    planned = decide_plan(command.table_id, command.procedure, command.reason, command.estimate, shadow=command.shadow)
-    submission = Submission(context)
-    state = submission.add(uuid7(), warehouse.id, None, [planned], reviewed=False)
+    return MaintainedTable(table_id, warehouse, path[1:-1], path[-1], location, properties)
+
+
+async def record_plan(executor: CommandExecutor, principal: Principal, table: MaintainedTable, plan: PlannedRun) -> MaintenanceState:
+    """Records that a procedure is about to run on the table, or with `shadow` that it would."""
+    event = decide_plan(table.id, plan.procedure, plan.reason, plan.estimate, shadow=plan.shadow)
+    submission = Submission(_context(principal, table.warehouse))
+    state = submission.add(uuid7(), table.warehouse.id, None, [event], reviewed=False)
     assert isinstance(state, MaintenanceState)
     await _append(executor, submission)
-    return MaintenanceRun(warehouse, path[1:-1], path[-1], location, state)
+    return state
 
 
-async def finish_run(
+async def record_outcome(
     executor: CommandExecutor,
     principal: Principal,
-    run: MaintenanceRun,
+    warehouse: Warehouse,
+    run: MaintenanceState,
     outcome: Outcome,
     measured: Mapping[str, int],
     *,
@@ -95,9 +90,9 @@ async def finish_run(
     error: str | None = None,
 ) -> None:
     """Records the outcome. Raises BadRequest for a run that has ended."""
-    event = decide_finish(run.state, outcome, measured, attempts=attempts, duration_ms=duration_ms, error=error)
-    submission = Submission(_context(principal, run.warehouse))
-    submission.add(run.state.id, run.warehouse.id, run.state, [event], reviewed=False)
+    event = decide_finish(run, outcome, measured, attempts=attempts, duration_ms=duration_ms, error=error)
+    submission = Submission(_context(principal, warehouse))
+    submission.add(run.id, warehouse.id, run, [event], reviewed=False)
     await _append(executor, submission)
 
 

@@ -11,7 +11,9 @@ from icecore.pipeline.maintenance_facts import table_facts
 from icecore.pipeline.session import SparkSession
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
-WAREHOUSE, OUTER, INNER, TABLE, OTHER, RUN, FAILED, KILLED, SHADOW = (UUID(int=number) for number in range(1, 10))
+WAREHOUSE, OUTER, INNER, TABLE, OTHER, RUN, FAILED, KILLED, SHADOW, ABSURD = (
+    UUID(int=number) for number in range(1, 11)
+)
 
 
 def put(spark: SparkSession, table: LandedTable, *rows: dict[str, Any]) -> None:
@@ -47,7 +49,8 @@ def commit(position: int, days_ago: float, table: UUID = TABLE, **columns: Any) 
 
 
 def fill(spark: SparkSession) -> None:
-    """Two tables in a namespace whose parent was renamed; on one of them a rewrite succeeded, one failed, and one was killed."""
+    """Tables in a namespace whose parent was renamed: on one, a rewrite succeeded, one failed and one was killed. One has absurd numbers.
+    """
     create_tables(spark)
     names = {"icecore.maintenance.min-input-files": "7", "icecore.maintenance.enabled": "false", "owner": "me"}
     run = {"table-id": str(TABLE), "procedure": "rewrite_data_files"}
@@ -72,6 +75,7 @@ def fill(spark: SparkSession) -> None:
         spark,
         OBJECTS,
         {**found, "object_id": str(TABLE), "path": [*path, "orders"], "status": "live"},
+        {**found, "object_id": str(ABSURD), "path": [*path, "absurd"], "status": "live"},
         {**found, "object_id": str(OTHER), "path": [*path, "gone"], "status": "soft-deleted"},
     )
     changes: list[tuple[int, dict[str, str], list[str]]] = [
@@ -82,6 +86,8 @@ def fill(spark: SparkSession) -> None:
     ]
     of_table = {"table_id": str(TABLE)}
     put(spark, TABLE_CHANGES, *({**of_table, "position": at, "properties_set": new, "properties_removed": old} for at, new, old in changes))
+    longest = {"history.expire.max-snapshot-age-ms": str(-(2**63))}
+    put(spark, TABLE_CHANGES, {"table_id": str(ABSURD), "position": 8, "properties_set": longest, "properties_removed": []})
     totals = {"total_data_files": 9, "total_bytes": 900, "total_delete_files": 2}
     put(
         spark,
@@ -93,16 +99,20 @@ def fill(spark: SparkSession) -> None:
         commit(17, 1, added_data_files=1, added_bytes=100, total_data_files=None),
         commit(18, 0.5, snapshots_added=0, snapshots_removed=1),
         commit(19, 1, OTHER),
+        commit(23, 2, ABSURD, added_data_files=2**63 - 1, added_bytes=-5, total_data_files=-9, total_bytes=-900, total_delete_files=-1),
+        commit(24, 1, ABSURD, added_data_files=2**63 - 1, added_bytes=1, total_data_files=None),
     )
 
 
 def check_facts(spark: SparkSession) -> None:
     """Sums over commits, properties of the table and its namespaces, and past runs."""
     fill(spark)
-    (table,) = table_facts(spark, NOW)
+    absurd, table = sorted(table_facts(spark, NOW), key=lambda each: each.name)
     assert (TABLE, WAREHOUSE, "lake.renamed.inner.orders") == (table.table_id, table.warehouse_id, table.name)
     inherited = {"icecore.maintenance.enabled": "true", "icecore.maintenance.min-input-files": "7"}
     assert {**inherited, "history.expire.max-snapshot-age-ms": "172800000", "gc.enabled": "true"} == {**table.inherited, **table.properties}
+    counts = (absurd.data_files, absurd.data_bytes, absurd.delete_files, absurd.new_files, absurd.new_bytes)
+    assert (0, 0, 0, 0, 0) == counts, "clients write the summaries, and one table must not break the plan of all"
     assert (9, 900, 2) == (table.data_files, table.data_bytes, table.delete_files)
     assert (9, 500) == (table.new_files, table.new_bytes), "after the rewrite that succeeded"
     assert 4 == table.new_manifests

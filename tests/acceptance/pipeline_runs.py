@@ -50,7 +50,7 @@ def planned(
     """Runs a plan. Each table has what its procedure does in turn; None: it succeeds."""
     turns = {name: iter(each) for name, each in tables}
 
-    def procedure(session: SparkSession, candidate: Candidate, table: CurrentTable, now: datetime) -> Mapping[str, int]:
+    def procedure(session: SparkSession, table: CurrentTable, now: datetime) -> Mapping[str, int]:
         raises = next(turns[table.name])
         if raises is not None:
             raises(session)

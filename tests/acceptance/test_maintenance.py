@@ -119,6 +119,7 @@ class Writer:
 
 def test_a_table_is_maintained_while_another_writer_commits(server: Icecore) -> None:
     """The plan comes from the landed log: a table that was dropped or protected since is skipped, or left alone."""
+    assert "The log has not been landed: run icecore pipeline ingest first" in ended(start(server, "maintain"), 2)
     ended(start(server, "ingest"))
     catalog = lake(server)
     catalog.drop_table("sales.dropped")

@@ -26,13 +26,11 @@ def two_submissions() -> list[Submission]:
     return submissions
 
 
-@pytest.mark.parametrize("returns", [True, False])
-async def test_what_may_be_in_the_log_is_never_refused_as_not_done(database: str, monkeypatch: pytest.MonkeyPatch, returns: bool) -> None:
-    """Else its metadata files would be deleted. If Postgres returns in time, the result is that of the first call."""
-    monkeypatch.setattr(module, "DOUBT_SECONDS_MAX", 30 if returns else 0.3)
-    send, connect, failed = module._send, Committer._connect, asyncio.Event()
+def fails_after_commit(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """The first call fails in the server after Postgres has committed it, and loses its connection. Set when it has."""
+    send, failed = module._send, asyncio.Event()
 
-    async def fail_after(connection: Any, *arguments: Any) -> Any:
+    async def fail(connection: Any, *arguments: Any) -> Any:
         result = await send(connection, *arguments)
         if not failed.is_set():
             failed.set()
@@ -40,7 +38,15 @@ async def test_what_may_be_in_the_log_is_never_refused_as_not_done(database: str
             raise RuntimeError("after the commit")
         return result
 
-    refused = 0
+    monkeypatch.setattr(module, "_send", fail)
+    return failed
+
+
+@pytest.mark.parametrize("returns", [True, False])
+async def test_what_may_be_in_the_log_is_never_refused_as_not_done(database: str, monkeypatch: pytest.MonkeyPatch, returns: bool) -> None:
+    """Else its metadata files would be deleted. If Postgres returns in time, the result is that of the first call."""
+    monkeypatch.setattr(module, "DOUBT_SECONDS_MAX", 30 if returns else 0.3)
+    connect, failed, refused = Committer._connect, fails_after_commit(monkeypatch), 0
 
     async def refuse(committer: Committer) -> Any:
         nonlocal refused
@@ -49,7 +55,6 @@ async def test_what_may_be_in_the_log_is_never_refused_as_not_done(database: str
             raise psycopg.OperationalError("connection refused")
         return await connect(committer)
 
-    monkeypatch.setattr(module, "_send", fail_after)
     monkeypatch.setattr(Committer, "_connect", refuse)
     committer = Committer(database, 1)
     submitted = [asyncio.ensure_future(committer.submit(each)) for each in two_submissions()]
@@ -68,31 +73,21 @@ async def test_what_may_be_in_the_log_is_never_refused_as_not_done(database: str
 
 async def test_a_server_that_stops_meanwhile_leaves_no_command_without_a_result(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither the one that is sent again, nor those after it."""
-    again = asyncio.Event()
-    send, connect = module._send, Committer._connect
-
-    async def fail(connection: Any, *arguments: Any) -> Any:
-        await send(connection, *arguments)
-        await connection.close()
-        raise RuntimeError("after the commit")
-
-    connections = 0
+    connect, failed, again = Committer._connect, fails_after_commit(monkeypatch), asyncio.Event()
 
     async def stall(committer: Committer) -> Any:
-        nonlocal connections
-        connections += 1
-        if connections > 1:
+        if failed.is_set():
             again.set()
             await asyncio.Event().wait()
         return await connect(committer)
 
-    monkeypatch.setattr(module, "_send", fail)
     monkeypatch.setattr(Committer, "_connect", stall)
     committer = Committer(database, 1)
     submitted = [asyncio.ensure_future(committer.submit(each)) for each in two_submissions()]
     await asyncio.sleep(0)
     committer.start()
-    await again.wait()
+    async with asyncio.timeout(30):
+        await again.wait()
     await committer.close()
     async with asyncio.timeout(5):
         results = await asyncio.gather(*submitted, return_exceptions=True)

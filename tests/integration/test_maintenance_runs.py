@@ -1,7 +1,5 @@
 """Runs of maintenance are recorded in the log, and begin only on tables that may be changed."""
 
-from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -12,21 +10,19 @@ import pytest
 from icecore.access.request_context import ANONYMOUS
 from icecore.access.resolve_warehouse import resolve_warehouse
 from icecore.access.warehouse import Warehouse
-from icecore.commands.maintenance.record_runs import PlanMaintenance, begin_run, finish_run
+from icecore.commands.maintenance.record_runs import MaintainedTable, PlannedRun, record_outcome, record_plan, table_to_maintain
 from icecore.commands.protection.set_protection import set_table_protection
+from icecore.commands.tables.commit_table import commit_table
 from icecore.commands.warehouses.change_warehouse import change_warehouse
 from icecore.compose import Application
-from icecore.domain.commands import SetTableProtection
+from icecore.domain.commands import CommitTable, SetTableProtection
 from icecore.domain.errors import BadRequest, CatalogError, Forbidden, NoSuchTable, NoSuchWarehouse, TableProtected, WarehouseReadOnly
+from icecore.domain.maintenance import MaintenanceState, Outcome
 from icecore.domain.warehouse import SetWarehouseReadOnly, SetWarehouseStatus, WarehouseChange
-from icecore.maintenance_commands import _check_policy
-from icecore.pipeline.maintain import CannotMaintain
-from icecore.pipeline.maintenance_plan import Candidate
-from icecore.pipeline.maintenance_policy import MaintenancePolicy
 from icecore.projections.rebuild import rebuild
 from icecore.projections.verify import verify
 from tests.fixtures.catalog import context
-from tests.integration.test_purge_job import a_table, dropped, the_warehouse
+from tests.integration.test_purge_job import a_table, dropped, named, the_warehouse
 from tests.integration.test_tasks import soft_deleting
 
 
@@ -45,8 +41,18 @@ async def table(catalog: Application, warehouse: Warehouse, tmp_path: Path) -> U
     return found
 
 
-def plan(warehouse: Warehouse, table: UUID, **given: Any) -> PlanMaintenance:
-    return PlanMaintenance(warehouse.id, table, "rewrite_data_files", "many small files", {"data-files-removed": 9}, **given)
+async def planned(
+    catalog: Application, warehouse: Warehouse, table: UUID, *, shadow: bool = False
+) -> tuple[MaintainedTable, MaintenanceState]:
+    """The table, and a run on it that is recorded."""
+    found = await table_to_maintain(catalog.commands, ANONYMOUS, warehouse.id, table)
+    plan = PlannedRun("rewrite_data_files", "many small files", {"data-files-removed": 9}, shadow)
+    return found, await record_plan(catalog.commands, ANONYMOUS, found, plan)
+
+
+async def finish(catalog: Application, warehouse: Warehouse, run: MaintenanceState, outcome: Outcome, **given: Any) -> None:
+    measured = {"data-files-removed": 8} if outcome == "success" else {}
+    await record_outcome(catalog.commands, ANONYMOUS, warehouse, run, outcome, measured, attempts=1, duration_ms=30, **given)
 
 
 def runs(catalog: Application) -> list[tuple[str, int, Any]]:
@@ -61,10 +67,10 @@ def runs(catalog: Application) -> list[tuple[str, int, Any]]:
 
 async def test_a_run_is_two_events_of_one_stream(catalog: Application, warehouse: Warehouse, table: UUID) -> None:
     """Which neither a rebuild nor a comparison with the log stumbles on."""
-    run = await begin_run(catalog.commands, ANONYMOUS, plan(warehouse, table))
-    assert (("a",), "t", warehouse.id) == (run.namespace, run.name, run.warehouse.id)
-    assert run.location.endswith("/t")
-    await finish_run(catalog.commands, ANONYMOUS, run, "success", {"data-files-removed": 8}, attempts=1, duration_ms=30)
+    found, run = await planned(catalog, warehouse, table)
+    assert (("a",), "t", warehouse.id) == (found.namespace, found.name, found.warehouse.id)
+    assert found.location.endswith("/t")
+    await finish(catalog, warehouse, run, "success")
     of_table = {"table-id": str(table), "procedure": "rewrite_data_files"}
     assert [
         ("maintenance.planned.v1", 1, {**of_table, "reason": "many small files", "estimate": {"data-files-removed": 9}, "shadow": False}),
@@ -79,75 +85,47 @@ async def test_a_run_is_two_events_of_one_stream(catalog: Application, warehouse
 
 
 async def test_only_the_first_outcome_is_recorded(catalog: Application, warehouse: Warehouse, table: UUID) -> None:
-    run = await begin_run(catalog.commands, ANONYMOUS, plan(warehouse, table))
-    await finish_run(catalog.commands, ANONYMOUS, run, "failed", {}, attempts=1, duration_ms=30, error="The store is away")
+    _, run = await planned(catalog, warehouse, table)
+    await finish(catalog, warehouse, run, "failed", error="The store is away")
     with pytest.raises(CatalogError):
-        await finish_run(catalog.commands, ANONYMOUS, run, "success", {}, attempts=1, duration_ms=30)
+        await finish(catalog, warehouse, run, "success")
     assert ["maintenance.planned.v1", "maintenance.finished.v1"] == [topic for topic, _, _ in runs(catalog)]
     assert "The store is away" == runs(catalog)[-1][2]["error"]
 
 
 async def test_a_shadow_is_only_planned(catalog: Application, warehouse: Warehouse, table: UUID) -> None:
-    run = await begin_run(catalog.commands, ANONYMOUS, plan(warehouse, table, shadow=True))
+    _, run = await planned(catalog, warehouse, table, shadow=True)
     with pytest.raises(BadRequest):
-        await finish_run(catalog.commands, ANONYMOUS, run, "success", {}, attempts=1, duration_ms=30)
+        await finish(catalog, warehouse, run, "success")
     assert [True] == [state["shadow"] for _, _, state in runs(catalog)]
 
 
-async def refused(catalog: Application, command: PlanMaintenance) -> str:
+async def refused(catalog: Application, warehouse_id: UUID, table_id: UUID) -> str:
     """The type of the error. Nothing was recorded."""
     with pytest.raises(CatalogError) as error:
-        await begin_run(catalog.commands, ANONYMOUS, command)
+        await table_to_maintain(catalog.commands, ANONYMOUS, warehouse_id, table_id)
     assert [] == runs(catalog)
     return type(error.value).__name__
 
 
-async def test_nothing_is_recorded_if_the_properties_of_the_table_forbid_it(
-    catalog: Application, warehouse: Warehouse, table: UUID
-) -> None:
-    """They may have changed since the plan."""
-
-    def check(properties: Mapping[str, str]) -> None:
-        raise LookupError(dict(properties))
-
-    with pytest.raises(LookupError):
-        await begin_run(catalog.commands, ANONYMOUS, plan(warehouse, table), check=check)
-    assert [] == runs(catalog)
-
-
-@pytest.mark.parametrize(
-    ("properties", "refusal"),
-    [
-        ({"icecore.maintenance.enabled": "false"}, "do not permit rewrite_data_files"),
-        ({"icecore.maintenance.procedures": "expire_snapshots"}, "do not permit rewrite_data_files"),
-        ({"icecore.maintenance.min-input-files": "many"}, "Invalid icecore.maintenance.min-input-files"),
-        ({}, "do not permit rewrite_data_files"),
-        ({"icecore.maintenance.enabled": "true", "icecore.maintenance.min-input-files": "9"}, None),
-    ],
-)
-def test_the_properties_of_the_moment_count(properties: dict[str, str], refusal: str | None) -> None:
-    """Those of the table before those of its namespaces."""
-    inherited = {"icecore.maintenance.enabled": "false"}
-    planned = Candidate(UUID(int=1), UUID(int=2), "t", "rewrite_data_files", "", {}, inherited)
-    policies: list[MaintenancePolicy] = []
-    if refusal is None:
-        _check_policy(planned, policies, properties)
-        assert [9] == [each.min_input_files for each in policies]
-    else:
-        with pytest.raises(CannotMaintain, match=refusal):
-            _check_policy(planned, policies, properties)
+async def test_the_table_is_found_with_its_properties_of_the_moment(catalog: Application, warehouse: Warehouse, table: UUID) -> None:
+    """A plan may be older than they are."""
+    updates = [{"action": "set-properties", "updates": {"icecore.maintenance.enabled": "false"}}]
+    await commit_table(catalog.commands, context("updateTable"), warehouse, CommitTable(named("t"), [], updates))
+    found = await table_to_maintain(catalog.commands, ANONYMOUS, warehouse.id, table)
+    assert "false" == found.properties["icecore.maintenance.enabled"]
 
 
 async def test_a_dropped_table_is_not_maintained(catalog: Application, warehouse: Warehouse, table: UUID) -> None:
     warehouse = await soft_deleting(catalog, warehouse)
     await dropped(catalog, warehouse, "t")
-    assert NoSuchTable.__name__ == await refused(catalog, plan(warehouse, table))
-    assert NoSuchTable.__name__ == await refused(catalog, plan(warehouse, UUID(int=7)))
+    assert NoSuchTable.__name__ == await refused(catalog, warehouse.id, table)
+    assert NoSuchTable.__name__ == await refused(catalog, warehouse.id, UUID(int=7))
 
 
 async def test_a_protected_table_is_not_maintained(catalog: Application, warehouse: Warehouse, table: UUID) -> None:
     await set_table_protection(catalog.commands, context("setTableProtection"), warehouse, SetTableProtection(table, True))
-    assert TableProtected.__name__ == await refused(catalog, plan(warehouse, table))
+    assert TableProtected.__name__ == await refused(catalog, warehouse.id, table)
 
 
 async def test_a_warehouse_must_be_active_and_writable(catalog: Application, warehouse: Warehouse, table: UUID) -> None:
@@ -156,11 +134,11 @@ async def test_a_warehouse_must_be_active_and_writable(catalog: Application, war
         await change_warehouse(catalog.commands, context("changeWarehouse"), current, command)
 
     await change(SetWarehouseReadOnly(True))
-    assert WarehouseReadOnly.__name__ == await refused(catalog, plan(warehouse, table))
+    assert WarehouseReadOnly.__name__ == await refused(catalog, warehouse.id, table)
     await change(SetWarehouseReadOnly(False))
     await change(SetWarehouseStatus(False))
-    assert NoSuchWarehouse.__name__ == await refused(catalog, plan(warehouse, table))
-    assert NoSuchWarehouse.__name__ == await refused(catalog, replace(plan(warehouse, table), warehouse_id=UUID(int=7)))
+    assert NoSuchWarehouse.__name__ == await refused(catalog, warehouse.id, table)
+    assert NoSuchWarehouse.__name__ == await refused(catalog, UUID(int=7), table)
 
 
 async def test_it_is_authorized(catalog: Application, warehouse: Warehouse, table: UUID, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,5 +149,5 @@ async def test_it_is_authorized(catalog: Application, warehouse: Warehouse, tabl
         raise Forbidden("no")
 
     monkeypatch.setattr(catalog.commands, "authorize", refuse)
-    assert Forbidden.__name__ == await refused(catalog, plan(warehouse, table))
+    assert Forbidden.__name__ == await refused(catalog, warehouse.id, table)
     assert [("maintainTable", [("table", table)])] == asked

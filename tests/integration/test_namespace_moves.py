@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -31,7 +32,7 @@ from icecore.queries.list_tabulars import list_tables
 from icecore.queries.load_namespace import load_namespace
 from icecore.queries.load_table import load_table, table_exists
 from icecore.queries.results import PageRequest
-from tests.fixtures.catalog import PROJECT_ID, CatalogServer, context, opened_catalog, served_catalog
+from tests.fixtures.catalog import PROJECT_ID, CatalogServer, before_append, context, opened_catalog, served_catalog
 from tests.fixtures.readme import pieces
 from tests.fixtures.rest_client import SCHEMA, RestClient, RestResponse, namespace_path, set_properties, table_path
 from tests.integration.test_warehouse_config import icecore
@@ -537,17 +538,9 @@ async def test_nothing_is_moved_into_a_namespace_that_is_dropped_meanwhile(
     for each in ("x", "d"):
         await make(catalog, each)
     moved = await make(catalog, "x", "m")
-    append, calls = catalog.commands.appender.append, 0
-
-    async def late(*given: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls == 1:
-            command = DropNamespace(NamespaceIdentifier(("d",)))
-            await drop_namespace(other.commands, context("dropNamespace"), await warehouse_of(other), command)
-        return await append(*given)
-
-    monkeypatch.setattr(catalog.commands.appender, "append", late)
+    command = DropNamespace(NamespaceIdentifier(("d",)))
+    dropped = partial(drop_namespace, other.commands, context("dropNamespace"), await warehouse_of(other), command)
+    before_append(monkeypatch, catalog, dropped)
     with pytest.raises(NoSuchNamespace):
         await move(catalog, moved, "d", "m")
     assert ["x", "x.m"] == await paths(catalog)

@@ -6,6 +6,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.domain.warehouse import DeleteProfile, UpdateWarehouseDeleteProfile
 from icecore.projections import namespace_trees, soft_deleted
 from icecore.projections.verify import verify
-from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
+from tests.fixtures.catalog import PROJECT_ID, before_append, context, opened_catalog
 from tests.fixtures.rest_client import SCHEMA, set_properties
 from tests.integration.test_soft_deletion import CHECKOUT
 
@@ -133,18 +134,9 @@ async def test_a_command_in_the_tree_comes_before_the_drop_or_is_refused(
     first, second, warehouse = processes
     for namespace in (M, OUTSIDE):
         await make_table(first, warehouse, namespace)
-    append, calls = first.commands.appender.append, 0
-
-    async def late(*given: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls == 1:
-            await within("t")[what](second, warehouse)
-        return await append(*given)
-
-    monkeypatch.setattr(first.commands.appender, "append", late)
+    appends = before_append(monkeypatch, first, lambda: within("t")[what](second, warehouse))
     await drop(first, warehouse, force=force)
-    assert 2 == calls
+    assert 2 == len(appends)
     assert 0 == await orphans(database)
     with pytest.raises(CatalogError):
         await within("t")[what](second, warehouse)
@@ -308,7 +300,7 @@ async def test_a_tree_with_too_much_metadata_is_refused(processes: Processes) ->
 _DROP = """
 import asyncio, sys
 from pathlib import Path
-from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
+from tests.fixtures.catalog import before_append, PROJECT_ID, context, opened_catalog
 from icecore.access.resolve_warehouse import resolve_warehouse
 from icecore.commands.namespaces.drop_namespace_tree import drop_namespace_tree
 from icecore.domain.commands import DropNamespace
@@ -354,17 +346,9 @@ async def test_what_is_undropped_in_a_tree_meanwhile_is_dropped_with_it(
     await drop_table(first.commands, context("dropTable"), warehouse, DropTable(TabularIdentifier(M, "t"), False))
     async with first.backends.connection() as connection:
         (deleted,) = await soft_deleted.list_soft_deleted(connection, warehouse.id, None, None, 10)
-    append, calls = first.commands.appender.append, 0
-
-    async def late(*given: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls == 1:
-            command = UndropTabulars([UndropTarget("table", deleted.object_id)])
-            await undrop_tabulars(second.commands, context("undropTabulars"), warehouse, command)
-        return await append(*given)
-
-    monkeypatch.setattr(first.commands.appender, "append", late)
+    command = UndropTabulars([UndropTarget("table", deleted.object_id)])
+    undrop = partial(undrop_tabulars, second.commands, context("undropTabulars"), warehouse, command)
+    appends = before_append(monkeypatch, first, undrop)
     await drop(first, warehouse)
-    assert (2, 0) == (calls, await orphans(database))
+    assert (2, 0) == (len(appends), await orphans(database))
     assert (await verify(database)).ok

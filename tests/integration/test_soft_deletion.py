@@ -15,12 +15,13 @@ from uuid import UUID, uuid4
 
 import psycopg
 import pytest
+import structlog
 
 from icecore.access.resolve_warehouse import resolve_warehouse
 from icecore.access.warehouse import Warehouse
 from icecore.commands.execution.clock import now_ms
 from icecore.commands.execution.retry_pauses import PAUSE_SECONDS_MIN
-from icecore.commands.execution.submission import Submission
+from icecore.commands.execution.submission import AppendResult, Submission
 from icecore.commands.namespaces.create_namespace import create_namespace
 from icecore.commands.namespaces.drop_namespace import drop_namespace
 from icecore.commands.tables.commit_table import commit_table
@@ -629,6 +630,29 @@ async def test_a_failure_delays_no_other_expiry(processes: Processes, monkeypatc
     assert 1 == await first.soft_deletion.run_once()
     monkeypatch.setattr(first.commands.resolver, "table_by_id", by_id)
     assert 0 == await first.soft_deletion.run_once()
+    await asyncio.sleep(PAUSE_SECONDS_MIN)
+    assert 1 == await first.soft_deletion.run_once()
+
+
+async def test_an_expiry_that_postgres_rejects_is_retried_after_a_pause(processes: Processes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not logged as expired."""
+    first, _, warehouse = processes
+    await drop(first, warehouse, 3700)
+    submit, rejected = first.commands.committer.submit, 0
+
+    async def reject(submission: Any) -> Any:
+        nonlocal rejected
+        if submission.context.operation != "expireTabular":
+            return await submit(submission)
+        rejected += 1
+        return AppendResult("error", 0, "rejected")
+
+    monkeypatch.setattr(first.commands.committer, "submit", reject)
+    with structlog.testing.capture_logs() as logs:
+        assert [0, 0] == [await first.soft_deletion.run_once(), await first.soft_deletion.run_once()]
+    logged = [each["event"] for each in logs]
+    assert (1, 1, 0) == (rejected, logged.count("expiry_retrying"), logged.count("soft_deletion_expired"))
+    monkeypatch.setattr(first.commands.committer, "submit", submit)
     await asyncio.sleep(PAUSE_SECONDS_MIN)
     assert 1 == await first.soft_deletion.run_once()
 

@@ -24,9 +24,9 @@ from icecore.domain.warehouse import DeleteProfile, SetTaskQueueConfig, SetWareh
 from icecore.projections.rebuild import rebuild
 from icecore.projections.verify import verify
 from icecore.queries.list_tasks import TASK_STATUSES, FoundTask, TaskFilter, list_tasks, load_task
-from tests.fixtures.catalog import context, opened_catalog
+from tests.fixtures.catalog import before_append, context, opened_catalog
 from tests.integration.test_purge import files
-from tests.integration.test_purge_job import Point, a_table, a_warehouse, dropped, gate, registered, the_warehouse
+from tests.integration.test_purge_job import SECONDS_MAX, Point, a_table, a_warehouse, dropped, gate, registered, the_warehouse
 
 QUEUES = ("tabular_expiration", "tabular_purge")
 ALL = TaskFilter(QUEUES, TASK_STATUSES)
@@ -56,6 +56,16 @@ async def only_task(catalog: Application, warehouse: Warehouse) -> FoundTask:
 
 async def control(catalog: Application, warehouse: Warehouse, action: Action, task_id: UUID, at_ms: int | None = None) -> None:
     await control_tasks(catalog.commands, context("controlTasks"), warehouse, ControlTasks(action, (task_id,), at_ms))
+
+
+async def started(monkeypatch: pytest.MonkeyPatch, catalog: Application, at: str = "read") -> tuple[Point, "asyncio.Task[int]"]:
+    """A round of the purge that has begun an attempt, and the point of gate() where it waits."""
+    point = Point()
+    gate(monkeypatch, catalog.commands, **{at: point})
+    purge = asyncio.create_task(catalog.purge.run_once())
+    async with asyncio.timeout(SECONDS_MAX):
+        await point.reached.wait()
+    return point, purge
 
 
 async def to_be_purged(catalog: Application, warehouse: Warehouse, folder: Path, name: str = "t") -> UUID:
@@ -156,12 +166,10 @@ async def test_the_log_decides_between_a_cancellation_and_a_deletion(
     catalog: Application, other: Application, warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cancelled_first: bool
 ) -> None:
     """Before the first file is deleted, a cancellation wins; after that it is refused. The files are there, or are gone, as a whole."""
-    folder, point = tmp_path / "warehouse" / "t", Point()
+    folder = tmp_path / "warehouse" / "t"
     task_id = await to_be_purged(catalog, warehouse, folder)
     before = files(folder)
-    gate(monkeypatch, catalog.commands, **({"read": point} if cancelled_first else {"held": point}))
-    purge = asyncio.create_task(catalog.purge.run_once())
-    await point.reached.wait()
+    point, purge = await started(monkeypatch, catalog, "read" if cancelled_first else "held")
     if cancelled_first:
         await control(other, warehouse, "cancel", task_id)
         point.let_go.set()
@@ -226,13 +234,11 @@ async def test_a_stopped_attempt_is_retried(
     catalog: Application, other: Application, warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database: str
 ) -> None:
     """While it runs, every process sees that, and another one can stop it."""
-    task_id, point = await to_be_purged(catalog, warehouse, tmp_path / "warehouse" / "t"), Point()
+    task_id = await to_be_purged(catalog, warehouse, tmp_path / "warehouse" / "t")
     with monkeypatch.context() as patched:
-        gate(patched, catalog.commands, read=point)
         # It follows what is ordered from its second round on.
         catalog.purge._followed = 0
-        purge = asyncio.create_task(catalog.purge.run_once())
-        await point.reached.wait()
+        _, purge = await started(patched, catalog)
         running = await only_task(other, warehouse)
         assert ("RUNNING", 1) == (running.status, running.attempt)
         assert running.run is not None
@@ -253,10 +259,7 @@ async def test_an_attempt_of_a_leader_that_has_ended_does_not_run(
 ) -> None:
     """Its row is still there, but the lock is not held. The next leader purges."""
     await to_be_purged(catalog, warehouse, tmp_path / "warehouse" / "t")
-    point = Point()
-    gate(monkeypatch, catalog.commands, read=point)
-    purge = asyncio.create_task(catalog.purge.run_once())
-    await point.reached.wait()
+    _, purge = await started(monkeypatch, catalog)
     assert "RUNNING" == (await only_task(other, warehouse)).status
     assert 0 == await other.purge.run_once(), "one leads"
     purge.cancel()
@@ -296,15 +299,13 @@ async def test_a_task_of_another_warehouse_is_no_task(
     catalog: Application, warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is neither loaded nor controlled there, nor listed while it runs."""
-    task_id, point = await to_be_purged(catalog, warehouse, tmp_path / "warehouse" / "t"), Point()
+    task_id = await to_be_purged(catalog, warehouse, tmp_path / "warehouse" / "t")
     sea = await a_warehouse(catalog, "sea", tmp_path / "sea")
     with pytest.raises(NoSuchTask):
         await control(catalog, sea, "run-now", task_id)
     with pytest.raises(NoSuchTask):
         await load_task(catalog.queries, context("getTaskDetails"), sea.id, task_id, 5)
-    gate(monkeypatch, catalog.commands, read=point)
-    purge = asyncio.create_task(catalog.purge.run_once())
-    await point.reached.wait()
+    point, purge = await started(monkeypatch, catalog)
     assert ["RUNNING"] == [each.status for each in await listed(catalog, warehouse)]
     assert [] == await listed(catalog, sea)
     point.let_go.set()
@@ -314,11 +315,8 @@ async def test_a_task_of_another_warehouse_is_no_task(
 async def test_a_purge_that_runs_is_listed_in_its_queue_only(
     catalog: Application, warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    point = Point()
     await to_be_purged(catalog, warehouse, tmp_path / "warehouse" / "t")
-    gate(monkeypatch, catalog.commands, read=point)
-    purge = asyncio.create_task(catalog.purge.run_once())
-    await point.reached.wait()
+    point, purge = await started(monkeypatch, catalog)
     found = {queue: len(await listed(catalog, warehouse, TaskFilter((queue,), TASK_STATUSES))) for queue in QUEUES}
     assert {"tabular_expiration": 0, "tabular_purge": 1} == found
     point.let_go.set()
@@ -344,12 +342,10 @@ async def test_a_purge_that_is_postponed_before_its_first_deletion_waits(
     catalog: Application, other: Application, warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The attempt that runs deletes nothing, so it can be cancelled until then."""
-    folder, point = tmp_path / "warehouse" / "t", Point()
+    folder = tmp_path / "warehouse" / "t"
     task_id = await to_be_purged(catalog, warehouse, folder)
     before = files(folder)
-    gate(monkeypatch, catalog.commands, read=point)
-    purge = asyncio.create_task(catalog.purge.run_once())
-    await point.reached.wait()
+    point, purge = await started(monkeypatch, catalog)
     await control(other, warehouse, "run-at", task_id, now_ms() + 10 * MINUTE_MS)
     point.let_go.set()
     assert (0, before) == (await purge, files(folder))
@@ -394,19 +390,17 @@ async def test_an_attempt_after_a_stopped_one_runs(
 ) -> None:
     """The order was for the attempt before."""
     task_id = await to_be_purged(catalog, warehouse, tmp_path / "warehouse" / "t")
-    opened, points = catalog.commands.store, [Point(), Point()]
+    opened = catalog.commands.store
     catalog.purge._followed = 0
-    for point in points:
+    for attempt in (1, 2):
         monkeypatch.setattr(catalog.commands, "store", opened)
-        gate(monkeypatch, catalog.commands, read=point)
-        purge = asyncio.create_task(catalog.purge.run_once())
-        await point.reached.wait()
+        point, purge = await started(monkeypatch, catalog)
         assert "RUNNING" == (await only_task(other, warehouse)).status
-        if point is points[0]:
+        if attempt == 1:
             await control(other, warehouse, "stop", task_id)
             assert 0 == await purge
             await control(other, warehouse, "run-now", task_id)
-    points[1].let_go.set()
+    point.let_go.set()
     assert 1 == await purge
 
 
@@ -414,11 +408,8 @@ async def test_the_maintenance_of_a_warehouse_is_no_failed_attempt(
     catalog: Application, other: Application, warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database: str
 ) -> None:
     """A purge that it interrupts goes on afterwards, and nothing is recorded of it."""
-    point = Point()
     await to_be_purged(catalog, warehouse, tmp_path / "warehouse" / "t")
-    gate(monkeypatch, catalog.commands, read=point)
-    purge = asyncio.create_task(catalog.purge.run_once())
-    await point.reached.wait()
+    point, purge = await started(monkeypatch, catalog)
     await change_warehouse(other.commands, context("setWarehouseReadOnly"), warehouse, SetWarehouseReadOnly(True))
     point.let_go.set()
     assert 0 == await purge
@@ -436,20 +427,9 @@ async def test_a_task_that_ends_before_the_request_is_appended_is_not_changed(
     action: Any,
 ) -> None:
     """The purge is cancelled after the request was decided."""
-    task_id, point = await to_be_purged(catalog, warehouse, tmp_path / "warehouse" / "t"), Point()
-    gate(monkeypatch, catalog.commands, read=point)
-    purge = asyncio.create_task(catalog.purge.run_once())
-    await point.reached.wait()
-    append, calls = catalog.commands.appender.append, 0
-
-    async def late(*given: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls == 1:
-            await control(other, warehouse, "cancel", task_id)
-        return await append(*given)
-
-    monkeypatch.setattr(catalog.commands.appender, "append", late)
+    task_id = await to_be_purged(catalog, warehouse, tmp_path / "warehouse" / "t")
+    point, purge = await started(monkeypatch, catalog)
+    before_append(monkeypatch, catalog, lambda: control(other, warehouse, "cancel", task_id))
     with pytest.raises(TaskFinished):
         await control(catalog, warehouse, action, task_id, now_ms() + 10 * MINUTE_MS if action == "run-at" else None)
     assert [] == [*events(database, "task.scheduled.v1"), *events(database, "task.stopped.v1")]

@@ -35,7 +35,7 @@ READERS = {
     "part_tombstones": {"part_tombstones", "tables"},
     "preloaded_parts": {"preloaded_parts"},
     "views": {"views", "document_bytes", "names", "protection", "soft_deleted", "versions"},
-    "soft_deleted": {"soft_deleted", "names", "namespace_trees", "warehouse_content"},
+    "soft_deleted": {"soft_deleted", "names", "namespace_trees"},
     "proposals": {"proposals"},
     "projects": {"projects"},
     "claims": {"projects", "proposals", "warehouse_content"},

@@ -238,12 +238,12 @@ def test_the_largest_values_can_be_planned_with() -> None:
 
 
 def test_defaults_and_the_smallest_values() -> None:
-    assert (5, 536_870_912, 432_000_000, 1, 3, 30) == astuple(MaintenancePolicy())[1:]
+    assert (5, 536_870_912, 432_000_000, 3, 30) == astuple(MaintenancePolicy())[1:]
     smallest = {
         "write.target-file-size-bytes": "1", "history.expire.max-snapshot-age-ms": "1", "history.expire.min-snapshots-to-keep": "1",
         f"{PREFIX}min-input-files": "2", f"{PREFIX}orphan-files-min-age-days": "1", f"{PREFIX}orphan-files-interval-days": "1",
     }  # fmt: skip
-    assert (2, 1, 1, 1, 1, 1) == astuple(parse_policy(smallest))[1:]
+    assert (2, 1, 1, 1, 1) == astuple(parse_policy(smallest))[1:]
     assert 36_500 * 86_400_000 == parse_policy({"history.expire.max-snapshot-age-ms": str(2**63 - 1)}).snapshot_max_age_ms
 
 
@@ -254,5 +254,5 @@ def test_properties_set_the_policy() -> None:
         f"{PREFIX}orphan-files-min-age-days": "1", f"{PREFIX}orphan-files-interval-days": "9", "write.target-file-size-bytes": "7",
         "history.expire.max-snapshot-age-ms": "8", "history.expire.min-snapshots-to-keep": "3",
     }  # fmt: skip
-    assert MaintenancePolicy(frozenset(["expire_snapshots"]), 2, 7, 8, 3, 1, 9) == parse_policy(given)
+    assert MaintenancePolicy(frozenset(["expire_snapshots"]), 2, 7, 8, 1, 9) == parse_policy(given)
     assert frozenset() == parse_policy({f"{PREFIX}procedures": " ,"}).procedures

@@ -1,6 +1,6 @@
 """The settings a Spark session is given."""
 
-from icecore.pipeline.session import catalog_settings
+from icecore.pipeline.session import catalog_settings, session_settings
 
 
 def test_a_catalog_is_named_with_its_properties() -> None:
@@ -14,3 +14,10 @@ def test_a_catalog_is_named_with_its_properties() -> None:
         "spark.sql.catalog.ice.s3.path-style-access": "true",
     }
     assert expected == catalog_settings("ice", "http://127.0.0.1:8181/catalog", "demo@7", s3__path_style_access="true")
+
+
+def test_times_are_in_utc_whatever_is_set() -> None:
+    """Plans of maintenance count commits by the hour, and the age of orphan files is a time in SQL."""
+    given = {"spark.sql.session.timeZone": "America/New_York", "spark.ui.enabled": "true"}
+    settings = session_settings("http://127.0.0.1:8181/catalog", "system", given)
+    assert ("UTC", "true") == (settings["spark.sql.session.timeZone"], settings["spark.ui.enabled"])

@@ -43,6 +43,8 @@ class AdvisoryLock(IntEnum):
     """Held by the one process that expires soft-deleted tables and views (commands/tabulars/expire_soft_deleted.py), for a round."""
     SEARCH = 4936203184
     """Held by the one process that indexes names for the search (projections/asynchronous/search.py), by its session."""
+    METRICS_REPORTS = 4936203185
+    """Held while metrics reports are inserted, until the statement's transaction ends (commands/tables/metrics_reports.sql)."""
     MIGRATIONS = 29664159665713765
     """'icecore' in ASCII. Held while migrations are applied or rights are granted, until the transaction ends."""
 

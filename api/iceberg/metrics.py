@@ -15,5 +15,5 @@ async def report_metrics(call: ApiRequest) -> web.Response:
     limits = call.catalog.limits
     if len(body) > limits.report_bytes_max:
         raise PayloadTooLarge(f"Invalid body: a metrics report may have at most {limits.report_bytes_max} bytes")
-    fields.text("report-type")
-    return await call.execute(execute_report_metrics, ReportMetrics(table=existing_table(call), report=body), body=body)
+    command = ReportMetrics(table=existing_table(call), report_type=fields.text("report-type"), report=body)
+    return await call.execute(execute_report_metrics, command, body=body)

@@ -1,13 +1,14 @@
 """Stores metrics reports in the background, within limits, so that they do not delay requests."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
 from ...access.backends import Backends
+from ...database.advisory_locks import AdvisoryLock
 from ...database.named_sql import named_sql
 from ...database.outage_log import OutageLog
 from ...domain.client_errors import client_error_text
@@ -20,16 +21,27 @@ QUEUE_BYTES_MAX = 16 * 1024 * 1024
 _BATCH_REPORTS_MAX = 100
 _BATCH_BYTES_MAX = 1024 * 1024
 """Limit on one statement, which may exceed it by one report. Postgres's form of a report takes several times its bytes."""
+REPORT_TYPES = frozenset({"scan-report", "commit-report"})
+OTHER_TYPE = "other"
+"""For reports of types that the spec does not have: they are stored, too."""
 KEPT_BYTES_MAX = 1024 * 1024 * 1024
 """Limit on the reports in the table."""
 _FORGET_EVERY_BATCHES = 100
 
 
 @dataclass(frozen=True, slots=True)
-class _Report:
+class MetricsReport:
+    """A report of an engine.
+
+    actor -- the principal that sent it. report_type -- one of REPORT_TYPES, or OTHER_TYPE. content -- the body of the request.
+    """
+
     table_id: UUID
-    received_at: datetime
-    report: bytes
+    warehouse_id: UUID
+    actor: str
+    report_type: str
+    content: bytes
+    received_at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
 class MetricsReports:
@@ -41,7 +53,7 @@ class MetricsReports:
     def __init__(self, backends: Backends, reports_max: int, bytes_max: int = KEPT_BYTES_MAX) -> None:
         self._backends = backends
         self._reports_max, self._bytes_max = reports_max, bytes_max
-        self._queue: asyncio.Queue[_Report] = asyncio.Queue(QUEUE_REPORTS_MAX)
+        self._queue: asyncio.Queue[MetricsReport] = asyncio.Queue(QUEUE_REPORTS_MAX)
         self._bytes = 0
         self._task: asyncio.Task[None] | None = None
         self._outage = OutageLog("icecore.metrics", "metrics_reports_lost", "metrics_reports_recovered")
@@ -56,13 +68,14 @@ class MetricsReports:
         while not self._queue.empty():
             await self._keep(self._batch([]))
 
-    def offer(self, table_id: UUID, report: bytes) -> None:
-        if self._queue.full() or (self._bytes and self._bytes + len(report) > QUEUE_BYTES_MAX):
+    def offer(self, report: MetricsReport) -> None:
+        """Puts the report in the queue, or drops it if the queue is full."""
+        if self._queue.full() or (self._bytes and self._bytes + len(report.content) > QUEUE_BYTES_MAX):
             limits = {"queue_reports_max": QUEUE_REPORTS_MAX, "queue_bytes_max": QUEUE_BYTES_MAX}
             self._outage.failed("queue", began="metrics_report_dropped", **limits)
             return
-        self._queue.put_nowait(_Report(table_id, datetime.now(UTC), report))
-        self._bytes += len(report)
+        self._queue.put_nowait(report)
+        self._bytes += len(report.content)
 
     async def _write(self) -> None:
         batches = 0
@@ -71,23 +84,27 @@ class MetricsReports:
             await self._keep(batch, forget=batches % _FORGET_EVERY_BATCHES == 0)
             batches += 1
 
-    def _batch(self, batch: list[_Report]) -> list[_Report]:
-        size = sum(len(each.report) for each in batch)
+    def _batch(self, batch: list[MetricsReport]) -> list[MetricsReport]:
+        size = sum(len(each.content) for each in batch)
         while len(batch) < _BATCH_REPORTS_MAX and size < _BATCH_BYTES_MAX and not self._queue.empty():
             batch.append(self._queue.get_nowait())
-            size += len(batch[-1].report)
+            size += len(batch[-1].content)
         return batch
 
-    async def _keep(self, batch: list[_Report], *, forget: bool = False) -> None:
+    async def _keep(self, batch: list[MetricsReport], *, forget: bool = False) -> None:
         try:
             async with self._backends.connection() as connection:
                 await connection.execute(
                     _SQL["keep"],
                     {
+                        "lock": AdvisoryLock.METRICS_REPORTS,
                         "report_ids": [uuid7() for _ in batch],
                         "table_ids": [report.table_id for report in batch],
+                        "warehouse_ids": [report.warehouse_id for report in batch],
+                        "actors": [report.actor for report in batch],
                         "received_at": [report.received_at for report in batch],
-                        "reports": [report.report for report in batch],
+                        "report_types": [report.report_type for report in batch],
+                        "reports": [report.content for report in batch],
                     },
                 )
                 if forget:
@@ -97,4 +114,4 @@ class MetricsReports:
             # Any error: later reports must still be written.
             self._outage.failed("lost", reports=len(batch), error=client_error_text(error))
         finally:
-            self._bytes -= sum(len(each.report) for each in batch)
+            self._bytes -= sum(len(each.content) for each in batch)

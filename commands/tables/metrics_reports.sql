@@ -1,6 +1,10 @@
 -- name: keep --
-insert into icecore.metrics_reports (report_id, table_id, received_at, report)
-select * from unnest(%(report_ids)s::uuid[], %(table_ids)s::uuid[], %(received_at)s::timestamptz[], %(reports)s::bytea[])
+-- Positions are given after the lock is taken, so they follow the order of commits: who has read one has missed none before it.
+with locked as materialized (select pg_advisory_xact_lock(%(lock)s))
+insert into icecore.metrics_reports (report_id, table_id, warehouse_id, actor, received_at, report_type, report)
+select given.* from locked cross join
+  unnest(%(report_ids)s::uuid[], %(table_ids)s::uuid[], %(warehouse_ids)s::uuid[], %(actors)s::text[], %(received_at)s::timestamptz[],
+         %(report_types)s::text[], %(reports)s::bytea[]) given
 
 -- name: forget --
 -- All but the newest reports, limited in number and bytes.

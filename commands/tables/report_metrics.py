@@ -9,13 +9,15 @@ from ...domain.identifiers import TabularIdentifier
 from ...projections import names
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
+from .metrics_reports import OTHER_TYPE, REPORT_TYPES, MetricsReport
 
 
 @dataclass(frozen=True, slots=True)
 class ReportMetrics:
-    """`report` -- the request's body, a ReportMetricsRequest."""
+    """`report` -- the request's body, a ReportMetricsRequest. `report_type` -- the member `report-type` of it."""
 
     table: TabularIdentifier
+    report_type: str
     report: bytes
 
 
@@ -26,5 +28,7 @@ async def report_metrics(
     async with executor.connection() as connection:
         table_id = await names.find_table(connection, warehouse.name_lookup, command.table)
     await executor.authorize(context, [Resource("table", table_id)])
-    executor.metrics_reports.offer(table_id, command.report)
+    report_type = command.report_type if command.report_type in REPORT_TYPES else OTHER_TYPE
+    report = MetricsReport(table_id, warehouse.id, context.principal.id, report_type, command.report)
+    executor.metrics_reports.offer(report)
     return CommandResponse(204, None, 0)

@@ -5,16 +5,19 @@ import json
 import threading
 from uuid import UUID
 
+import psycopg
 import pytest
 import structlog
 from uuid_utils.compat import uuid7
 
 from icecore.commands.tables import metrics_reports
-from icecore.commands.tables.metrics_reports import QUEUE_BYTES_MAX, QUEUE_REPORTS_MAX, MetricsReports
+from icecore.commands.tables.metrics_reports import QUEUE_BYTES_MAX, QUEUE_REPORTS_MAX, MetricsReport, MetricsReports
 from icecore.compose import Application
+from icecore.database.advisory_locks import AdvisoryLock
 from tests.fixtures.rest_client import RestClient, table_path
 from tests.fixtures.shared_server import SharedCatalog
 
+WAREHOUSE = UUID(int=1)
 PATH = f"{table_path(['a'], 't')}/metrics"
 
 
@@ -52,6 +55,42 @@ def test_a_report_is_kept_as_it_came(client: RestClient, shared_catalog: SharedC
     assert [(events,)] == shared_catalog.rows("select count(*) from icecore.events")
 
 
+@pytest.mark.parametrize(
+    ("sent", "stored_type"),
+    [("scan-report", "scan-report"), ("commit-report", "commit-report"), ("x" * 10_000, "other")],
+    ids=["scan", "commit", "unknown and long"],
+)
+def test_a_report_is_stored_with_its_context(client: RestClient, shared_catalog: SharedCatalog, sent: str, stored_type: str) -> None:
+    """Type, warehouse and principal. A type that no index of Postgres can hold does not lose the reports of its batch."""
+    table = table_id(client)
+    assert 204 == client.call("POST", PATH, {"report-type": sent}).status
+    stored(shared_catalog, table, 1)
+    sql = (
+        "select r.report_type, r.actor, r.warehouse_id = t.warehouse_id from icecore.metrics_reports r"
+        " join icecore.tables t on t.table_id = r.table_id where r.table_id = %s"
+    )
+    assert [(stored_type, "anonymous", True)] == shared_catalog.rows(sql, table)
+
+
+def test_positions_follow_the_order_of_commits(client: RestClient, shared_catalog: SharedCatalog) -> None:
+    """A process that is slow to commit holds back the others, so no report appears before one that was already read."""
+    table = table_id(client)
+    with psycopg.connect(shared_catalog.server.dsn) as slow:
+        slow.execute("select pg_advisory_xact_lock(%s)", [AdvisoryLock.METRICS_REPORTS])
+        (first,) = slow.execute(
+            "insert into icecore.metrics_reports (report_id, table_id, received_at, report_type, report)"
+            " values (gen_random_uuid(), gen_random_uuid(), now(), 'other', '') returning position"
+        ).fetchone() or (None,)
+        assert 204 == client.call("POST", PATH, {"report-type": "scan-report"}).status
+        waiting = "select count(*) from pg_stat_activity where wait_event = 'advisory' and datname = current_database()"
+        while shared_catalog.rows(waiting) == [(0,)]:
+            threading.Event().wait(0.02)
+        assert [] == shared_catalog.rows("select position from icecore.metrics_reports where table_id = %s", table)
+    stored(shared_catalog, table, 1)
+    [(second,)] = shared_catalog.rows("select position from icecore.metrics_reports where table_id = %s", table)
+    assert first < second
+
+
 def test_a_report_of_no_table_is_refused(client: RestClient) -> None:
     """404."""
     refused = client.call("POST", PATH, {"report-type": "scan-report"})
@@ -78,6 +117,11 @@ def test_reports_of_many_engines_at_once_all_arrive(client: RestClient, shared_c
     assert sorted(bodies) == sorted(stored(shared_catalog, table, 24))
 
 
+def report(content: bytes) -> MetricsReport:
+    """A report of some table."""
+    return MetricsReport(uuid7(), WAREHOUSE, "somebody", "scan-report", content)
+
+
 async def count(catalog: Application) -> list[int]:
     """The numbers of the stored reports."""
     async with catalog.backends.connection() as connection:
@@ -90,7 +134,7 @@ async def test_only_the_newest_reports_stay(catalog: Application, limits: tuple[
     """`reports_max` and `bytes_max` limit the table. The oldest are deleted."""
     reports = MetricsReports(catalog.backends, *limits)
     for number in range(25):
-        reports.offer(uuid7(), f"{number:02}".encode())
+        reports.offer(report(f"{number:02}".encode()))
     reports.start()
     kept: list[int] = []
     for _ in range(100):
@@ -110,9 +154,9 @@ def test_a_statement_has_its_bounds(catalog: Application, monkeypatch: pytest.Mo
     """In number and in bytes."""
     monkeypatch.setattr(metrics_reports, "_BATCH_BYTES_MAX", 10)
     monkeypatch.setattr(metrics_reports, "_BATCH_REPORTS_MAX", 4)
-    reports, table = MetricsReports(catalog.backends, 1_000), uuid7()
+    reports = MetricsReports(catalog.backends, 1_000)
     for size in sizes:
-        reports.offer(table, b"x" * size)
+        reports.offer(report(b"x" * size))
     found = []
     while not reports._queue.empty():
         found.append(len(reports._batch([reports._queue.get_nowait()])))
@@ -123,7 +167,7 @@ async def test_what_waits_is_written_when_the_server_stops(catalog: Application)
     """A graceful stop loses no report."""
     reports = MetricsReports(catalog.backends, 1_000)
     for number in range(250):
-        reports.offer(uuid7(), str(number).encode())
+        reports.offer(report(str(number).encode()))
     await reports.close()
     assert list(range(250)) == await count(catalog)
 
@@ -132,7 +176,7 @@ async def test_a_full_queue_drops_reports_and_refuses_nothing(catalog: Applicati
     """An engine is not delayed by its report."""
     reports = MetricsReports(catalog.backends, 10_000)
     for number in range(QUEUE_REPORTS_MAX + 50):
-        reports.offer(uuid7(), str(number).encode())
+        reports.offer(report(str(number).encode()))
     await reports.close()
     assert list(range(QUEUE_REPORTS_MAX)) == await count(catalog)
 
@@ -142,11 +186,11 @@ async def test_large_reports_fill_the_queue_by_their_bytes(catalog: Application)
     reports = MetricsReports(catalog.backends, 10_000)
     large = QUEUE_BYTES_MAX // 4
     for number in (1, 2, 3, 4, 5, 6):
-        reports.offer(uuid7(), str(number).encode().zfill(large))
+        reports.offer(report(str(number).encode().zfill(large)))
     await reports.close()
     assert [1, 2, 3, 4] == await count(catalog)
-    reports.offer(uuid7(), b"7".zfill(large))
-    reports.offer(uuid7(), b"8".zfill(large))
+    reports.offer(report(b"7".zfill(large)))
+    reports.offer(report(b"8".zfill(large)))
     await reports.close()
     assert [1, 2, 3, 4, 7, 8] == await count(catalog)
 
@@ -158,11 +202,11 @@ async def test_what_keeps_some_reports_from_being_written_keeps_no_later_ones(ca
         await connection.execute("alter table icecore.metrics_reports rename to away")
         with structlog.testing.capture_logs() as logs:
             reports.start()
-            reports.offer(uuid7(), b"1")
+            reports.offer(report(b"1"))
             while not logs:
                 await asyncio.sleep(0.01)
         await connection.execute("alter table icecore.away rename to metrics_reports")
-    reports.offer(uuid7(), b"2")
+    reports.offer(report(b"2"))
     await reports.close()
     assert [2] == await count(catalog)
     assert [("metrics_reports_lost", "UndefinedTable, SQLSTATE 42P01")] == [(log["event"], log["error"]) for log in logs]

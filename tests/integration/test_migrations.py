@@ -38,8 +38,9 @@ CHECKSUMS = {
     "0013_tasks": "c302599af04ea10d56147b4af1d77615209fc5ca355ce735bd521536550cee0f",
     "0014_search": "8ec32ea7d721d6b2cace62e14a6501dd560360f41b1066fe8ab8c71806ae6c31",
     "0015_endpoint_statistics": "9edf9ba4e96730db33c43c75231c2499f355d3ae9a916b87dffdc430097f2eed",
+    "0016_metrics_report_positions": "d28e4a88f643aaf562acade5bfdd1e06d9199fc0096b76d42637a489118736f0",
 }
-FUNCTIONS = ("0015_endpoint_statistics", "7c419d25c28017efeb729e1d88adc0c3cc3589a928ee6d750b06a6905d72bc15")
+FUNCTIONS = ("0016_metrics_report_positions", "7c419d25c28017efeb729e1d88adc0c3cc3589a928ee6d750b06a6905d72bc15")
 """The newest migration, and the checksum of its functions."""
 
 

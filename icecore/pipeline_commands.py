@@ -16,9 +16,10 @@ from .domain.project import PROJECT_ID_DEFAULT
 from .exit_codes import CommandFailed, ExitCode
 from .log_database import opened_database, require_schema
 from .operator_commands import print_report
-from .pipeline.ingest import BATCH_EVENTS_MAX, IngestError
+from .pipeline.ingest import BATCH_EVENTS_MAX, IngestError, IngestReport
 from .pipeline.ingest import ingest as run_ingest
 from .pipeline.log_source import LogSource
+from .pipeline.metrics_source import MetricsSource
 from .pipeline.session import SparkSession, first_line, open_session, session_settings, spark_errors
 from .pipeline.verify import verify as run_verify
 from .settings import Settings
@@ -39,13 +40,16 @@ def ingest(settings: Settings, console: Console, place: Place, *, follow: bool, 
         raise CommandFailed(ExitCode.USAGE, "--batch-events must be at least 1")
     ending: list[int] = []
     with opened_database(settings) as opened:
-        source = LogSource(opened.dsn, uvloop.run(_warehouse_id(opened, place.warehouse)))
+        own_warehouse_id = uvloop.run(_warehouse_id(opened, place.warehouse))
+        source, metrics = LogSource(opened.dsn, own_warehouse_id), MetricsSource(opened.dsn, own_warehouse_id)
         with open_pipeline(opened, place) as spark:
             if follow:
                 for number in (signal.SIGTERM, signal.SIGINT):
                     signal.signal(number, lambda received, _: ending.append(received))
-            report = run_ingest(spark, source, batch_events=batch_events or BATCH_EVENTS_MAX, follow=follow, stop=lambda: bool(ending))
-    print_report(console, asdict(report) if as_json else _ingest_text(report.positions, report.events))
+            report = run_ingest(
+                spark, source, metrics, batch_events=batch_events or BATCH_EVENTS_MAX, follow=follow, stop=lambda: bool(ending)
+            )
+    print_report(console, asdict(report) if as_json else _ingest_text(report))
     return ExitCode.OK
 
 
@@ -59,8 +63,9 @@ def verify(settings: Settings, console: Console, place: Place, *, as_json: bool)
     return ExitCode.OK if report.ok else ExitCode.NO
 
 
-def _ingest_text(positions: dict[str, int], events: int) -> str:
-    return "\n".join([f"{events} events landed", *(f"{name}: position {position}" for name, position in positions.items())])
+def _ingest_text(report: IngestReport) -> str:
+    landed = f"{report.events} events and {report.metrics_reports} metrics reports landed"
+    return "\n".join([landed, *(f"{name}: position {position}" for name, position in report.positions.items())])
 
 
 async def _warehouse_id(opened: Settings, reference: str) -> UUID:

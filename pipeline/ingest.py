@@ -1,4 +1,4 @@
-"""Lands the log in Iceberg tables. Each table stores its own checkpoint, so every event is landed exactly once.
+"""Lands the log and the metrics reports in Iceberg tables. Each table stores its own checkpoint, so everything is landed exactly once.
 
 The position that a table has reached is in the summary of the commit that brings the rows, with the position that this commit is based on.
 The catalog refuses a commit that is based on another one (domain/metadata/increasing_summary.py). A job that was killed, or was slower than
@@ -6,7 +6,7 @@ another, therefore goes on where the table is.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -16,8 +16,9 @@ from ..domain.metadata.increasing_summary import PREVIOUS_SUFFIX
 from .landed_tables import (
     EVENTS,
     LANDED,
+    LOG_TABLES,
     OBJECTS,
-    POSITION_KEY,
+    REPORT_TABLES,
     TABLE_CHANGES,
     TABLE_COMMITS,
     LandedTable,
@@ -26,15 +27,16 @@ from .landed_tables import (
     landed_position,
 )
 from .log_source import LogSource
+from .metrics_source import MetricsSource
 from .session import DataFrame, SparkSession, first_line, is_conflict
 from .transforms import object_changes, object_merge, table_changes, table_commits
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.pipeline")
 
 BATCH_EVENTS_MAX = 20_000
-"""Events in one commit of a table. Spark before 4.2 cannot limit what a source gives, so the job does."""
+"""Events or metrics reports in one commit of a table. Spark before 4.2 cannot limit what a source gives, so the job does."""
 RANGE_EVENTS = 2_500
-"""Events that one task reads."""
+"""Positions that one task reads."""
 REFUSALS_MAX = 20
 """Refused commits without progress of the table after which the job gives up."""
 FOLLOW_SECONDS = 2.0
@@ -47,10 +49,15 @@ class IngestError(Exception):
 
 @dataclass(slots=True)
 class IngestReport:
-    """positions -- how far each table is. events -- landed by this run. refused -- commits refused because another job was first."""
+    """What one run landed.
+
+    positions -- how far each table is, in the log or in the metrics reports. commits -- of all tables. refused -- commits refused because
+    another job was first.
+    """
 
     positions: dict[str, int] = field(default_factory=dict)
     events: int = 0
+    metrics_reports: int = 0
     commits: int = 0
     refused: int = 0
 
@@ -58,42 +65,56 @@ class IngestReport:
 def ingest(
     spark: SparkSession,
     source: LogSource,
+    metrics: MetricsSource,
     *,
     batch_events: int = BATCH_EVENTS_MAX,
     follow: bool = False,
     stop: Callable[[], bool] = lambda: False,
 ) -> IngestReport:
-    """Brings all tables up to the end of the log; with `follow` again and again until `stop`. Raises IngestError."""
+    """Brings all tables up to the end of the log and of the metrics reports; with `follow` again and again until `stop`.
+
+    Raises IngestError.
+    """
     create_tables(spark)
     report = IngestReport()
     while True:
-        _land(spark, source, batch_events, report, stop)
+        _land(spark, source, metrics, batch_events, report, stop)
         if not follow or stop():
             report.positions = {table.name: landed_position(spark, table) for table in LANDED}
             return report
         time.sleep(FOLLOW_SECONDS)
 
 
-def _land(spark: SparkSession, source: LogSource, batch_events: int, report: IngestReport, stop: Callable[[], bool]) -> None:
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """One commit, which moves a table from position `after` to `to`. events, metrics_reports -- number that it lands."""
+
+    table: LandedTable
+    after: int
+    to: int
+    write: "_WriteBatch"
+    events: int = 0
+    metrics_reports: int = 0
+
+
+_WriteBatch = Callable[[SparkSession, LandedTable, int, int], None]
+
+
+def _land(
+    spark: SparkSession, source: LogSource, metrics: MetricsSource, batch_events: int, report: IngestReport, stop: Callable[[], bool]
+) -> None:
     refusals = 0
     while not stop():
         before = {table.name: landed_position(spark, table) for table in LANDED}
-        landed = before[EVENTS.name]
-        last = source.last_foreign_position(landed)
-        behind = [table for table in LANDED[1:] if before[table.name] < landed]
-        if last is None and not behind:
+        batches = [*_log_batches(source, before, batch_events), *_report_batches(metrics, before, batch_events)]
+        if not batches:
             return
         try:
-            for table in behind:
-                to = min(before[table.name] + batch_events, landed)
-                _WRITES[table.name](spark, table, before[table.name], to)
+            for batch in batches:
+                batch.write(spark, batch.table, batch.after, batch.to)
                 report.commits += 1
-            if last is not None:
-                to = min(landed + batch_events, last)
-                rows = source.events(spark, landed, to, range_events=RANGE_EVENTS)
-                _commit(spark, EVENTS, landed, to, partial(_append, rows, EVENTS))
-                report.commits += 1
-                report.events += to - landed
+                report.events += batch.events
+                report.metrics_reports += batch.metrics_reports
             refusals = 0
         except Exception as error:
             if not is_conflict(error):
@@ -104,6 +125,38 @@ def _land(spark: SparkSession, source: LogSource, batch_events: int, report: Ing
             if refusals >= REFUSALS_MAX:
                 raise IngestError(f"The catalog refused {refusals} commits in a row: {first_line(error)}") from None
             _log.info("batch_refused", reason=first_line(error))
+
+
+def _log_batches(source: LogSource, before: Mapping[str, int], batch_events: int) -> Iterator[_Batch]:
+    """The next batch of each table that has less of the log than `events`, and of `events`."""
+    landed = before[EVENTS.name]
+    for table in LOG_TABLES[1:]:
+        after = before[table.name]
+        if after < landed:
+            yield _Batch(table, after, min(after + batch_events, landed), _WRITES[table.name])
+    last = source.last_foreign_position(landed)
+    if last is not None:
+        to = min(landed + batch_events, last)
+        yield _Batch(EVENTS, landed, to, partial(_write_events, source), events=to - landed)
+
+
+def _report_batches(metrics: MetricsSource, before: Mapping[str, int], batch_reports: int) -> Iterator[_Batch]:
+    for table in REPORT_TABLES:
+        after = before[table.name]
+        found = metrics.batch(table, after, batch_reports)
+        if found is not None:
+            to, count = found
+            yield _Batch(table, after, to, partial(_write_reports, metrics), metrics_reports=count)
+
+
+def _write_events(source: LogSource, spark: SparkSession, table: LandedTable, after: int, to: int) -> None:
+    rows = source.events(spark, after, to, range_events=RANGE_EVENTS)
+    _commit(spark, table, after, to, lambda: _append(rows, table))
+
+
+def _write_reports(metrics: MetricsSource, spark: SparkSession, table: LandedTable, after: int, to: int) -> None:
+    rows = metrics.reports(spark, table, after, to, range_positions=RANGE_EVENTS)
+    _commit(spark, table, after, to, lambda: _append(rows, table))
 
 
 def _write_commits(spark: SparkSession, table: LandedTable, after: int, to: int) -> None:
@@ -136,7 +189,7 @@ def _merge_objects(spark: SparkSession, table: LandedTable, after: int, to: int)
     )
 
 
-_WRITES = {TABLE_COMMITS.name: _write_commits, TABLE_CHANGES.name: _write_changes, OBJECTS.name: _merge_objects}
+_WRITES: dict[str, _WriteBatch] = {TABLE_COMMITS.name: _write_commits, TABLE_CHANGES.name: _write_changes, OBJECTS.name: _merge_objects}
 
 
 def _append(rows: DataFrame, table: LandedTable) -> None:
@@ -171,7 +224,7 @@ def _commit(spark: SparkSession, table: LandedTable, after: int, to: int, write:
     context = spark.sparkContext
     ensure_callback_server_started(context._gateway)
     called = _Write(write)
-    properties = {POSITION_KEY: str(to), f"{POSITION_KEY}{PREVIOUS_SUFFIX}": str(after)}
+    properties = {table.position_key: str(to), f"{table.position_key}{PREVIOUS_SUFFIX}": str(after)}
     failure = context._jvm.java.lang.Class.forName("java.lang.RuntimeException")
     context._jvm.org.apache.iceberg.spark.CommitMetadata.withCommitProperties(properties, called, failure)
     if called.error is not None:

@@ -7,10 +7,11 @@ from ..domain.metadata.increasing_summary import KEY_PROPERTY, VALUE_PROPERTY
 from .session import CATALOG, DataFrame, SparkSession
 
 NAMESPACE = "log"
-POSITION_KEY = "icecore.log-position"
-"""The key in the summaries of the landed tables: the position up to which a table has the log."""
+LOG_POSITION = "icecore.log-position"
+"""The key in the summaries of the tables that are made from the log: the position up to which a table has it."""
+REPORT_POSITION = "icecore.metrics-report-position"
+"""The same for the tables of metrics reports, which have positions of their own."""
 _PROPERTIES = {
-    KEY_PROPERTY: POSITION_KEY,
     # A repeated commit would be a second one. A job that is refused reads where the table is, and goes on from there.
     "commit.retry.num-retries": "0",
     "format-version": "2",
@@ -22,11 +23,13 @@ class LandedTable:
     """A table that the pipeline writes.
 
     columns -- names to Spark SQL types; only add columns, at the end. partitioning -- as in PARTITIONED BY; empty: none.
+    position_key -- LOG_POSITION or REPORT_POSITION.
     """
 
     name: str
     columns: Mapping[str, str]
     partitioning: str = ""
+    position_key: str = LOG_POSITION
 
     @property
     def full_name(self) -> str:
@@ -153,7 +156,65 @@ OBJECTS = LandedTable(
 until now. path -- as of from_position: a later move of a namespace above begins no row. namespace_id -- of a table or view.
 """
 
-LANDED = (EVENTS, TABLE_COMMITS, TABLE_CHANGES, OBJECTS)
+_METRICS_REPORT = {
+    "position": "bigint",
+    "report_id": "string",
+    "received_at": "timestamp",
+    "table_id": "string",
+    "warehouse_id": "string",
+    "actor": "string",
+    "engine": "string",
+    "table_name": "string",
+    "snapshot_id": "bigint",
+    "metadata": "map<string,string>",
+}
+
+SCAN_REPORTS = LandedTable(
+    "scan_reports",
+    {
+        **_METRICS_REPORT,
+        "schema_id": "int",
+        "filter": "string",
+        "projected_columns": "array<string>",
+        "planning_seconds": "double",
+        "data_files": "bigint",
+        "delete_files": "bigint",
+        "bytes": "bigint",
+        "skipped_data_files": "bigint",
+        "scanned_data_manifests": "bigint",
+        "skipped_data_manifests": "bigint",
+    },
+    "days(received_at)",
+    REPORT_POSITION,
+)
+"""One row per scan that an engine reported. engine -- name and version. table_name -- as the engine names the table, with its own name of
+the catalog. filter -- an expression of Iceberg as JSON. data_files, delete_files, bytes -- that the scan has to read. skipped_… -- left out
+because of their statistics.
+"""
+
+COMMIT_REPORTS = LandedTable(
+    "commit_reports",
+    {
+        **_METRICS_REPORT,
+        "sequence_number": "bigint",
+        "operation": "string",
+        "seconds": "double",
+        "attempts": "bigint",
+        "added_data_files": "bigint",
+        "removed_data_files": "bigint",
+        "added_rows": "bigint",
+        "removed_rows": "bigint",
+    },
+    "days(received_at)",
+    REPORT_POSITION,
+)
+"""One row per commit that an engine reported; engines report those that succeeded. attempts -- including those that conflicted with others.
+seconds -- from the first attempt to the end of the last.
+"""
+
+LOG_TABLES = (EVENTS, TABLE_COMMITS, TABLE_CHANGES, OBJECTS)
+REPORT_TABLES = (SCAN_REPORTS, COMMIT_REPORTS)
+LANDED = (*LOG_TABLES, *REPORT_TABLES)
 
 
 def create_tables(spark: SparkSession) -> None:
@@ -169,7 +230,7 @@ def create_tables(spark: SparkSession) -> None:
 
 
 def _create(spark: SparkSession, table: LandedTable) -> None:
-    properties = ", ".join(f"'{name}' = '{value}'" for name, value in _PROPERTIES.items())
+    properties = ", ".join(f"'{name}' = '{value}'" for name, value in {KEY_PROPERTY: table.position_key, **_PROPERTIES}.items())
     partitioned = f"PARTITIONED BY ({table.partitioning})" if table.partitioning else ""
     try:
         spark.sql(f"CREATE TABLE {table.full_name} ({table.schema}) USING iceberg {partitioned} TBLPROPERTIES ({properties})")
@@ -180,7 +241,7 @@ def _create(spark: SparkSession, table: LandedTable) -> None:
 
 
 def landed_position(spark: SparkSession, table: LandedTable) -> int:
-    """The position up to which the table has the log; 0 if it is empty. The catalog keeps it when the snapshot expires."""
+    """The position up to which the table has the log or the metrics reports; 0: it is empty. It outlives the snapshot that brought it."""
     found = spark.sql(f"SHOW TBLPROPERTIES {table.full_name}").where(f"key = '{VALUE_PROPERTY}'").collect()
     return int(found[0]["value"]) if found else 0
 

@@ -45,10 +45,10 @@ def catalog_settings(name: str, uri: str, warehouse: str, **more: str) -> Mappin
 def session_settings(uri: str, warehouse: str, settings: Mapping[str, str]) -> Mapping[str, str]:
     """The settings of a session of the pipeline; those of `settings` win, except for the time zone: times are in UTC.
 
-    Tables are not cached, because a job must see the commits of others.
+    Tables are not cached, because a job must see the commits of others. Its scans are not reported: they are no use of the tables.
     """
     packages = {} if _JARS & settings.keys() else {"spark.jars.packages": RUNTIME}
-    catalog = catalog_settings(CATALOG, uri, warehouse, cache_enabled="false")
+    catalog = catalog_settings(CATALOG, uri, warehouse, cache_enabled="false", rest_metrics_reporting_enabled="false")
     return {**catalog, "spark.ui.enabled": "false", **packages, **settings, "spark.sql.session.timeZone": "UTC"}
 
 

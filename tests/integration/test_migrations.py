@@ -321,3 +321,16 @@ async def until_setting(dsn: str, setting: str, value: str) -> None:
                 return
         await asyncio.sleep(0.05)
     raise TimeoutError(f"{setting} did not become {value}")
+
+
+async def test_metrics_reports_of_before_get_their_type(empty_database: str) -> None:
+    """It is read from reports that are JSON, but in any encoding."""
+    await apply_migrations(empty_database, [each for each in load_migrations() if each.number < 16])
+    reports = [b'{"report-type":"scan-report"}', b'{"filter":"\xc3\xa4", "report-type" : "commit-report"}', b'{"report-type":"x"}', b"\xff"]
+    insert = "insert into icecore.metrics_reports values (gen_random_uuid(), gen_random_uuid(), now(), %s)"
+    with psycopg.connect(empty_database, autocommit=True) as connection:
+        for report in reports:
+            connection.execute(insert, [report])
+        await apply_migrations(empty_database)
+        found = connection.execute("select report_type, warehouse_id from icecore.metrics_reports order by position").fetchall()
+    assert [("scan-report", None), ("commit-report", None), ("other", None), ("other", None)] == found

@@ -1,0 +1,180 @@
+"""Reads the metrics reports of engines as rows of `scan_reports` and `commit_reports`, on executors, from Postgres."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from ..database.connection import connect
+from ..database.connections import Connection
+from ..database.named_sql import named_sql
+from .landed_tables import COMMIT_REPORTS, SCAN_REPORTS, LandedTable
+from .log_source import PositionRange, divided
+from .session import DataFrame, SparkSession
+
+_SQL = named_sql("icecore.pipeline", "metrics_source.sql")
+
+READ_REPORTS_MAX = 100
+"""Reports in memory at a time; the catalog accepts reports of up to 256 KiB."""
+_SECONDS = {
+    "nanoseconds": 1e-9,
+    "microseconds": 1e-6,
+    "milliseconds": 1e-3,
+    "seconds": 1.0,
+    "minutes": 60.0,
+    "hours": 3_600.0,
+    "days": 86_400.0,
+}
+"""The length of each time unit that a timer may have."""
+_LONG_MAX = 2**63 - 1
+_INTEGER_MAX = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsSource:
+    """The metrics reports in a database, except those about tables of the warehouse `own_warehouse_id`."""
+
+    dsn: str = field(repr=False)
+    own_warehouse_id: UUID
+
+    def batch(self, table: LandedTable, after: int, limit: int) -> tuple[int, int] | None:
+        """The position of the last of the next reports for a table, and their number, at most `limit`; None if there is none."""
+        return asyncio.run(self._batch(table, after, limit))
+
+    async def _batch(self, table: LandedTable, after: int, limit: int) -> tuple[int, int] | None:
+        async with await _connect(self.dsn) as connection:
+            cursor = await connection.execute(_SQL["batch"], {**self._parameters(table), "after": after, "limit": limit})
+            [(last, count)] = await cursor.fetchall()
+        return None if last is None else (last, count)
+
+    def reports(self, spark: SparkSession, table: LandedTable, after: int, to: int, *, range_positions: int) -> DataFrame:
+        """The rows of a table for the reports after a position, up to `to`. Each range of `range_positions` is read by one task."""
+        ranges = divided(after, to, range_positions)
+        rows = spark.sparkContext.parallelize(ranges, len(ranges)).mapPartitions(partial(self.read, table))
+        return spark.createDataFrame(rows, table.schema, verifySchema=False)
+
+    def read(self, table: LandedTable, ranges: Iterable[PositionRange]) -> Iterator[tuple[Any, ...]]:
+        """The rows of a table for the reports in these ranges."""
+        row = _ROWS[table.name]
+        with asyncio.Runner() as runner:
+            connection = runner.run(_connect(self.dsn))
+            try:
+                for after, to in ranges:
+                    position = after
+                    while reports := runner.run(self._read(connection, table, position, to)):
+                        yield from (row(*each) for each in reports)
+                        position = reports[-1][0]
+            finally:
+                runner.run(connection.close())
+
+    async def _read(self, connection: Connection, table: LandedTable, after: int, to: int) -> list[tuple[Any, ...]]:
+        parameters = {**self._parameters(table), "after": after, "to": to, "limit": READ_REPORTS_MAX}
+        return await (await connection.execute(_SQL["reports"], parameters, binary=True)).fetchall()
+
+    def _parameters(self, table: LandedTable) -> dict[str, Any]:
+        return {"report_type": _REPORT_TYPES[table.name], "own": self.own_warehouse_id}
+
+
+def scan_report_row(
+    position: int, report_id: UUID, received_at: datetime, table_id: UUID, warehouse_id: UUID | None, actor: str | None, content: bytes
+) -> tuple[Any, ...]:
+    """A row of `scan_reports`, in the order of its columns. What a report lacks, or has in another type, is NULL."""
+    report = _Report(content)
+    return (
+        *(position, str(report_id), received_at, str(table_id), _text_or_none(warehouse_id), actor),
+        *report.common_columns(),
+        report.integer("schema-id", _INTEGER_MAX),
+        report.json("filter"),
+        report.texts("projected-field-names"),
+        report.seconds("total-planning-duration"),
+        report.count("result-data-files"),
+        report.count("result-delete-files"),
+        report.count("total-file-size-in-bytes"),
+        report.count("skipped-data-files"),
+        report.count("scanned-data-manifests"),
+        report.count("skipped-data-manifests"),
+    )
+
+
+def commit_report_row(
+    position: int, report_id: UUID, received_at: datetime, table_id: UUID, warehouse_id: UUID | None, actor: str | None, content: bytes
+) -> tuple[Any, ...]:
+    """A row of `commit_reports`, in the order of its columns. What a report lacks, or has in another type, is NULL."""
+    report = _Report(content)
+    return (
+        *(position, str(report_id), received_at, str(table_id), _text_or_none(warehouse_id), actor),
+        *report.common_columns(),
+        report.integer("sequence-number"),
+        report.text("operation"),
+        report.seconds("total-duration"),
+        report.count("attempts"),
+        report.count("added-data-files"),
+        report.count("removed-data-files"),
+        report.count("added-records"),
+        report.count("removed-records"),
+    )
+
+
+_ROWS: dict[str, Callable[..., tuple[Any, ...]]] = {SCAN_REPORTS.name: scan_report_row, COMMIT_REPORTS.name: commit_report_row}
+_REPORT_TYPES = {SCAN_REPORTS.name: "scan-report", COMMIT_REPORTS.name: "commit-report"}
+
+
+class _Report:
+    """Reads members of a report. Clients write reports, and the catalog checks only that they are JSON objects with a type."""
+
+    def __init__(self, content: bytes) -> None:
+        self._members = _object(orjson.loads(content))
+        self._metrics = _object(self._members.get("metrics"))
+
+    def common_columns(self) -> tuple[Any, ...]:
+        """engine, table_name, snapshot_id and metadata."""
+        metadata = {name: value for name, value in _object(self._members.get("metadata")).items() if isinstance(value, str)}
+        engine = " ".join(metadata[key] for key in ("engine-name", "engine-version") if metadata.get(key))
+        return engine or None, self.text("table-name"), self.integer("snapshot-id"), metadata
+
+    def text(self, name: str) -> str | None:
+        value = self._members.get(name)
+        return value if isinstance(value, str) else None
+
+    def texts(self, name: str) -> list[str]:
+        value = self._members.get(name)
+        return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+
+    def integer(self, name: str, maximum: int = _LONG_MAX) -> int | None:
+        return _integer(self._members.get(name), maximum)
+
+    def json(self, name: str) -> str | None:
+        value = self._members.get(name)
+        return None if value is None else orjson.dumps(value).decode()
+
+    def count(self, name: str) -> int | None:
+        """The value of a counter."""
+        return _integer(_object(self._metrics.get(name)).get("value"), _LONG_MAX)
+
+    def seconds(self, name: str) -> float | None:
+        """The total of a timer."""
+        timer = _object(self._metrics.get(name))
+        total, unit = _integer(timer.get("total-duration"), _LONG_MAX), timer.get("time-unit")
+        factor = _SECONDS.get(unit.lower()) if isinstance(unit, str) else None
+        return None if total is None or factor is None else total * factor
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _integer(value: Any, maximum: int) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and -maximum <= value <= maximum else None
+
+
+def _text_or_none(value: UUID | None) -> str | None:
+    return None if value is None else str(value)
+
+
+async def _connect(dsn: str) -> Connection:
+    return await connect(dsn, prepare_threshold=0, application_name="icecore-pipeline")

@@ -30,6 +30,7 @@ from .log_source import LogSource
 from .metrics_source import MetricsSource
 from .session import DataFrame, SparkSession, first_line, is_conflict
 from .transforms import object_changes, object_merge, table_changes, table_commits
+from .views import create_views
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.pipeline")
 
@@ -76,6 +77,7 @@ def ingest(
     Raises IngestError.
     """
     create_tables(spark)
+    create_views(spark)
     report = IngestReport()
     while True:
         _land(spark, source, metrics, batch_events, report, stop)

@@ -19,13 +19,12 @@ from .exit_codes import CommandFailed, ExitCode
 from .log_database import opened_database, require_schema, require_writable
 from .operator_commands import print_report
 from .output import cell, print_table, printable
-from .pipeline.landed_tables import EVENTS
 from .pipeline.maintain import CannotMaintain, CurrentTable, MaintenanceReport, RunOutcome
 from .pipeline.maintain import maintain as run_plan
 from .pipeline.maintenance_facts import table_facts
 from .pipeline.maintenance_plan import Candidate, Plan, plan_maintenance
 from .pipeline.maintenance_policy import InvalidPolicyError, MaintenancePolicy, parse_policy
-from .pipeline_commands import Place, open_pipeline
+from .pipeline_commands import Place, open_pipeline, require_landed_log
 from .settings import Settings
 
 _GIB = 1024**3
@@ -48,8 +47,7 @@ def maintain(settings: Settings, console: Console, place: Place, mode: Mode, *, 
     if not 0 <= mode.rewrite_gib_max < float("inf"):
         raise CommandFailed(ExitCode.USAGE, "--rewrite-gib-max must be a number of at least 0")
     with opened_database(settings) as opened, open_pipeline(opened, place) as spark:
-        if not spark.catalog.tableExists(EVENTS.full_name):
-            raise CommandFailed(ExitCode.USAGE, "The log has not been landed: run icecore pipeline ingest first")
+        require_landed_log(spark)
         now = datetime.now(UTC)
         facts = table_facts(spark, now)
         plan = plan_maintenance(facts, now, rewrite_bytes_max=int(mode.rewrite_gib_max * _GIB), any_time=mode.any_time)

@@ -1,5 +1,6 @@
 """The commands `icecore pipeline …`."""
 
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
@@ -58,6 +59,28 @@ def verify(
 
     place = pipeline_commands.Place(uri, warehouse, tuple(conf or ()))
     return pipeline_commands.verify(options.settings(), Output(), place, as_json=as_json)
+
+
+@pipeline.command
+def report(
+    output: Path = Path("icecore-report.html"),
+    *,
+    uri: Uri = None,
+    warehouse: WarehouseName = "system",
+    conf: Conf = None,
+    options: CommonOptions = CommonOptions(),
+) -> ExitCode:
+    """Write an HTML page about the landed log: growth, hot tables, conflicts, small files, readers and unused tables.
+
+    Parameters
+    ----------
+    output
+        The file, which is replaced (default icecore-report.html).
+    """
+    from . import pipeline_commands
+
+    place = pipeline_commands.Place(uri, warehouse, tuple(conf or ()))
+    return pipeline_commands.report(options.settings(), Output(), place, output)
 
 
 @pipeline.command

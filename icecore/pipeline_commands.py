@@ -4,6 +4,8 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
 from uuid import UUID
 
 import uvloop
@@ -18,8 +20,10 @@ from .log_database import opened_database, require_schema
 from .operator_commands import print_report
 from .pipeline.ingest import BATCH_EVENTS_MAX, IngestError, IngestReport
 from .pipeline.ingest import ingest as run_ingest
+from .pipeline.landed_tables import EVENTS
 from .pipeline.log_source import LogSource
 from .pipeline.metrics_source import MetricsSource
+from .pipeline.report import report_page
 from .pipeline.session import SparkSession, first_line, open_session, session_settings, spark_errors
 from .pipeline.verify import verify as run_verify
 from .settings import Settings
@@ -61,6 +65,30 @@ def verify(settings: Settings, console: Console, place: Place, *, as_json: bool)
             report = run_verify(spark, source)
     print_report(console, report.to_json() if as_json else str(report))
     return ExitCode.OK if report.ok else ExitCode.NO
+
+
+def report(settings: Settings, console: Console, place: Place, output: Path) -> ExitCode:
+    """Writes the report to a file, which is replaced. Neither the database nor the object store is read: only the landed tables are."""
+    if not output.parent.is_dir() or output.is_dir():
+        raise CommandFailed(ExitCode.USAGE, f"Cannot write {output}: its folder does not exist, or it is a folder")
+    with open_pipeline(settings, place) as spark:
+        require_landed_log(spark)
+        try:
+            page = report_page(spark, datetime.now(UTC))
+        except ImportError:
+            raise CommandFailed(ExitCode.USAGE, "The report needs Jinja2 and Matplotlib: pip install 'icecore[spark]'") from None
+    try:
+        output.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise CommandFailed(ExitCode.NO, f"Cannot write {output}: {error.strerror}") from None
+    print_report(console, f"Wrote {output}")
+    return ExitCode.OK
+
+
+def require_landed_log(spark: SparkSession) -> None:
+    """Raises CommandFailed if `icecore pipeline ingest` has not run."""
+    if not spark.catalog.tableExists(EVENTS.full_name):
+        raise CommandFailed(ExitCode.USAGE, "The log has not been landed: run icecore pipeline ingest first")
 
 
 def _ingest_text(report: IngestReport) -> str:

@@ -35,11 +35,12 @@ class Section:
 
 
 def report_page(spark: SparkSession, generated_at: datetime) -> str:
-    """The page as HTML, from the landed tables and the views on them. Raises ImportError without Jinja2 or Matplotlib."""
+    """The page as HTML, from the landed tables and the views on them, whose namespace becomes that of the session. Raises ImportError without Jinja2 or Matplotlib."""
     from jinja2 import Environment, StrictUndefined
 
     template = files("icecore.pipeline").joinpath("report.html").read_text(encoding="utf-8")
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    spark.sql(f"USE {CATALOG}.{NAMESPACE}")
     [summary] = _rows(spark, "summary")
     figures = {
         "Events": _number(summary.events),
@@ -181,7 +182,7 @@ def _column(formatted: Callable[[Any], str], name: str) -> Callable[[Any], str]:
 
 def _rows(spark: SparkSession, query: str) -> list[Any]:
     limits = {"rows_max": ROWS_MAX, "growth_days": GROWTH_DAYS, "growth_tables_max": GROWTH_TABLES_MAX}
-    rows: list[Any] = spark.sql(_SQL[query].format(log=f"{CATALOG}.{NAMESPACE}.", **limits)).collect()
+    rows: list[Any] = spark.sql(_SQL[query].format(**limits)).collect()
     return rows
 
 

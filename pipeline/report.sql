@@ -1,46 +1,46 @@
--- The rows of the report. {log} is the namespace of the landed tables, with a dot at its end.
+-- The rows of the report, in a session whose namespace is that of the landed tables.
 
 -- name: summary --
 SELECT
-  (SELECT count(*) FROM {log}events) AS events,
-  (SELECT max(recorded_at) FROM {log}events) AS last_event_at,
-  (SELECT count(*) FROM {log}live_tables) AS tables,
-  (SELECT count(*) FROM {log}table_commits) AS commits,
-  (SELECT sum(CAST(bytes AS decimal(38, 0))) FROM {log}small_files) AS bytes,
-  (SELECT count(*) FROM {log}scan_reports) AS scans
+  (SELECT count(*) FROM events) AS events,
+  (SELECT max(recorded_at) FROM events) AS last_event_at,
+  (SELECT count(*) FROM live_tables) AS tables,
+  (SELECT count(*) FROM table_commits) AS commits,
+  (SELECT sum(CAST(bytes AS decimal(38, 0))) FROM small_files) AS bytes,
+  (SELECT count(*) FROM scan_reports) AS scans
 
 -- name: commits_by_day --
-SELECT day, sum(commits) AS commits FROM {log}table_growth
+SELECT day, sum(commits) AS commits FROM table_growth
 WHERE day >= current_date - INTERVAL '{growth_days}' DAY GROUP BY day ORDER BY day
 
 -- name: growth --
 SELECT max_by(warehouse, day) AS warehouse, max_by(namespace, day) AS namespace, max_by(name, day) AS name, sum(commits) AS commits,
   sum(added_rows) AS added_rows, sum(removed_rows) AS removed_rows, sum(added_bytes) AS added_bytes, sum(removed_bytes) AS removed_bytes
-FROM {log}table_growth WHERE day >= current_date - INTERVAL '{growth_days}' DAY
+FROM table_growth WHERE day >= current_date - INTERVAL '{growth_days}' DAY
 GROUP BY table_id ORDER BY added_bytes DESC, table_id LIMIT {rows_max}
 
 -- name: bytes_by_day --
 SELECT g.day, n.warehouse, n.namespace, n.name, g.total_bytes
-FROM {log}table_growth g
+FROM table_growth g
 JOIN (
   SELECT table_id, max_by(warehouse, day) AS warehouse, max_by(namespace, day) AS namespace, max_by(name, day) AS name,
     sum(added_bytes) AS added
-  FROM {log}table_growth WHERE day >= current_date - INTERVAL '{growth_days}' DAY
+  FROM table_growth WHERE day >= current_date - INTERVAL '{growth_days}' DAY
   GROUP BY table_id ORDER BY added DESC, table_id LIMIT {growth_tables_max}
 ) n ON n.table_id = g.table_id
 WHERE g.day >= current_date - INTERVAL '{growth_days}' DAY AND g.total_bytes IS NOT NULL ORDER BY n.added DESC, g.day
 
 -- name: hot_tables --
-SELECT * FROM {log}hot_tables ORDER BY commits + scans DESC, table_id LIMIT {rows_max}
+SELECT * FROM hot_tables ORDER BY commits + scans DESC, table_id LIMIT {rows_max}
 
 -- name: writer_conflicts --
-SELECT * FROM {log}writer_conflicts ORDER BY conflict_rate DESC, commits DESC, engine, actor LIMIT {rows_max}
+SELECT * FROM writer_conflicts ORDER BY conflict_rate DESC, commits DESC, engine, actor LIMIT {rows_max}
 
 -- name: small_files --
-SELECT * FROM {log}small_files WHERE excess_files > 0 ORDER BY excess_files DESC, table_id LIMIT {rows_max}
+SELECT * FROM small_files WHERE excess_files > 0 ORDER BY excess_files DESC, table_id LIMIT {rows_max}
 
 -- name: table_readers --
-SELECT * FROM {log}table_readers ORDER BY scans DESC, table_id, engine, actor LIMIT {rows_max}
+SELECT * FROM table_readers ORDER BY scans DESC, table_id, engine, actor LIMIT {rows_max}
 
 -- name: unused_tables --
-SELECT * FROM {log}unused_tables ORDER BY bytes DESC NULLS LAST, table_id LIMIT {rows_max}
+SELECT * FROM unused_tables ORDER BY bytes DESC NULLS LAST, table_id LIMIT {rows_max}

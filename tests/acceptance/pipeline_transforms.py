@@ -15,6 +15,7 @@ from icecore.pipeline.transforms import object_changes, object_merge, table_chan
 from tests.acceptance.pipeline_facts import check_facts
 from tests.acceptance.pipeline_merges import check_merges
 from tests.acceptance.pipeline_runs import check_runs
+from tests.acceptance.pipeline_views import check_views
 from tests.servers.maven import jar
 from tests.servers.spark import RUNTIME_4_1
 
@@ -148,7 +149,7 @@ def main(folder: str) -> None:
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    for check in (check_commits, check_sums, check_changes, check_objects, check_facts, check_runs, check_merges):
+    for check in (check_commits, check_sums, check_changes, check_objects, check_facts, check_runs, check_merges, check_views):
         check(spark)
         print(check.__name__, "passed")
     spark.stop()

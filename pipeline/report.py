@@ -35,7 +35,10 @@ class Section:
 
 
 def report_page(spark: SparkSession, generated_at: datetime) -> str:
-    """The page as HTML, from the landed tables and the views on them, whose namespace becomes that of the session. Raises ImportError without Jinja2 or Matplotlib."""
+    """The page as HTML, from the landed tables and the views on them. Their namespace becomes that of the session.
+
+    Raises ImportError without Jinja2 or Matplotlib.
+    """
     from jinja2 import Environment, StrictUndefined
 
     template = files("icecore.pipeline").joinpath("report.html").read_text(encoding="utf-8")

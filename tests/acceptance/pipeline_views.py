@@ -31,8 +31,8 @@ def fill(spark: SparkSession) -> None:
     for number, (table, name, status, to) in enumerate(
         ((BUSY, "old", "live", 2_002), (BUSY, "<b>$x$</b>", "live", None), (IDLE, "idle", "live", None), (GONE, "gone", "dropped", None))
     ):
-        path = ["lake", "a", "b", name]
-        put(spark, OBJECTS, {"object_id": table, "kind": "table", "status": status, "path": path, "from_position": number, "to_position": to})
+        found = {"object_id": table, "kind": "table", "status": status, "from_position": number, "to_position": to}
+        put(spark, OBJECTS, {**found, "path": ["lake", "a", "b", name]})
     names = {"warehouse": "lake", "namespace": "a.b"}
     totals = {"total_rows": 30, "total_bytes": 300, "total_data_files": 12, "total_delete_files": 1}
 
@@ -57,7 +57,8 @@ def fill(spark: SparkSession) -> None:
         {"table_id": BUSY, "position": 2_004, "properties_set": {"a": "c"}, "properties_removed": ["a"]},
         {"table_id": IDLE, "position": 2_005, "properties_set": {TARGET: "many"}, "properties_removed": []},
     )
-    scan = {"table_id": BUSY, "engine": "spark 4", "actor": "ada", "received_at": NOW, "bytes": 50, "data_files": 2, "planning_seconds": 1.0}
+    by_ada = {"table_id": BUSY, "engine": "spark 4", "actor": "ada", "received_at": NOW}
+    scan = {**by_ada, "bytes": 50, "data_files": 2, "planning_seconds": 1.0}
     put(
         spark,
         SCAN_REPORTS,
@@ -67,7 +68,7 @@ def fill(spark: SparkSession) -> None:
         {**scan, "table_id": IDLE, "received_at": NOW - timedelta(days=31)},
         {**scan, "table_id": GONE},
     )
-    report = {"table_id": BUSY, "engine": "spark 4", "actor": "ada", "received_at": NOW, "attempts": 1, "seconds": 1.0}
+    report = {**by_ada, "attempts": 1, "seconds": 1.0}
     put(spark, COMMIT_REPORTS, report, {**report, "attempts": 3, "seconds": 2.0}, {**report, "attempts": None}, {**report, "attempts": -4})
     put(spark, COMMIT_REPORTS, {**report, "engine": None, "attempts": ABSURD}, {**report, "engine": None, "attempts": ABSURD})
 

@@ -41,6 +41,14 @@ def test_demo_shows_events_while_spark_goes_on(demo: str) -> None:
     assert "table committed  town.visits  append +2 rows" in arrived
 
 
+@pytest.mark.parametrize("row", ["table.renamed, 1", "people, 4, 3, 0, 3", "demo.town.visits, live, ", "demo.town.outings, live, "])
+def test_demo_ends_with_queries_on_the_log(demo: str, row: str) -> None:
+    """Events by type, growth, and the names of a table over time."""
+    _, _, queries = demo.partition("icecore pipeline ingest")
+    assert 3 == len(re.findall("SELECT .* FROM icecore.log", queries))
+    assert row in queries
+
+
 @pytest.mark.parametrize("topic", ["namespace created", "table created", "table committed", "table renamed", "view created"])
 def test_demo_shows_the_log_of_it(demo: str, topic: str) -> None:
     """Each kind of change is shown, in colour."""

@@ -9,11 +9,18 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+import requests
 from pyiceberg.catalog.rest import RestCatalog
 
+from icecore.pipeline.views import VIEWS
 from tests.acceptance.pipeline_jobs import SECONDS_MAX, called, ended, python_module, start
+from tests.servers.chromium import FLAGS, chromium
 from tests.servers.icecore import PROGRAM, Icecore, clean_environment, icecore, operate
+from tests.servers.spark import catalog_settings, spark_4_1, spark_shell
+from tests.servers.trino import trino
 
+HOSTILE_ENGINE = "<img src=x onerror=document.title='changed by a script'>"
+REPORTS = 25
 FIRST_POSITION = 5
 """Both warehouses exist."""
 
@@ -39,7 +46,28 @@ def server(scratch: Path) -> Iterator[Icecore]:
         catalog.create_namespace("sales.eu")
         catalog.create_table("sales.eu.stock", pa.schema([("id", pa.int64())]))
         operate("namespace", "move", "lake", "sales", "archive.sales", "--data", str(running.data))
+        with spark_shell(spark_4_1(), catalog_settings(running.catalog_uri, "lake"), scratch / "shell") as shell:
+            shell.sql("INSERT INTO ice.archive.sales.returns SELECT id + 10 FROM ice.archive.sales.all_orders WHERE id >= 1")
+        send_reports(running, "archive%1Fsales", "returns")
         yield running
+
+
+def send_reports(server: Icecore, namespace: str, table: str) -> None:
+    """Reports with numbers as snapshot ids; a few are about the landed tables' own warehouse, and not landed."""
+    for warehouse in ("lake", "system"):
+        prefix = requests.get(f"{server.catalog_uri}/v1/config", params={"warehouse": warehouse}, timeout=30).json()["overrides"]["prefix"]
+        if warehouse == "system":
+            own = RestCatalog("own", uri=server.catalog_uri, warehouse=warehouse)
+            own.create_namespace("other")
+            own.create_table("other.own", pa.schema([("id", pa.int64())]))
+            namespace, table = "other", "own"
+        address = f"{server.catalog_uri}/v1/{prefix}/namespaces/{namespace}/tables/{table}/metrics"
+        for number in range(REPORTS):
+            for kind in ("scan-report", "commit-report"):
+                metrics = {"attempts": {"unit": "count", "value": 2}}
+                metadata = {"engine-name": HOSTILE_ENGINE}
+                report = {"report-type": kind, "snapshot-id": number, "metrics": metrics, "metadata": metadata}
+                assert 204 == requests.post(address, json=report, timeout=30).status_code
 
 
 def test_two_jobs_at_once_land_every_event_once(server: Icecore) -> None:
@@ -65,6 +93,61 @@ def test_two_jobs_at_once_land_every_event_once(server: Icecore) -> None:
         "lake.sales.eu.stock": "live",
     } == names
     assert json.loads(ended(start(server, "verify", "--json")))["ok"]
+
+
+@pytest.mark.parametrize(("table", "engine"), [("scan_reports", "spark 4.1.4"), ("commit_reports", "spark 4.1.4")])
+def test_metrics_reports_are_landed_once(server: Icecore, table: str, engine: str) -> None:
+    """By the two jobs of the test before: those of Spark, and each of the others. Those of the own warehouse are left out."""
+    landed = RestCatalog("landed", uri=server.catalog_uri, warehouse="system").load_table(f"log.{table}").scan().to_arrow().to_pylist()
+    assert [*range(REPORTS)] == sorted(row["snapshot_id"] for row in landed if row["engine"] == HOSTILE_ENGINE)
+    [of_spark] = [row for row in landed if row["engine"] == engine]
+    assert "anonymous" == of_spark["actor"]
+    numbers = ("planning_seconds", "data_files", "bytes", "scanned_data_manifests") if table == "scan_reports" else ("seconds", "attempts")
+    assert all(of_spark[name] > 0 for name in numbers), of_spark
+
+
+def test_trino_reads_the_views(server: Icecore, scratch: Path) -> None:
+    """All of them, with the catalog's name in Trino, which is not that in Spark."""
+    lake = {"connector.name": "iceberg", "iceberg.catalog.type": "rest", "iceberg.rest-catalog.uri": server.catalog_uri}
+    own = {**lake, "iceberg.rest-catalog.warehouse": "system", "fs.hadoop.enabled": "true"}
+    with trino(scratch / "trino", {"audit": own}) as engine:
+        found = {view: engine.sql(f"SELECT * FROM audit.log.{view}") for view in VIEWS}
+    tables = {name for *_, name in found["live_tables"]}
+    assert {"all_orders", "returns", "stock"} == tables
+    assert {"unused_tables"} == {view for view, rows in found.items() if not rows}
+    rates = {(row[0], row[5]) for row in found["writer_conflicts"]}
+    assert {("spark 4.1.4", 0.0), (HOSTILE_ENGINE, 0.5)} == rates
+    excess = {row[3]: row[-1] for row in found["small_files"]}
+    assert (2, 3) == (excess["all_orders"], excess["returns"])
+
+
+def test_a_browser_shows_the_report(server: Icecore, scratch: Path) -> None:
+    """With its plots, with the name of an engine as text, and without another file or address."""
+    page = scratch / "report.html"
+    assert f"Wrote {page}" in ended(start(server, "report", str(page)))
+    picture, profile = scratch / "report.png", scratch / "browser"
+    flags = [*FLAGS, f"--user-data-dir={profile}", "--host-resolver-rules=MAP * ~NOTFOUND", "--window-size=1100,3600"]
+    shown = subprocess.run(
+        [chromium(), *flags, "--dump-dom", page.as_uri()], capture_output=True, text=True, timeout=SECONDS_MAX, check=True
+    ).stdout
+    assert HOSTILE_ENGINE.replace("<", "&lt;").replace(">", "&gt;") in shown
+    assert "changed by a script" not in shown
+    subprocess.run(
+        [chromium(), *flags, f"--screenshot={picture}", page.as_uri()], timeout=SECONDS_MAX, check=True, stderr=subprocess.DEVNULL
+    )
+    blue, white = json.loads(python_module("tests.acceptance.picture_colours", str(picture), "1f6feb", "ffffff").stdout)
+    assert 0.01 < blue < 0.5, "the bars of the plots"
+    assert 0.5 < white < 0.99
+
+
+def test_the_report_needs_a_landed_log(server: Icecore, scratch: Path) -> None:
+    """And a folder for its file."""
+    (scratch / "empty").mkdir()
+    server.create_warehouse("empty", {"type": "local", "directory": str(scratch / "empty")})
+    errors = ended(start(server, "report", str(scratch / "none.html"), "--warehouse", "empty"), 2)
+    assert "The log has not been landed: run icecore pipeline ingest first" in errors
+    assert not (scratch / "none.html").exists()
+    assert "its folder does not exist" in ended(start(server, "report", str(scratch / "missing" / "r.html")), 2)
 
 
 def test_past_states_are_those_of_the_catalog(server: Icecore) -> None:

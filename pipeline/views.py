@@ -1,4 +1,8 @@
-"""Views on the landed tables, which the pipeline keeps in their namespace for any engine that reads Iceberg views in its dialect."""
+"""Views on the landed tables, which the pipeline keeps in their namespace, in the dialects of Spark and Trino.
+
+A view names no catalog for Spark, so Spark reads it whatever the session calls the catalog. Trino needs the catalog of each name in a view:
+there it must be called `icecore`.
+"""
 
 from typing import Any
 
@@ -7,7 +11,7 @@ from .landed_tables import NAMESPACE
 from .session import CATALOG, SparkSession, java_errors
 
 _SQL = named_sql("icecore.pipeline", "views.sql")
-_DIALECTS = ("spark", "trino")
+_QUALIFIED = f"{CATALOG}.{NAMESPACE}."
 
 VIEWS = {
     "live_tables": "The tables that exist and are not soft-deleted.",
@@ -42,16 +46,16 @@ def create_views(spark: SparkSession) -> None:
 
 def _create(spark: SparkSession, catalog: Any, name: str, comment: str) -> None:
     iceberg = spark._jvm.org.apache.iceberg
-    rows = spark.sql(view_query(name, f"{CATALOG}.{NAMESPACE}."))
-    view = (
+    rows = spark.sql(view_query(name, _QUALIFIED))
+    builder = (
         catalog.buildView(_identifier(spark, name))
         .withSchema(iceberg.spark.SparkSchemaUtil.convert(rows._jdf.schema()))
         .withDefaultNamespace(_namespace(spark))
         .withProperty("comment", comment)
+        .withQuery("spark", view_query(name))
+        .withQuery("trino", view_query(name, _QUALIFIED))
     )
-    for dialect in _DIALECTS:
-        view = view.withQuery(dialect, view_query(name))
-    view.createOrReplace()
+    builder.createOrReplace()
 
 
 def _stored_query(spark: SparkSession, catalog: Any, name: str) -> str | None:
@@ -59,7 +63,7 @@ def _stored_query(spark: SparkSession, catalog: Any, name: str) -> str | None:
     identifier = _identifier(spark, name)
     if not catalog.viewExists(identifier):
         return None
-    stored = catalog.loadView(identifier).sqlFor(_DIALECTS[0])
+    stored = catalog.loadView(identifier).sqlFor("spark")
     return None if stored is None else stored.sql()
 
 

@@ -1,5 +1,5 @@
--- Views in the namespace of the landed tables, in SQL that Spark and Trino both understand. {log} is empty in the stored view, whose names
--- are those of its own namespace. Clients write the numbers in summaries and reports, so sums are decimals, which do not overflow.
+-- Views in the namespace of the landed tables, in SQL that Spark and Trino both understand. {log} is empty for Spark, which finds
+-- names in the view's own namespace. Clients write the numbers in summaries and reports, so sums are decimals, which do not overflow.
 
 -- name: live_tables --
 SELECT object_id AS table_id, warehouse_id, element_at(path, 1) AS warehouse,

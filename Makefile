@@ -1,13 +1,15 @@
-# Everything a newcomer calls. Each target sets up what it needs; docs/how-to/testing.md says what they need.
-#   make run        serve the catalog on http://127.0.0.1:8181/catalog, with data in .icecore/
-#   make check      the inner loop: lint, types, unit and property tests
-#   make test       all tests, about 55 minutes on 2 cores
-#   make test-long  the same with the long forms, and a sample of small faults: about four hours
-#   make demo       run PyIceberg and Spark, and show each event as it arrives
-#   make bench      the benchmarks; bench-long with more and longer rounds; bench-peers beside other catalogs
-#   make setup      the virtual environment alone; every other target begins with it
-#   make lock       the locked requirements anew, from the newest versions that are permitted
-#   make clean      removes .venv, the caches and the data of `make run`
+# The targets. Each installs what it needs (docs/how-to/testing.md).
+#   make run          serve the catalog on http://127.0.0.1:8181/catalog, with data in .icecore/
+#   make demo         run PyIceberg and Spark on a temporary catalog, and show each event as it arrives
+#   make check        run lint, types, unit and property tests: about 2 minutes
+#   make test         run all tests: about 55 minutes on 2 cores
+#   make test-long    run all tests in their long forms, then try small faults: about 4 hours
+#   make bench        run the benchmarks
+#   make bench-long   run the benchmarks with more and longer rounds
+#   make bench-peers  run the benchmarks that compare Icecore with other catalogs
+#   make setup        make .venv from the locked requirements; the targets above do this first
+#   make lock         update the locked requirements to the newest permitted versions
+#   make clean        delete .venv, .tools, .cache and the data of `make run`
 .DEFAULT_GOAL := help
 .PHONY: help setup run check test test-long demo bench bench-long bench-peers lock clean
 

@@ -136,7 +136,7 @@ def serve(
     workers
         Number of processes that serve requests, not counting the worker (ICECORE_WORKERS; default 1).
     insecure
-        Listen on an address that other machines can reach, although there is no authentication.
+        Listen on an address that other machines can reach, although there is no authentication (ICECORE_INSECURE=true).
     allowed_hosts
         Host names that clients use, separated by commas (ICECORE_ALLOWED_HOSTS).
     """
@@ -148,7 +148,7 @@ def serve(
 
 @app.command
 def migrate(*, as_json: Json = False, options: CommonOptions = CommonOptions()) -> ExitCode:
-    """Apply the migrations of this version. `serve` does this too."""
+    """Apply the migrations of this version to the database. `serve` does this too."""
     from . import operator_commands
 
     return operator_commands.migrate(options.settings(), Output(), as_json=as_json)
@@ -161,9 +161,9 @@ def rebuild(*, statistics: Flag = False, search: Flag = False, as_json: Json = F
     Parameters
     ----------
     statistics
-        Only the statistics of warehouses.
+        Build only the statistics of warehouses again.
     search
-        Only the index of names for the search.
+        Build only the index of the search again.
     """
     from . import operator_commands
 
@@ -222,14 +222,14 @@ def log(
 
 @app.command
 def undrop(
-    name: WarehouseName,
+    warehouse: WarehouseName,
     ids: Annotated[list[UUID], Parameter(negative=())],
     /,
     *,
     force: Flag = False,
     options: WarehouseOptions = WarehouseOptions(),
 ) -> ExitCode:
-    """Undrop soft-deleted tables and views, all or none, or one namespace with all that was dropped with it.
+    """Undrop soft-deleted tables and views (all or none), or one namespace with everything that was dropped with it.
 
     Parameters
     ----------
@@ -240,7 +240,7 @@ def undrop(
     """
     from . import deletion_commands
 
-    return deletion_commands.undrop(options.settings(), options.in_project(name), ids, force=force)
+    return deletion_commands.undrop(options.settings(), options.in_project(warehouse), ids, force=force)
 
 
 @app.command(name="wait-for-db")
@@ -250,7 +250,7 @@ def wait_for_db(*, timeout_seconds: float = 60.0, options: CommonOptions = Commo
     Parameters
     ----------
     timeout_seconds
-        How long to wait.
+        How long to wait, in seconds.
     """
     from .wait_for_database import wait_for_database
 

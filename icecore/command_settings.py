@@ -10,7 +10,7 @@ from .logs import configure_logs_for
 from .settings import Settings, SettingsError, load_settings
 from .system_identity import prepare_system_identity
 
-Flag = Annotated[bool, Parameter(negative=())]
+Flag = Annotated[bool, Parameter(negative=(), show_default=False)]
 Json = Annotated[Flag, Parameter(name="--json", help="Print JSON.")]
 JsonArgument = Annotated[str, Parameter(allow_leading_hyphen=True)]
 ProtectionOff = Annotated[Flag, Parameter(help="Remove the protection.")]

@@ -13,18 +13,18 @@ namespace = App(name="namespace", help="Protect, move and drop namespaces, and l
 
 @namespace.command(name="protect")
 def protect_namespace(
-    name: str, /, *, off: ProtectionOff = False, as_json: Json = False, options: CommonOptions = CommonOptions()
+    namespace: str, /, *, off: ProtectionOff = False, as_json: Json = False, options: CommonOptions = CommonOptions()
 ) -> ExitCode:
     """Protect a namespace: it is dropped only with force=true, which engines do not send. What it contains is not protected.
 
     Parameters
     ----------
-    name
+    namespace
         [WAREHOUSE:]NAMESPACE, with dots between levels, or the namespace's id in place of its name.
     """
     from . import object_commands
 
-    return object_commands.protect(options.settings(), Output(), "namespace", name, protected=not off, as_json=as_json)
+    return object_commands.protect(options.settings(), Output(), "namespace", namespace, protected=not off, as_json=as_json)
 
 
 @namespace.command(name="move")
@@ -38,7 +38,7 @@ def move_namespace(
     as_json: Json = False,
     options: WarehouseOptions = WarehouseOptions(),
 ) -> ExitCode:
-    """Move a namespace with all that it contains, or rename it. Its former path stops working at once; files stay where they are.
+    """Move a namespace with all that it contains, or rename it. Its old path stops working at once. Files stay where they are.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def move_namespace(
 @namespace.command(name="drop")
 def drop_namespace(
     warehouse: WarehouseName,
-    name: str,
+    namespace: str,
     /,
     *,
     recursive: Flag = False,
@@ -73,14 +73,14 @@ def drop_namespace(
 
     Parameters
     ----------
-    name
+    namespace
         The namespace, with dots between levels.
     recursive
         Drop it with all that it contains, all or nothing.
     dry_run
         Only show what a recursive drop would do.
     purge
-        Whether a recursive drop deletes the files of the tables. Without either, the warehouse's purge default decides.
+        Whether a recursive drop deletes the files of the tables. Default: the warehouse's purge default.
     force
         Drop it even if it, or something in it, is protected. A recursive drop is then final: nothing can be undropped.
     """
@@ -90,15 +90,17 @@ def drop_namespace(
 
     if not recursive and (dry_run or purge is not None):
         raise CommandFailed(ExitCode.USAGE, "--dry-run and --purge need --recursive")
-    command = DropNamespace(NamespaceIdentifier.parse(name.split(".")), force, recursive, purge)
+    command = DropNamespace(NamespaceIdentifier.parse(namespace.split(".")), force, recursive, purge)
     if dry_run:
         return namespace_commands.print_plan(options.settings(), Output(), options.in_project(warehouse), command, as_json=as_json)
     return namespace_commands.drop_namespace(options.settings(), options.in_project(warehouse), command)
 
 
 @namespace.command(name="deleted")
-def list_deleted_namespaces(name: WarehouseName, /, *, as_json: Json = False, options: WarehouseOptions = WarehouseOptions()) -> ExitCode:
+def list_deleted_namespaces(
+    warehouse: WarehouseName, /, *, as_json: Json = False, options: WarehouseOptions = WarehouseOptions()
+) -> ExitCode:
     """List the soft-deleted namespaces of a warehouse that can be undropped, with their ids and when they expire."""
     from . import namespace_commands
 
-    return namespace_commands.list_deleted_namespaces(options.settings(), Output(), options.in_project(name), as_json=as_json)
+    return namespace_commands.list_deleted_namespaces(options.settings(), Output(), options.in_project(warehouse), as_json=as_json)

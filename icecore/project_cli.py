@@ -45,15 +45,15 @@ def list_projects(*, as_json: Json = False, options: CommonOptions = CommonOptio
 
 
 @project.command(name="get")
-def get_project(name: ProjectName, /, *, as_json: Json = False, options: CommonOptions = CommonOptions()) -> ExitCode:
+def get_project(project: ProjectName, /, *, as_json: Json = False, options: CommonOptions = CommonOptions()) -> ExitCode:
     """Print a project."""
     from . import project_commands
 
-    return project_commands.get_project(options.settings(), Output(), name, as_json=as_json)
+    return project_commands.get_project(options.settings(), Output(), project, as_json=as_json)
 
 
 @project.command(name="rename")
-def rename_project(name: ProjectName, new_name: str, /, *, as_json: Json = False, options: CommonOptions = CommonOptions()) -> ExitCode:
+def rename_project(project: ProjectName, new_name: str, /, *, as_json: Json = False, options: CommonOptions = CommonOptions()) -> ExitCode:
     """Rename a project. Clients that use it keep working.
 
     Parameters
@@ -64,13 +64,13 @@ def rename_project(name: ProjectName, new_name: str, /, *, as_json: Json = False
     from . import project_commands
     from .domain.project import RenameProject
 
-    return project_commands.change_project(options.settings(), Output(), name, RenameProject(new_name), as_json=as_json)
+    return project_commands.change_project(options.settings(), Output(), project, RenameProject(new_name), as_json=as_json)
 
 
 @project.command(name="delete")
-def delete_project(name: ProjectName, /, *, options: CommonOptions = CommonOptions()) -> ExitCode:
+def delete_project(project: ProjectName, /, *, options: CommonOptions = CommonOptions()) -> ExitCode:
     """Delete a project without warehouses. Its events are kept, and its id is never used again."""
     from . import project_commands
     from .domain.project import DeleteProject
 
-    return project_commands.change_project(options.settings(), Output(), name, DeleteProject(), as_json=False)
+    return project_commands.change_project(options.settings(), Output(), project, DeleteProject(), as_json=False)

@@ -11,7 +11,7 @@ secrets = App(name="secrets", help="Manage the encryption of stored credentials.
 
 @secrets.command(name="rewrap")
 def rewrap_secrets(*, as_json: Json = False, options: CommonOptions = CommonOptions()) -> ExitCode:
-    """Encrypt the stored credentials again with the current key, if an earlier key encrypted them. Servers keep running.
+    """Encrypt stored credentials with the current key if they were encrypted with an earlier one. Servers keep running.
 
     The exit code is 1 if no known key decrypts some of them. The command may be interrupted and repeated.
     """

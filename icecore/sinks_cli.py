@@ -25,12 +25,12 @@ def show_sinks(
 
 
 @sinks.command(name="skip")
-def skip_event(name: str, position: int, /, *, reason: str, options: CommonOptions = CommonOptions()) -> ExitCode:
+def skip_event(sink: str, position: int, /, *, reason: str, options: CommonOptions = CommonOptions()) -> ExitCode:
     """Make a sink skip one event. The skip and its reason are recorded; the log keeps the event.
 
     Parameters
     ----------
-    name
+    sink
         Name of the sink.
     position
         Position of the event. `icecore sinks` shows the position that a sink rejects.
@@ -39,12 +39,12 @@ def skip_event(name: str, position: int, /, *, reason: str, options: CommonOptio
     """
     from . import sink_commands
 
-    return sink_commands.skip(options.settings(), Output(), name, position, reason)
+    return sink_commands.skip(options.settings(), Output(), sink, position, reason)
 
 
 @sinks.command(name="replay")
 def replay_events(
-    name: str,
+    sink: str,
     /,
     *,
     first: Annotated[int | None, Parameter(name="--from")] = None,
@@ -53,20 +53,20 @@ def replay_events(
     cancel: Flag = False,
     options: CommonOptions = CommonOptions(),
 ) -> ExitCode:
-    """Publish a part of the log to a sink again, marked as a replay. New events are published meanwhile.
+    """Publish a part of the log to a sink again, marked as a replay. New events are still published.
 
     If the command is killed, the sink's leader finishes the replay. --cancel cancels it.
 
     Parameters
     ----------
-    name
+    sink
         Name of the sink.
     first
         Position of the first event. Required unless --cancel is given.
     last
         Position of the last event. Default: the end of the log.
     filters
-        type=table.*, warehouse=NAME or namespace=a.b. May be repeated.
+        Publish only events that match: type=table.*, warehouse=NAME or namespace=a.b. May be repeated.
     cancel
         Do not publish; cancel the unfinished replays of the sink.
     """
@@ -75,7 +75,7 @@ def replay_events(
     if cancel:
         if first is not None or last is not None or filters:
             raise CommandFailed(ExitCode.USAGE, "--cancel takes neither --from, --to nor --filter")
-        return sink_commands.cancel_replays(options.settings(), Output(), name)
+        return sink_commands.cancel_replays(options.settings(), Output(), sink)
     if first is None:
         raise CommandFailed(ExitCode.USAGE, "--from is required, or --cancel. See icecore sinks replay --help")
-    return sink_commands.replay(options.settings(), Output(), name, first, last, filters or [])
+    return sink_commands.replay(options.settings(), Output(), sink, first, last, filters or [])

@@ -10,29 +10,33 @@ table = App(name="table", help="Protect tables, list soft-deleted tables and vie
 
 
 @table.command(name="protect")
-def protect_table(name: str, /, *, off: ProtectionOff = False, as_json: Json = False, options: CommonOptions = CommonOptions()) -> ExitCode:
+def protect_table(
+    table: str, /, *, off: ProtectionOff = False, as_json: Json = False, options: CommonOptions = CommonOptions()
+) -> ExitCode:
     """Protect a table: it is dropped and unregistered only with force=true, which engines do not send.
 
     Parameters
     ----------
-    name
+    table
         [WAREHOUSE:]NAMESPACE.TABLE, or the table's id in place of its name.
     """
     from . import object_commands
 
-    return object_commands.protect(options.settings(), Output(), "table", name, protected=not off, as_json=as_json)
+    return object_commands.protect(options.settings(), Output(), "table", table, protected=not off, as_json=as_json)
 
 
 @table.command(name="deleted")
-def list_deleted(name: WarehouseName, /, *, as_json: Json = False, options: WarehouseOptions = WarehouseOptions()) -> ExitCode:
+def list_deleted(warehouse: WarehouseName, /, *, as_json: Json = False, options: WarehouseOptions = WarehouseOptions()) -> ExitCode:
     """List the soft-deleted tables and views of a warehouse, with their ids and when they expire."""
     from . import deletion_commands
 
-    return deletion_commands.list_deleted(options.settings(), Output(), options.in_project(name), as_json=as_json)
+    return deletion_commands.list_deleted(options.settings(), Output(), options.in_project(warehouse), as_json=as_json)
 
 
 @table.command(name="search")
-def search_tables(name: WarehouseName, text: str, /, *, as_json: Json = False, options: WarehouseOptions = WarehouseOptions()) -> ExitCode:
+def search_tables(
+    warehouse: WarehouseName, text: str, /, *, as_json: Json = False, options: WarehouseOptions = WarehouseOptions()
+) -> ExitCode:
     """Search the tables and views of a warehouse.
 
     Parameters
@@ -42,4 +46,4 @@ def search_tables(name: WarehouseName, text: str, /, *, as_json: Json = False, o
     """
     from . import search_commands
 
-    return search_commands.search(options.settings(), Output(), options.in_project(name), text, as_json=as_json)
+    return search_commands.search(options.settings(), Output(), options.in_project(warehouse), text, as_json=as_json)

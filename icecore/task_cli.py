@@ -20,7 +20,7 @@ _Ids = Annotated[list[UUID], Parameter(negative=(), help="Ids of the tasks. `ice
 
 @task.command(name="list")
 def list_tasks(
-    name: WarehouseName,
+    warehouse: WarehouseName,
     /,
     *,
     status: Annotated[list[TaskStatus] | None, Parameter(negative=())] = None,
@@ -45,52 +45,60 @@ def list_tasks(
     if limit < 1:
         raise CommandFailed(ExitCode.USAGE, "--limit must be a positive whole number")
     return task_commands.list_tasks(
-        options.settings(), Output(), options.in_project(name), statuses=status or (), queues=queue or (), limit=limit, as_json=as_json
+        options.settings(), Output(), options.in_project(warehouse), statuses=status or (), queues=queue or (), limit=limit, as_json=as_json
     )
 
 
 @task.command(name="get")
-def get_task(name: WarehouseName, task_id: UUID, /, *, as_json: Json = False, options: WarehouseOptions = WarehouseOptions()) -> ExitCode:
-    """Show a task, and its recorded attempts that failed."""
+def get_task(
+    warehouse: WarehouseName, task_id: UUID, /, *, as_json: Json = False, options: WarehouseOptions = WarehouseOptions()
+) -> ExitCode:
+    """Show a task and its failed attempts.
+
+    Parameters
+    ----------
+    task_id
+        Id of the task. `icecore task list` shows it.
+    """
     from . import task_commands
 
-    return task_commands.print_task(options.settings(), Output(), options.in_project(name), task_id, as_json=as_json)
+    return task_commands.print_task(options.settings(), Output(), options.in_project(warehouse), task_id, as_json=as_json)
 
 
 @task.command(name="stop")
-def stop_tasks(name: WarehouseName, ids: _Ids, /, *, options: WarehouseOptions = WarehouseOptions()) -> ExitCode:
+def stop_tasks(warehouse: WarehouseName, ids: _Ids, /, *, options: WarehouseOptions = WarehouseOptions()) -> ExitCode:
     """Stop the running attempts of purges, all or none. They are tried again later."""
-    return _control(options, name, "stop", ids)
+    return _control(options, warehouse, "stop", ids)
 
 
 @task.command(name="cancel")
-def cancel_tasks(name: WarehouseName, ids: _Ids, /, *, options: WarehouseOptions = WarehouseOptions()) -> ExitCode:
+def cancel_tasks(warehouse: WarehouseName, ids: _Ids, /, *, options: WarehouseOptions = WarehouseOptions()) -> ExitCode:
     """Cancel purges that have deleted no file yet, all or none. The files stay."""
-    return _control(options, name, "cancel", ids)
+    return _control(options, warehouse, "cancel", ids)
 
 
 @task.command(name="run-now")
-def run_tasks_now(name: WarehouseName, ids: _Ids, /, *, options: WarehouseOptions = WarehouseOptions()) -> ExitCode:
-    """Begin purges without waiting for their next attempt, all or none."""
-    return _control(options, name, "run-now", ids)
+def run_tasks_now(warehouse: WarehouseName, ids: _Ids, /, *, options: WarehouseOptions = WarehouseOptions()) -> ExitCode:
+    """Start the next attempt of purges at once, all or none."""
+    return _control(options, warehouse, "run-now", ids)
 
 
 @task.command(name="run-at")
 def run_tasks_at(
-    name: WarehouseName,
+    warehouse: WarehouseName,
     at: Annotated[datetime, Parameter(help="The time with its zone, such as 2026-12-24T18:00:00Z.")],
     ids: _Ids,
     /,
     *,
     options: WarehouseOptions = WarehouseOptions(),
 ) -> ExitCode:
-    """Do not begin purges before a given time, all or none."""
+    """Delay the next attempt of purges until a given time, all or none."""
     if at.tzinfo is None:
         raise CommandFailed(ExitCode.USAGE, "AT must have a zone, such as 2026-12-24T18:00:00Z")
-    return _control(options, name, "run-at", ids, at)
+    return _control(options, warehouse, "run-at", ids, at)
 
 
-def _control(options: WarehouseOptions, name: str, action: Action, ids: list[UUID], at: datetime | None = None) -> ExitCode:
+def _control(options: WarehouseOptions, warehouse: str, action: Action, ids: list[UUID], at: datetime | None = None) -> ExitCode:
     from . import task_commands
 
-    return task_commands.control(options.settings(), options.in_project(name), action, ids, at)
+    return task_commands.control(options.settings(), options.in_project(warehouse), action, ids, at)

@@ -10,14 +10,14 @@ view = App(name="view", help="Protect views.")
 
 
 @view.command(name="protect")
-def protect_view(name: str, /, *, off: ProtectionOff = False, as_json: Json = False, options: CommonOptions = CommonOptions()) -> ExitCode:
+def protect_view(view: str, /, *, off: ProtectionOff = False, as_json: Json = False, options: CommonOptions = CommonOptions()) -> ExitCode:
     """Protect a view: it is dropped only with force=true, which engines do not send.
 
     Parameters
     ----------
-    name
+    view
         [WAREHOUSE:]NAMESPACE.VIEW, or the view's id in place of its name.
     """
     from . import object_commands
 
-    return object_commands.protect(options.settings(), Output(), "view", name, protected=not off, as_json=as_json)
+    return object_commands.protect(options.settings(), Output(), "view", view, protected=not off, as_json=as_json)

@@ -68,16 +68,16 @@ def list_warehouses(
 
 
 @warehouse.command(name="get")
-def get_warehouse(name: WarehouseName, /, *, as_json: Json = False, options: WarehouseOptions = WarehouseOptions()) -> ExitCode:
+def get_warehouse(warehouse: WarehouseName, /, *, as_json: Json = False, options: WarehouseOptions = WarehouseOptions()) -> ExitCode:
     """Print a warehouse with its settings. The credential is never shown."""
     from . import warehouse_commands
 
-    return warehouse_commands.print_settings(options.settings(), Output(), options.in_project(name), as_json=as_json)
+    return warehouse_commands.print_settings(options.settings(), Output(), options.in_project(warehouse), as_json=as_json)
 
 
 @warehouse.command(name="config")
 def warehouse_config(
-    name: WarehouseName,
+    warehouse: WarehouseName,
     /,
     *,
     default: Texts = None,
@@ -110,14 +110,14 @@ def warehouse_config(
         defaults=PropertyUpdate(unset_default or (), operator_commands.properties_argument(default or (), "--default")),
         overrides=PropertyUpdate(unset_override or (), operator_commands.properties_argument(override or (), "--override")),
     )
-    return operator_commands.configure_warehouse(options.settings(), Output(), options.in_project(name), command, as_json=as_json)
+    return operator_commands.configure_warehouse(options.settings(), Output(), options.in_project(warehouse), command, as_json=as_json)
 
 
 @warehouse.command(name="rename")
 def rename_warehouse(
-    name: WarehouseName, new_name: str, /, *, as_json: Json = False, options: WarehouseOptions = WarehouseOptions()
+    warehouse: WarehouseName, new_name: str, /, *, as_json: Json = False, options: WarehouseOptions = WarehouseOptions()
 ) -> ExitCode:
-    """Rename a warehouse. Running clients that use its prefix keep working, and the old name stops working at once.
+    """Rename a warehouse. Running clients keep working, because they use its prefix. The old name stops working at once.
 
     Parameters
     ----------
@@ -126,28 +126,28 @@ def rename_warehouse(
     """
     from .domain.warehouse import RenameWarehouse
 
-    return _change(name, RenameWarehouse(new_name), options, as_json=as_json)
+    return _change(warehouse, RenameWarehouse(new_name), options, as_json=as_json)
 
 
 @warehouse.command(name="deactivate")
-def deactivate_warehouse(name: WarehouseName, /, *, as_json: Json = False, options: WarehouseOptions = WarehouseOptions()) -> ExitCode:
+def deactivate_warehouse(warehouse: WarehouseName, /, *, as_json: Json = False, options: WarehouseOptions = WarehouseOptions()) -> ExitCode:
     """Deactivate a warehouse. Iceberg clients get 404 for it until it is activated."""
     from .domain.warehouse import SetWarehouseStatus
 
-    return _change(name, SetWarehouseStatus(active=False), options, as_json=as_json)
+    return _change(warehouse, SetWarehouseStatus(active=False), options, as_json=as_json)
 
 
 @warehouse.command(name="activate")
-def activate_warehouse(name: WarehouseName, /, *, as_json: Json = False, options: WarehouseOptions = WarehouseOptions()) -> ExitCode:
+def activate_warehouse(warehouse: WarehouseName, /, *, as_json: Json = False, options: WarehouseOptions = WarehouseOptions()) -> ExitCode:
     """Activate an inactive warehouse."""
     from .domain.warehouse import SetWarehouseStatus
 
-    return _change(name, SetWarehouseStatus(active=True), options, as_json=as_json)
+    return _change(warehouse, SetWarehouseStatus(active=True), options, as_json=as_json)
 
 
 @warehouse.command(name="protect")
 def protect_warehouse(
-    name: WarehouseName,
+    warehouse: WarehouseName,
     /,
     *,
     off: ProtectionOff = False,
@@ -157,12 +157,12 @@ def protect_warehouse(
     """Protect a warehouse: it can then be deleted only with --force."""
     from .domain.warehouse import SetWarehouseProtection
 
-    return _change(name, SetWarehouseProtection(not off), options, as_json=as_json)
+    return _change(warehouse, SetWarehouseProtection(not off), options, as_json=as_json)
 
 
 @warehouse.command(name="read-only")
 def set_read_only(
-    name: WarehouseName,
+    warehouse: WarehouseName,
     /,
     *,
     off: Flag = False,
@@ -174,16 +174,16 @@ def set_read_only(
     Parameters
     ----------
     off
-        End the maintenance.
+        Allow changes again.
     """
     from .domain.warehouse import SetWarehouseReadOnly
 
-    return _change(name, SetWarehouseReadOnly(not off), options, as_json=as_json)
+    return _change(warehouse, SetWarehouseReadOnly(not off), options, as_json=as_json)
 
 
 @warehouse.command(name="delete-profile")
 def set_delete_profile(
-    name: WarehouseName,
+    warehouse: WarehouseName,
     /,
     *,
     hard: Flag = False,
@@ -191,7 +191,7 @@ def set_delete_profile(
     as_json: Json = False,
     options: WarehouseOptions = WarehouseOptions(),
 ) -> ExitCode:
-    """Set what a later drop of a table or view does: --hard or --soft.
+    """Set what drops of tables and views do from now on: --hard or --soft.
 
     Parameters
     ----------
@@ -206,28 +206,28 @@ def set_delete_profile(
     if hard == (soft is not None):
         raise CommandFailed(ExitCode.USAGE, "give either --hard or --soft")
     profile = DeleteProfile(None if soft is None else seconds_argument(soft, "--soft"))
-    return _change(name, UpdateWarehouseDeleteProfile(profile), options, as_json=as_json)
+    return _change(warehouse, UpdateWarehouseDeleteProfile(profile), options, as_json=as_json)
 
 
 @warehouse.command(name="purge-default")
 def set_purge_default(
-    name: WarehouseName, /, *, off: Flag = False, as_json: Json = False, options: WarehouseOptions = WarehouseOptions()
+    warehouse: WarehouseName, /, *, off: Flag = False, as_json: Json = False, options: WarehouseOptions = WarehouseOptions()
 ) -> ExitCode:
-    """Set whether a drop that does not set purgeRequested deletes the table's files. New warehouses keep the files.
+    """Make drops that do not set purgeRequested delete the table's files. In a new warehouse, they keep the files.
 
     Parameters
     ----------
     off
-        Keep the files, as in a new warehouse.
+        Make these drops keep the files, as in a new warehouse.
     """
     from .domain.warehouse import SetWarehousePurgeDefault
 
-    return _change(name, SetWarehousePurgeDefault(not off), options, as_json=as_json)
+    return _change(warehouse, SetWarehousePurgeDefault(not off), options, as_json=as_json)
 
 
 @warehouse.command(name="format-versions")
 def limit_format_versions(
-    name: WarehouseName,
+    warehouse: WarehouseName,
     /,
     *,
     allow: Annotated[list[int], Parameter(negative=())],
@@ -247,12 +247,12 @@ def limit_format_versions(
     from .domain.warehouse import FormatVersionPolicy, UpdateWarehouseFormatVersionPolicy
 
     command = UpdateWarehouseFormatVersionPolicy(FormatVersionPolicy(tuple(allow), default))
-    return _change(name, command, options, as_json=as_json)
+    return _change(warehouse, command, options, as_json=as_json)
 
 
 @warehouse.command(name="storage")
 def update_storage(
-    name: WarehouseName,
+    warehouse: WarehouseName,
     /,
     *,
     profile: JsonArgument,
@@ -276,12 +276,12 @@ def update_storage(
         operator_commands.json_argument(profile, "--profile"),
         None if credential is None else operator_commands.json_argument(credential, "--credential"),
     )
-    return storage_commands.update_storage(options.settings(), Output(), options.in_project(name), command, as_json=as_json)
+    return storage_commands.update_storage(options.settings(), Output(), options.in_project(warehouse), command, as_json=as_json)
 
 
 @warehouse.command(name="credential")
 def update_credential(
-    name: WarehouseName,
+    warehouse: WarehouseName,
     /,
     *,
     credential: JsonArgument,
@@ -299,12 +299,12 @@ def update_credential(
     from .commands.warehouses.update_storage import UpdateStorageCredential
 
     command = UpdateStorageCredential(operator_commands.json_argument(credential, "--credential"))
-    return storage_commands.update_storage(options.settings(), Output(), options.in_project(name), command, as_json=as_json)
+    return storage_commands.update_storage(options.settings(), Output(), options.in_project(warehouse), command, as_json=as_json)
 
 
 @warehouse.command(name="validate")
 def validate_warehouse(
-    name: WarehouseName,
+    warehouse: WarehouseName,
     /,
     *,
     profile: JsonArgument | None = None,
@@ -313,9 +313,9 @@ def validate_warehouse(
     as_json: Json = False,
     options: WarehouseOptions = WarehouseOptions(),
 ) -> ExitCode:
-    """Check a warehouse's storage, a change of it, or a creation, without changing anything. The exit code is 1 if a check fails.
+    """Check the storage of a warehouse, a change of it, or a creation. Nothing is changed. The exit code is 1 if a check fails.
 
-    Without profile and credential, the storage that the warehouse has is checked.
+    Without --profile and --credential, the current storage is checked.
 
     Parameters
     ----------
@@ -337,16 +337,16 @@ def validate_warehouse(
             change = UpdateStorageProfile(operator_commands.json_argument(profile, "--profile"), storage_credential)
         elif credential is not None:
             change = UpdateStorageCredential(storage_credential)
-        return storage_commands.validate_storage(options.settings(), Output(), options.in_project(name), change, as_json=as_json)
+        return storage_commands.validate_storage(options.settings(), Output(), options.in_project(warehouse), change, as_json=as_json)
     if profile is None:
         raise CommandFailed(ExitCode.USAGE, "--new needs --profile")
-    command = CreateWarehouse(name, operator_commands.json_argument(profile, "--profile"), storage_credential)
+    command = CreateWarehouse(warehouse, operator_commands.json_argument(profile, "--profile"), storage_credential)
     return storage_commands.validate_creation(options.settings(), Output(), command, options.project, as_json=as_json)
 
 
 @warehouse.command(name="delete")
 def delete_warehouse(
-    name: WarehouseName,
+    warehouse: WarehouseName,
     /,
     *,
     force: Flag = False,
@@ -361,10 +361,10 @@ def delete_warehouse(
     """
     from .domain.warehouse import DeleteWarehouse
 
-    return _change(name, DeleteWarehouse(force), options, as_json=False)
+    return _change(warehouse, DeleteWarehouse(force), options, as_json=False)
 
 
-def _change(name: str, command: "WarehouseCommand", options: WarehouseOptions, *, as_json: bool) -> ExitCode:
+def _change(warehouse: str, command: "WarehouseCommand", options: WarehouseOptions, *, as_json: bool) -> ExitCode:
     from . import warehouse_commands
 
-    return warehouse_commands.change_warehouse(options.settings(), Output(), options.in_project(name), command, as_json=as_json)
+    return warehouse_commands.change_warehouse(options.settings(), Output(), options.in_project(warehouse), command, as_json=as_json)

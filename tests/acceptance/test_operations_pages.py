@@ -1,7 +1,10 @@
-"""The commands of docs/how-to/database-roles.md and backup.md, as they are on the pages. A restored database agrees with its log."""
+"""The commands of docs/how-to/database-roles.md, backup.md and production.md, as they are on the pages. A restored database agrees with
+its log.
+"""
 
 import os
 import secrets
+import stat
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,13 +16,16 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from pyiceberg.catalog import load_catalog
 
 from icecore.embedded_postgres.binaries import _packaged_binaries
-from tests.fixtures.readme import pieces
+from icecore.security.secrets import SecretKey
+from tests.fixtures.readme import pieces, properties
 from tests.servers.icecore import PROGRAM, CommandFailedError, Icecore, clean_environment, icecore, operate
 from tests.servers.paths import ROOT
 from tests.servers.processes import free_port, responds, running
 
 ROLES = pieces((ROOT / "docs" / "how-to" / "database-roles.md").read_text())
 BACKUP = pieces((ROOT / "docs" / "how-to" / "backup.md").read_text())
+PRODUCTION = pieces((ROOT / "docs" / "how-to" / "production.md").read_text())
+SYSTEMD = pieces((ROOT / "docs" / "how-to" / "systemd.md").read_text())
 SECONDS_MAX = 120
 
 
@@ -128,3 +134,18 @@ def test_verify_finds_a_damaged_restore(cluster: Cluster, scratch: Path) -> None
         connection.execute("delete from icecore.warehouses")
     with pytest.raises(CommandFailedError):
         cluster.run("icecore verify", **damaged)
+
+
+def test_account_and_key_of_production(tmp_path: Path) -> None:
+    """The account is that of the systemd unit, and the key can be used. Here the key belongs to the account of the tests."""
+    account, *key = PRODUCTION["account and key"].splitlines()
+    program, *options, name = account.split()
+    described = subprocess.run([program, "--help"], capture_output=True, text=True, check=True).stdout
+    assert all(option in described for option in options if option.startswith("--"))
+    assert f"\nUser={name}\n" in SYSTEMD["systemd unit"]
+    command = "\n".join(key).replace("/etc/icecore", str(tmp_path / "etc")).replace(f"-o {name}", f"-o {os.geteuid()}")
+    subprocess.run(["bash", "-e", "-c", command], check=True, capture_output=True, timeout=SECONDS_MAX)
+    file = tmp_path / "etc" / "secret.key"
+    assert 0o600 == stat.S_IMODE(file.stat().st_mode)
+    assert f"/etc/icecore/{file.name}" == properties(SYSTEMD["systemd environment"])["ICECORE_SECRET_KEY_FILE"]
+    SecretKey.from_file(file)

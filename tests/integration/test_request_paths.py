@@ -119,9 +119,11 @@ async def _published(catalog: Application, name: str) -> CallTrace:
 async def test_the_document_names_the_files_in_their_order(database: str, catalog: Application, url: str) -> None:
     """ICECORE_TEST_RECORD=1 writes the document."""
     introduction = (
-        "# The path of a request\n\nThe files that a request passes through, in the order in which a call first enters each; returns are "
-        "left out. `tests/integration/test_request_paths.py` writes\nit. SQL is not listed: a commit ends in `icecore.append` "
-        "(`migrations/functions/append.sql`), the one commit point.\n\n"
+        "# The path of a request\n\nThis page is generated. It lists the source files that run for a commit, for a load and for a "
+        "published event, in the order in which each is first\ncalled. Use it to read the code of one request from beginning to end. "
+        "`tests/integration/test_request_paths.py` traces the calls and compares them with this\npage; "
+        "`ICECORE_TEST_RECORD=1` writes it again. SQL is not listed: a commit ends in the function `icecore.append` "
+        "(`migrations/functions/append.sql`).\n\n"
     )
     table, expected = f"{url}/n/tables/t", DOCUMENT.read_text(encoding="utf-8")
     async with aiohttp.ClientSession() as session:

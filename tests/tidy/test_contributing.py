@@ -48,3 +48,11 @@ def test_help_names_every_target() -> None:
     said = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     for target in set(phony[1].split()) - {"help"}:
         assert re.search(rf"\b{target}\b", said), f"make help does not name {target}"
+
+
+@pytest.mark.parametrize(
+    "path", sorted(set(re.findall(r"`((?:tests|api|benchmarks|docs|publishers)/[\w./-]*)`", (ROOT / "CONTRIBUTING.md").read_text())))
+)
+def test_named_file_exists(path: str) -> None:
+    """Files and folders in backticks."""
+    assert (ROOT / path).exists()

@@ -63,8 +63,8 @@ def verify(
 
 @pipeline.command
 def report(
-    output: Path = Path("icecore-report.html"),
     *,
+    output: Path = Path("icecore-report.html"),
     uri: Uri = None,
     warehouse: WarehouseName = "system",
     conf: Conf = None,

@@ -122,7 +122,7 @@ def test_trino_reads_the_views(server: Icecore, scratch: Path) -> None:
 def test_a_browser_shows_the_report(server: Icecore, scratch: Path) -> None:
     """With its plots, with the name of an engine as text, and without another file or address."""
     page = scratch / "report.html"
-    assert f"Wrote {page}" in ended(start(server, "report", str(page)))
+    assert f"Wrote {page}" in ended(start(server, "report", "--output", str(page)))
     picture, profile = scratch / "report.png", scratch / "browser"
     flags = [*FLAGS, f"--user-data-dir={profile}", "--host-resolver-rules=MAP * ~NOTFOUND", "--window-size=1100,3600"]
     shown = subprocess.run(
@@ -142,10 +142,10 @@ def test_the_report_needs_a_landed_log(server: Icecore, scratch: Path) -> None:
     """And a folder for its file."""
     (scratch / "empty").mkdir()
     server.create_warehouse("empty", {"type": "local", "directory": str(scratch / "empty")})
-    errors = ended(start(server, "report", str(scratch / "none.html"), "--warehouse", "empty"), 2)
+    errors = ended(start(server, "report", "--output", str(scratch / "none.html"), "--warehouse", "empty"), 2)
     assert "The log has not been landed: run icecore pipeline ingest first" in errors
     assert not (scratch / "none.html").exists()
-    assert "its folder does not exist" in ended(start(server, "report", str(scratch / "missing" / "r.html")), 2)
+    assert "its folder does not exist" in ended(start(server, "report", "--output", str(scratch / "missing" / "r.html")), 2)
 
 
 def test_past_states_are_those_of_the_catalog(server: Icecore) -> None:

@@ -372,6 +372,42 @@ async def test_an_order_that_comes_between_does_not_lose_a_failure(
     assert [(1, later)] == [(each["attempt"], each["retry-at-ms"]) for each in events(database, "task.attempt-failed.v1")]
 
 
+@pytest.mark.parametrize("before_it_is_decided", [True, False])
+async def test_nothing_is_recorded_of_a_task_that_was_cancelled(
+    catalog: Application,
+    other: Application,
+    warehouse: Warehouse,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    database: str,
+    before_it_is_decided: bool,
+) -> None:
+    """Whether its attempt fails after the cancellation, or before it and is recorded too late."""
+    task_id = await to_be_purged(catalog, warehouse, tmp_path / "warehouse" / "t")
+    submit, submissions = catalog.commands.committer.submit, 0
+
+    async def cancel_and_fail() -> None:
+        await control(other, warehouse, "cancel", task_id)
+        raise ServiceUnavailable("The object store does not respond")
+
+    async def late(submission: Any) -> Any:
+        nonlocal submissions
+        submissions += 1
+        if submissions == 1:
+            await control(other, warehouse, "cancel", task_id)
+        return await submit(submission)
+
+    if before_it_is_decided:
+        gate(monkeypatch, catalog.commands, read=cancel_and_fail)
+    else:
+        failing(monkeypatch, catalog)
+        monkeypatch.setattr(catalog.commands.committer, "submit", late)
+    assert 0 == await catalog.purge.run_once()
+    assert "CANCELLED" == (await only_task(other, warehouse)).status
+    assert [] == events(database, "task.attempt-failed.v1")
+    assert (not before_it_is_decided) == bool(submissions)
+
+
 async def test_the_last_attempts_that_failed_are_loaded_newest_first(
     catalog: Application, warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -95,8 +95,8 @@ class Committer:
         self._tasks: list[asyncio.Task[None]] = []
         self._watch = ConnectionWatchdog(dsn, self._refuse_waiting, transaction_pooled=transaction_pooled)
         self._outage = OutageLog("icecore.committer", "append_connection_lost", "append_recovered")
-        self.on_unreachable: Callable[[], None] = lambda: None
-        """Called when Postgres is unreachable, so that others can refuse waiting commands that were never sent."""
+        self.on_unavailable: Callable[[str], None] = lambda reason: None
+        """Called with the reason when Postgres cannot be used, so that others can refuse waiting commands that were never sent."""
 
     def start(self) -> None:
         self._tasks = [asyncio.create_task(self._send_calls(), name=f"committer-{n}") for n in range(self._connections)]
@@ -297,7 +297,7 @@ class Committer:
         self._waiting.clear()
         self._queued = 0
         _refuse(waiting, ServiceUnavailable(reason, retry_after_seconds=1))
-        self.on_unreachable()
+        self.on_unavailable(reason)
 
     async def _connect(self) -> Connection:
         async with asyncio.timeout(CONNECT_SECONDS_MAX * hosts_of(self._dsn)):

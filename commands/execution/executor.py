@@ -73,7 +73,7 @@ class CommandExecutor:
         self.queues = StreamQueues(self.appender, backends.large_documents)
         self.large_documents = backends.large_documents
         self._replays = Replays(backends)
-        committer.on_unreachable = self.queues.refuse_waiting
+        committer.on_unavailable = self.queues.refuse_waiting
         self.reserved_namespaces = frozenset(map(name_key, reserved_namespaces))
         self.skip_storage_validation = skip_storage_validation
         self.warehouse_creation_lock = asyncio.Lock()

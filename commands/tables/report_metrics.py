@@ -22,7 +22,7 @@ class ReportMetrics:
 async def report_metrics(
     executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: ReportMetrics
 ) -> CommandResponse:
-    """204. Raises NoSuchWarehouse if the warehouse is inactive, and NoSuchTable if the table does not exist. There is no event, because the catalog does not change."""
+    """204. There is no event, because the catalog does not change. Raises NoSuchWarehouse if the warehouse is inactive, and NoSuchTable."""
     if not warehouse.active:
         raise warehouse.inactive_error()
     async with executor.connection() as connection:

@@ -33,7 +33,9 @@ class FailedAttempt:
 
 
 async def record_failure(executor: CommandExecutor, principal: Principal, failed: FailedAttempt) -> None:
-    """Appends TaskAttemptFailed for the attempts that are recorded, unless the task has ended. What cannot be recorded is logged: the task is retried all the same."""
+    """Appends TaskAttemptFailed for the attempts that are recorded, unless the task has ended. What cannot be recorded is logged: the task
+    is retried all the same.
+    """
     if not is_recorded(failed.attempt):
         return
     try:

@@ -88,9 +88,7 @@ class _Control(CommandHandler):
         submission.depend_on_event(task.id, None if state is None else state.event_id)
 
 
-def _add(
-    submission: Submission, task: TaskOf, warehouse_id: UUID, state: TaskState | None, event: Event, generation: int | None
-) -> None:
+def _add(submission: Submission, task: TaskOf, warehouse_id: UUID, state: TaskState | None, event: Event, generation: int | None) -> None:
     """Adds an event of the task, to be appended only if the task has not ended by then: its object's last event began it."""
     submission.add(task.id, warehouse_id, state, [event], generation)
     submission.depend_on_event(task.object_id, task.id)

@@ -83,7 +83,7 @@ class Backends:
     async def store(self, warehouse: Warehouse) -> ObjectStore:
         """The warehouse's object store, opened with its own credential."""
         credential = None if warehouse.secret_ref is None else await self.credential(warehouse.project_id, warehouse.secret_ref)
-        return await self._stores.open(warehouse.profile, credential)
+        return await self._stores.open(warehouse.profile, credential, warehouse.project_id)
 
     def open_new_store(self, profile: StorageProfile, credential: StorageCredential | None) -> ObjectStore:
         """The store of a warehouse to be created. Raises BadRequest if the profile and credential cannot be used together."""

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -159,6 +160,34 @@ async def test_a_file_system_that_does_not_respond_blocks_no_request(monkeypatch
             thread.join()
     monkeypatch.setattr(same_folder, "COMPARING_SECONDS_MAX", 5.0)
     assert await shared_folders(one, [other]) is None
+
+
+async def test_folders_of_one_project_leave_places_to_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Those of one project do not respond. Its own next comparison times out, and that of another project does not."""
+    responses, hanging = threading.Event(), tmp_path / "hanging"
+    identity, project_id = same_folder._inode_of, uuid4()
+
+    def wait(folder: tuple[str, ...]) -> object:
+        assert hanging.name not in folder or responses.wait(60)
+        return identity(folder)
+
+    monkeypatch.setattr(same_folder, "_inode_of", wait)
+    other = profile(tmp_path / "other")
+    try:
+        with monkeypatch.context() as impatient:
+            impatient.setattr(same_folder, "COMPARING_SECONDS_MAX", 0.05)
+            for _ in range(COMPARED_AT_ONCE_MAX + 2):
+                with pytest.raises(TimeoutError):
+                    await shared_folders(profile(hanging), [other], project_id)
+            with pytest.raises(TimeoutError):
+                await shared_folders(profile(tmp_path / "one"), [other], project_id)
+        assert await shared_folders(profile(tmp_path / "one"), [other], uuid4()) is None
+    finally:
+        responses.set()
+    for thread in threading.enumerate():
+        if thread.name == "compare-folders":
+            thread.join()
+    assert await shared_folders(profile(hanging), [other], project_id) is None
 
 
 async def test_more_stores_than_are_compared_at_once_are_opened(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ Execute = Callable[[CommandExecutor, RequestContext, Warehouse, Command], Awaita
 # Parsing a body of this size takes at most 0.1 MB and less than a millisecond, so its memory is neither estimated nor counted.
 _SMALL_BODY_BYTES_MAX = 4 * 1024
 # The body with its parsed form. Larger ones are parsed in a thread; parsing and checking this much takes about a millisecond.
-_PARSED_AT_ONCE_BYTES_MAX = 256 * 1024
+_PARSED_INLINE_BYTES_MAX = 256 * 1024
 
 
 async def reserve_for_parsed(body: bytes, reservation: Reservation) -> int:
@@ -75,7 +75,7 @@ async def reserve_for_parsed(body: bytes, reservation: Reservation) -> int:
         size += count_values(body) * VALUE_BYTES
         if size > UNCOUNTED_BYTES_MAX:
             reservation.raise_to(size)
-        size += await asyncio.to_thread(widened_bytes, body) if size > _PARSED_AT_ONCE_BYTES_MAX else widened_bytes(body)
+        size += await asyncio.to_thread(widened_bytes, body) if size > _PARSED_INLINE_BYTES_MAX else widened_bytes(body)
         if size > UNCOUNTED_BYTES_MAX:
             reservation.raise_to(size)
     return size
@@ -189,7 +189,7 @@ class ApiRequest:
         body = await read_body(self.request, limits, reservation)
         size = await reserve_for_parsed(body, reservation)
         parse = partial(parse_json_object, body, limits)
-        if size > _PARSED_AT_ONCE_BYTES_MAX:
+        if size > _PARSED_INLINE_BYTES_MAX:
             return body, BodyReader(await asyncio.to_thread(parse), limits)
         if size > UNCOUNTED_BYTES_MAX:
             # Lets requests that arrived at the same time reserve their memory, or be refused, before this one releases its own.

@@ -24,7 +24,7 @@ from .http_settings import HttpSettings
 from .publishers.sink_settings import SINK_FIELDS, SinkName, SinkSettings
 from .setting_types import AbsolutePath, HostName, Network, Origin, PublicUrl, ReservedName, Separator, StoreEndpoint
 from .storage.cloud_profiles import Endpoint
-from .storage.large_documents import BYTES_AT_ONCE_MAX
+from .storage.large_documents import BYTES_CONCURRENT_MAX
 from .storage.permitted_profiles import PermittedProfiles
 from .storage.system_credentials import SystemCredentials
 
@@ -82,7 +82,7 @@ class Settings(BaseSettings):
     database_write_connections_max: int = Field(default=4, ge=1, le=1_000)
     commit_deadline_seconds: float = Field(default=30.0, gt=0)
     read_cache_bytes_max: int = Field(default=64 * MEBIBYTE, ge=0)
-    large_documents_bytes_max: int = Field(default=BYTES_AT_ONCE_MAX, ge=BYTES_AT_ONCE_MAX)
+    large_documents_bytes_max: int = Field(default=BYTES_CONCURRENT_MAX, ge=BYTES_CONCURRENT_MAX)
 
     # The server
     host: str = "127.0.0.1"

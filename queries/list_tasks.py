@@ -57,7 +57,7 @@ class FoundTask(NamedTuple):
         """The number of the last attempt that is known: that which runs or succeeded, or the last recorded one that failed."""
         if self.run is not None:
             return self.run.attempt
-        return self.task.attempts + (self.status == "SUCCESS")
+        return self.task.last_failed_attempt + (self.status == "SUCCESS")
 
     @property
     def scheduled_for(self) -> datetime:

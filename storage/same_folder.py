@@ -19,9 +19,9 @@ from .storage_profile import LocalProfile
 
 COMPARING_SECONDS_MAX = 5.0
 """For all folders together. A mount whose server is unreachable does not respond."""
-COMPARED_AT_ONCE_MAX = 8
+COMPARISONS_CONCURRENT_MAX = 8
 """Comparisons of one process, including those that wait for such a mount."""
-COMPARED_OF_A_PROJECT_MAX = 4
+COMPARISONS_OF_A_PROJECT_MAX = 4
 """Comparisons of one project, so that its mounts delay no other project."""
 
 _ROOM_LOOK_SECONDS = 0.01
@@ -45,7 +45,7 @@ class _Places:
         """Whether there is a place. Without a project only the limit on all counts."""
         with self._lock:
             of_project = 0 if project_id is None else self._taken[project_id]
-            if self._taken.total() >= COMPARED_AT_ONCE_MAX or of_project >= COMPARED_OF_A_PROJECT_MAX:
+            if self._taken.total() >= COMPARISONS_CONCURRENT_MAX or of_project >= COMPARISONS_OF_A_PROJECT_MAX:
                 return False
             self._taken[project_id] += 1
             return True

@@ -291,7 +291,7 @@ def _written(call: ApiRequest, found: FoundTask) -> dict[str, Any]:
         "progress": 1.0 if found.status == "SUCCESS" else 0.0,
         "parent-task-id": task.parent_task_id,
         "created-at": task.created_at,
-        "updated-at": task.ended_at or task.ordered_at,
+        "updated-at": task.ended_at or task.last_event_at,
     }
 
 

@@ -21,7 +21,7 @@ from ...domain.client_errors import client_error_text
 from ...domain.errors import CommitStateUnknown, InternalError, ServiceUnavailable, TooManyRequests
 from . import fault_points
 from .offload import in_thread_if
-from .submission import AppendResult, IdempotencyRecord, Submission
+from .submission import NOT_RECORDED, AppendResult, IdempotencyRecord, Submission
 
 _SQL = named_sql("icecore.commands.execution", "committer.sql")
 _log = structlog.get_logger("icecore.committer")
@@ -249,7 +249,7 @@ class Committer:
         """Appends the commands of a failed call one by one, because its error does not contain which of them failed."""
         if len(call) == 1 and len(call[0].submissions) == 1:
             if isinstance(error, psycopg.Error) and not call[0].in_doubt:
-                _refuse(call, InternalError("Postgres rejected the command"))
+                _refuse(call, InternalError(NOT_RECORDED))
             else:
                 _refuse(call, CommitStateUnknown("The append was interrupted"))
             return connection

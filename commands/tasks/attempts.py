@@ -16,7 +16,7 @@ from ..execution.submission import Submission
 
 _log = structlog.get_logger("icecore.tasks")
 
-# An order for the task may come between.
+# A control request for the task may come between.
 _TRIES_MAX = 10
 
 
@@ -71,7 +71,7 @@ async def _record_failure(executor: CommandExecutor, principal: Principal, faile
         submission.depend_on_event(failed.task.object_id, failed.task.id)
         if (await executor.committer.submit(submission)).outcome == "appended":
             return
-    raise ServiceUnavailable("Orders for the task kept coming")
+    raise ServiceUnavailable("Other requests kept changing the same task; it is tried again")
 
 
 async def begin_deletion(
@@ -98,7 +98,7 @@ async def begin_deletion(
         submission.depend_on_event(task.object_id, task.id)
         if (await executor.committer.submit(submission)).outcome == "appended":
             return True
-    raise ServiceUnavailable("Orders for the task kept coming")
+    raise ServiceUnavailable("Other requests kept changing the same task; it is tried again")
 
 
 def _context(principal: Principal, project_id: UUID, task: TaskOf, operation: str) -> RequestContext:

@@ -53,8 +53,6 @@ class _Control(CommandHandler):
     async def prepare(self) -> None:
         for task_id in self.missing:
             raise no_such_task(task_id)
-        if self.warehouse.read_only:
-            raise self.warehouse.read_only_error()
 
     async def decide(self) -> Decision:
         command, now_ms, submission = self.command, self.executor.now_ms(), Submission(self.context)

@@ -91,6 +91,7 @@ class _Update(CommandHandler):
     """
 
     allows_inactive_warehouse: ClassVar[bool] = True
+    allows_read_only_warehouse: ClassVar[bool] = True
 
     command: StorageUpdate
     executor: CommandExecutor

@@ -663,7 +663,7 @@ async def test_more_than_a_page_expires_in_one_round(processes: Processes) -> No
         await make_table(first, warehouse, f"x{number}")
         await drop(first, warehouse, 3700, f"x{number}")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("icecore.commands.tabulars.expire_soft_deleted._READ_AT_ONCE", 3)
+        patched.setattr("icecore.commands.tabulars.expire_soft_deleted._PAGE_SIZE", 3)
         assert 7 == await first.soft_deletion.run_once()
 
 

@@ -236,7 +236,7 @@ async def test_a_stopped_attempt_is_retried(
     """While it runs, every process sees that, and another one can stop it."""
     task_id = await to_be_purged(catalog, warehouse, tmp_path / "warehouse" / "t")
     with monkeypatch.context() as patched:
-        # It follows what is ordered from its second round on.
+        # It follows the control requests from its second round on.
         catalog.purge._followed = 0
         _, purge = await started(patched, catalog)
         running = await only_task(other, warehouse)
@@ -352,17 +352,17 @@ async def test_a_purge_that_is_postponed_before_its_first_deletion_waits(
     await control(other, warehouse, "cancel", task_id)
 
 
-async def test_an_order_that_comes_between_does_not_lose_a_failure(
+async def test_a_control_request_that_comes_between_does_not_lose_a_failure(
     catalog: Application, other: Application, warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database: str
 ) -> None:
     """It is recorded on the newest state of the task, whose moment stays."""
     task_id = await to_be_purged(catalog, warehouse, tmp_path / "warehouse" / "t")
-    later, submit, orders = now_ms() + 10 * MINUTE_MS, catalog.commands.committer.submit, 0
+    later, submit, requests = now_ms() + 10 * MINUTE_MS, catalog.commands.committer.submit, 0
 
     async def late(submission: Any) -> Any:
-        nonlocal orders
-        orders += 1
-        if orders == 1:
+        nonlocal requests
+        requests += 1
+        if requests == 1:
             await control(other, warehouse, "run-at", task_id, later)
         return await submit(submission)
 
@@ -424,7 +424,7 @@ async def test_the_last_attempts_that_failed_are_loaded_newest_first(
 async def test_an_attempt_after_a_stopped_one_runs(
     catalog: Application, other: Application, warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The order was for the attempt before."""
+    """The request was for the attempt before."""
     task_id = await to_be_purged(catalog, warehouse, tmp_path / "warehouse" / "t")
     opened = catalog.commands.store
     catalog.purge._followed = 0

@@ -27,6 +27,9 @@ SCHEDULED_DAYS_MAX = 365
 _DAY_MS = 24 * 3_600 * 1_000
 
 Action = Literal["stop", "cancel", "run-now", "run-at"]
+TaskStatus = Literal["RUNNING", "SCHEDULED", "STOPPING", "CANCELLED", "SUCCESS", "FAILED"]
+TASK_STATUSES: tuple[TaskStatus, ...] = ("RUNNING", "SCHEDULED", "STOPPING", "CANCELLED", "SUCCESS", "FAILED")
+"""Lakekeeper's. A task never fails for good, so none is FAILED; its attempts are."""
 
 
 @dataclass(frozen=True, slots=True)

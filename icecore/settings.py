@@ -20,6 +20,7 @@ from .approval.settings import HOOK_FIELDS, HookSettings
 from .database_url import check_database_url
 from .domain.invalid_values import nearest_name, value_must
 from .embedded_postgres import STATE_DIRECTORY
+from .exit_codes import SettingsError as SettingsError
 from .http_settings import HttpSettings
 from .publishers.sink_settings import SINK_FIELDS, SinkName, SinkSettings
 from .setting_types import AbsolutePath, HostName, Network, Origin, PublicUrl, ReservedName, Separator, StoreEndpoint
@@ -39,10 +40,6 @@ _NAMED = {"sinks": SINK_FIELDS, "hooks": HOOK_FIELDS}
 """Settings that are tables of named entries, and the fields of an entry."""
 _NAMED_VARIABLE = re.compile(rf"^(?P<entry>{PREFIX}(?P<table>SINKS|HOOKS)__(?P<name>.+?)__)(?P<field>.+)$")
 _EVERY_ADDRESS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared, not bound to
-
-
-class SettingsError(Exception):
-    """A setting is unknown, malformed or contradicts another. The message names it and never contains values, which may be secrets."""
 
 
 class _Environment(EnvSettingsSource):

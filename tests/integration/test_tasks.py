@@ -19,11 +19,11 @@ from icecore.commands.tasks.control_tasks import control_tasks
 from icecore.commands.warehouses.change_warehouse import change_warehouse
 from icecore.compose import Application
 from icecore.domain.errors import ExpirationFixed, NoSuchTask, PurgeBegun, ServiceUnavailable, TaskFinished
-from icecore.domain.task import Action, ControlTasks
+from icecore.domain.task import TASK_STATUSES, Action, ControlTasks
 from icecore.domain.warehouse import DeleteProfile, SetTaskQueueConfig, SetWarehouseReadOnly, UpdateWarehouseDeleteProfile
 from icecore.projections.rebuild import rebuild
 from icecore.projections.verify import verify
-from icecore.queries.list_tasks import TASK_STATUSES, FoundTask, TaskFilter, list_tasks, load_task
+from icecore.queries.list_tasks import FoundTask, TaskFilter, list_tasks, load_task
 from tests.fixtures.catalog import before_append, context, opened_catalog
 from tests.integration.test_purge import files
 from tests.integration.test_purge_job import SECONDS_MAX, Point, a_table, a_warehouse, dropped, gate, registered, the_warehouse

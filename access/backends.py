@@ -11,7 +11,7 @@ from ..database.connections import Connection, ConnectionPool
 from ..projections.bounded_reads import BYTES_UNBOUNDED, LargeDocument
 from ..security.secrets import SecretStore
 from ..storage.credentials import StorageCredential
-from ..storage.large_documents import BYTES_AT_ONCE_MAX, LARGE_BYTES_MIN, DocumentShare, LargeDocuments
+from ..storage.large_documents import BYTES_CONCURRENT_MAX, LARGE_BYTES_MIN, DocumentShare, LargeDocuments
 from ..storage.object_store import ObjectStore, ObjectStores
 from ..storage.storage_profile import StorageProfile
 from .warehouse import Warehouse
@@ -34,7 +34,7 @@ class Backends:
         secrets: SecretStore,
         *,
         sessions: ConnectionPool | None = None,
-        large_documents_bytes_max: int = BYTES_AT_ONCE_MAX,
+        large_documents_bytes_max: int = BYTES_CONCURRENT_MAX,
     ) -> None:
         self.connections = connections
         self.sessions = sessions or connections
@@ -83,7 +83,7 @@ class Backends:
     async def store(self, warehouse: Warehouse) -> ObjectStore:
         """The warehouse's object store, opened with its own credential."""
         credential = None if warehouse.secret_ref is None else await self.credential(warehouse.project_id, warehouse.secret_ref)
-        return await self._stores.open(warehouse.profile, credential)
+        return await self._stores.open(warehouse.profile, credential, warehouse.project_id)
 
     def open_new_store(self, profile: StorageProfile, credential: StorageCredential | None) -> ObjectStore:
         """The store of a warehouse to be created. Raises BadRequest if the profile and credential cannot be used together."""

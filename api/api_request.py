@@ -50,7 +50,6 @@ LARGE_RESPONSES: web.AppKey[LargeResponses] = web.AppKey("large_responses", Larg
 
 GZIP_CACHE: web.AppKey[GzipCache] = web.AppKey("gzip_cache")
 
-
 POSITION_HEADER = "Icecore-Position"
 PROJECT_HEADER = "x-project-id"
 PROJECT_PARAMETER = "projectId"
@@ -66,7 +65,7 @@ Execute = Callable[[CommandExecutor, RequestContext, Warehouse, Command], Awaita
 # Parsing a body of this size takes at most 0.1 MB and less than a millisecond, so its memory is neither estimated nor counted.
 _SMALL_BODY_BYTES_MAX = 4 * 1024
 # The body with its parsed form. Larger ones are parsed in a thread; parsing and checking this much takes about a millisecond.
-_PARSED_AT_ONCE_BYTES_MAX = 256 * 1024
+_PARSED_INLINE_BYTES_MAX = 256 * 1024
 
 
 async def reserve_for_parsed(body: bytes, reservation: Reservation) -> int:
@@ -76,7 +75,7 @@ async def reserve_for_parsed(body: bytes, reservation: Reservation) -> int:
         size += count_values(body) * VALUE_BYTES
         if size > UNCOUNTED_BYTES_MAX:
             reservation.raise_to(size)
-        size += await asyncio.to_thread(widened_bytes, body) if size > _PARSED_AT_ONCE_BYTES_MAX else widened_bytes(body)
+        size += await asyncio.to_thread(widened_bytes, body) if size > _PARSED_INLINE_BYTES_MAX else widened_bytes(body)
         if size > UNCOUNTED_BYTES_MAX:
             reservation.raise_to(size)
     return size
@@ -190,7 +189,7 @@ class ApiRequest:
         body = await read_body(self.request, limits, reservation)
         size = await reserve_for_parsed(body, reservation)
         parse = partial(parse_json_object, body, limits)
-        if size > _PARSED_AT_ONCE_BYTES_MAX:
+        if size > _PARSED_INLINE_BYTES_MAX:
             return body, BodyReader(await asyncio.to_thread(parse), limits)
         if size > UNCOUNTED_BYTES_MAX:
             # Lets requests that arrived at the same time reserve their memory, or be refused, before this one releases its own.
@@ -201,21 +200,21 @@ class ApiRequest:
         """Raises Forbidden unless the principal may do this to the resources. For operations that run no command and no query."""
         await self.catalog.queries.authorize(self.context, *resources)
 
-    async def warehouse(self) -> Warehouse:
+    async def warehouse(self, *, or_inactive: bool = False) -> Warehouse:
         """The warehouse that `{prefix}` refers to, as in named_warehouse."""
         prefix = self.segments.get("prefix")
-        return await self.named_warehouse(None if prefix is None else decode_segment(prefix, "warehouse"))
+        return await self.named_warehouse(None if prefix is None else decode_segment(prefix, "warehouse"), or_inactive=or_inactive)
 
-    async def named_warehouse(self, name: str | None) -> Warehouse:
+    async def named_warehouse(self, name: str | None, *, or_inactive: bool = False) -> Warehouse:
         """The warehouse that a request names; without a name that of the base path, or the only one. Raises BadRequest if they differ.
 
-        A base path with a position or time pins the request to that past state.
+        A base path with a position or time pins the request to that past state. Unless `or_inactive`, an inactive one is refused.
         """
         base = self._base_warehouse()
-        of_base = None if base is None else await self._resolve(base)
+        of_base = None if base is None else await self._resolve(base, or_inactive)
         if of_base is not None and name is None:
             return of_base
-        named = await self._resolve(name)
+        named = await self._resolve(name, or_inactive)
         if of_base is None:
             return named
         if named.id != of_base.id:
@@ -226,7 +225,7 @@ class ApiRequest:
             raise BadRequest(f"Invalid warehouse '{name}': the base path of the request is that of another past state, '{of_base.prefix}'")
         return of_base
 
-    async def _resolve(self, name: str | None) -> Warehouse:
+    async def _resolve(self, name: str | None, or_inactive: bool) -> Warehouse:
         reference = None if name is None else warehouse_reference(name)
         if self._lacks_project and (reference is None or not names_project(reference)):
             raise _no_project()
@@ -234,7 +233,7 @@ class ApiRequest:
             self._enter_project_of(cached)
             return cached
         warehouse, self.context = await self.catalog.queries.resolve_warehouse(self.context, reference)
-        if not warehouse.active:
+        if not warehouse.active and not or_inactive:
             raise warehouse.inactive_error()
         self._enter_project_of(warehouse)
         return warehouse
@@ -296,7 +295,8 @@ class ApiRequest:
 
         options -- the query parameters that change what it does; None for one that is left out, where that does not mean false.
         """
-        warehouse = await self.warehouse()
+        # The command refuses an inactive one, after the look for its Idempotency-Key, and stores the refusal under the key.
+        warehouse = await self.warehouse(or_inactive=True)
         # A response repeats most of the request's body.
         self.reserve_memory(len(body))
         result = await execute(self.catalog.commands, self.command_context(warehouse, body, options), warehouse, command)

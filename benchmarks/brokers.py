@@ -27,7 +27,7 @@ from icecore.publishers.kafka import EVENTS_PER_TRANSACTION
 Json = dict[str, Any]
 
 _ANSWER_SECONDS_MAX = 60.0
-_FETCHED_AT_ONCE = 500
+_FETCH_PAGE_SIZE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class NatsPlace:
             subscription = await client.jetstream().pull_subscribe(f"{self._name}.>", stream=self._name)
             read: list[Message] = []
             while len(read) < count:
-                for each in await subscription.fetch(min(_FETCHED_AT_ONCE, count - len(read)), timeout=_ANSWER_SECONDS_MAX):
+                for each in await subscription.fetch(min(_FETCH_PAGE_SIZE, count - len(read)), timeout=_ANSWER_SECONDS_MAX):
                     read.append(Message(each.subject.removeprefix(self._name), each.data, each.headers or {}))
                     await each.ack()
             return read
@@ -177,7 +177,7 @@ class KafkaPlace:
         try:
             while len(read) < count:
                 assert time.monotonic() < deadline, f"only {len(read)} messages of {count} came"
-                for each in consumer.consume(_FETCHED_AT_ONCE, 1.0):
+                for each in consumer.consume(_FETCH_PAGE_SIZE, 1.0):
                     key, value = each.key(), each.value()
                     assert isinstance(key, bytes)
                     assert value is not None

@@ -93,6 +93,14 @@ class NotAuthorized(CatalogError, status=401, type="NotAuthorizedException"):
     """The caller is not authenticated."""
 
 
+class NoUserWithoutToken(CatalogError, status=401, type="GetMyUserWithoutToken"):
+    """The request has no user: it is anonymous."""
+
+
+class NoSuchUser(CatalogError, status=404, type="UserNotFound"):
+    """The user does not exist."""
+
+
 class Forbidden(CatalogError, status=403, type="ForbiddenException", deterministic=False):
     """The caller is not permitted to do this."""
 

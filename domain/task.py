@@ -1,7 +1,7 @@
 """Tasks: the expiry of a soft-deleted object, and the purge of a table's files. Decides commands on them and folds their events.
 
 What is to be done, and whether it has ended, is in the stream of the object: a drop, an expiry, an undrop or a purge. A task's own stream
-has what was ordered for it, and its attempts. Its id is that of the event that made it necessary; most tasks have no event of their own.
+has the requests to control it, and its attempts. Its id is that of the event that made it necessary; most tasks have no event of their own.
 """
 
 from dataclasses import dataclass, replace
@@ -27,6 +27,9 @@ SCHEDULED_DAYS_MAX = 365
 _DAY_MS = 24 * 3_600 * 1_000
 
 Action = Literal["stop", "cancel", "run-now", "run-at"]
+TaskStatus = Literal["RUNNING", "SCHEDULED", "STOPPING", "CANCELLED", "SUCCESS", "FAILED"]
+TASK_STATUSES: tuple[TaskStatus, ...] = ("RUNNING", "SCHEDULED", "STOPPING", "CANCELLED", "SUCCESS", "FAILED")
+"""Lakekeeper's. A task never fails for good, so none is FAILED; its attempts are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,7 @@ class TaskState:
     """A task at one version of its own stream.
 
     scheduled_for_ms -- the next attempt, if it was scheduled or an attempt failed. begun -- whether files may have been deleted.
-    attempts -- the last recorded attempt that failed.
+    last_failed_attempt -- the last one that is recorded; 0: none.
     """
 
     id: UUID
@@ -63,7 +66,7 @@ class TaskState:
     warehouse_id: UUID
     scheduled_for_ms: int | None = None
     begun: bool = False
-    attempts: int = 0
+    last_failed_attempt: int = 0
 
 
 def evolve(state: TaskState | None, stream_id: UUID, version: int, event_id: UUID, warehouse_id: UUID, event: Event) -> TaskState:
@@ -76,7 +79,7 @@ def evolve(state: TaskState | None, stream_id: UUID, version: int, event_id: UUI
         case TaskDeletionBegun():
             return replace(state, begun=True)
         case TaskAttemptFailed():
-            return replace(state, scheduled_for_ms=event.retry_at_ms, attempts=event.attempt)
+            return replace(state, scheduled_for_ms=event.retry_at_ms, last_failed_attempt=event.attempt)
     raise AssertionError(f"{type(event).__name__} is not an event of a task")
 
 
@@ -105,9 +108,9 @@ def decide_schedule(task: TaskOf, scheduled_for_ms: int) -> TaskScheduled:
 def decide_failure(
     task: TaskOf, state: TaskState | None, *, attempt: int, started_at_ms: int, failed_at_ms: int, retry_at_ms: int, error: str
 ) -> TaskAttemptFailed:
-    """An attempt failed. The next one does not begin before the moment that was ordered meanwhile."""
-    ordered_ms = None if state is None else state.scheduled_for_ms
-    retry_at_ms = retry_at_ms if ordered_ms is None else max(retry_at_ms, ordered_ms)
+    """An attempt failed. The next one does not begin before the moment that was requested meanwhile."""
+    requested_ms = None if state is None else state.scheduled_for_ms
+    retry_at_ms = retry_at_ms if requested_ms is None else max(retry_at_ms, requested_ms)
     return TaskAttemptFailed(task.queue, task.kind, task.object_id, attempt, started_at_ms, failed_at_ms, retry_at_ms, error)
 
 

@@ -14,14 +14,13 @@ from rich.console import Console
 
 from .command_settings import CommonOptions, Flag, Json, WarehouseName, WarehouseOptions
 from .domain.errors import CatalogError
-from .exit_codes import CommandFailed, ExitCode
+from .exit_codes import CommandFailed, ExitCode, SettingsError
 from .logs import configure_logs, log_uncaught
 from .namespace_cli import namespace
 from .output import Output
 from .pipeline_cli import pipeline
 from .project_cli import project
 from .secrets_cli import secrets
-from .settings import SettingsError
 from .sinks_cli import sinks
 from .storage.environment_credentials import remove_environment_credentials
 from .table_cli import table

@@ -2,13 +2,15 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from .exit_codes import SettingsError
 from .logs import configure_logs_for
-from .settings import Settings, SettingsError, load_settings
-from .system_identity import prepare_system_identity
+
+if TYPE_CHECKING:
+    from .settings import Settings
 
 Flag = Annotated[bool, Parameter(negative=(), show_default=False)]
 Json = Annotated[Flag, Parameter(name="--json", help="Print JSON.")]
@@ -26,8 +28,12 @@ class CommonOptions:
     data: Annotated[Path | None, Parameter(help="Data folder of the embedded Postgres (ICECORE_DATA_DIR; default .icecore).")] = None
     config: Annotated[Path | None, Parameter(help="TOML file with settings (ICECORE_CONFIG).")] = None
 
-    def settings(self, **overrides: Any) -> Settings:
+    def settings(self, **overrides: Any) -> "Settings":
         """The settings of this command. Also configures logging."""
+        # Not for `--help` and the completion of a shell, which read no settings.
+        from .settings import load_settings
+        from .system_identity import prepare_system_identity
+
         settings = load_settings(self.config, {"data_dir": self.data, **overrides})
         if self.data is not None and settings.database_url is not None:
             raise SettingsError("--data selects the embedded Postgres, and ICECORE_DATABASE_URL another database: use one of them")

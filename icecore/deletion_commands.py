@@ -1,6 +1,6 @@
 """Soft-deleted tables and views at the command line."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -14,6 +14,7 @@ from .access.warehouse import Warehouse
 from .commands.namespaces.undrop_namespace import undrop_namespace
 from .commands.tabulars.undrop_tabulars import undrop_tabulars
 from .compose import open_catalog
+from .database.connections import Connection
 from .demo_warehouse import operator_context
 from .domain.commands import UNDROP_TARGETS_MAX, UndropNamespace, UndropTabulars, UndropTarget
 from .domain.project import PROJECT_ID_DEFAULT
@@ -21,8 +22,8 @@ from .domain.proposal import time_text
 from .exit_codes import CommandFailed, ExitCode
 from .log_database import opened_database, require_schema, require_writable
 from .output import cell, print_table
-from .projections import soft_deleted
-from .projections.soft_deleted import SoftDeleted
+from .projections import namespaces, soft_deleted
+from .projections.soft_deleted import Kind, SoftDeleted
 from .settings import Settings
 
 _PAGE = 1_000
@@ -68,7 +69,10 @@ def undrop(settings: Settings, reference: str, ids: Sequence[UUID], *, force: bo
         async with open_catalog(opened) as catalog:
             async with catalog.backends.connection() as connection:
                 warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, project_named=False)
-                kinds = await soft_deleted.kinds(connection, ids)
+                kinds = await _kinds(connection, warehouse.id, ids)
+            for each in ids:
+                if each not in kinds:
+                    raise CommandFailed(ExitCode.NO, f"warehouse {warehouse.name} has no table, view or namespace with the id {each}")
             present = _of_the_present(warehouse)
             if "namespace" in kinds.values():
                 if len(ids) > 1:
@@ -76,17 +80,24 @@ def undrop(settings: Settings, reference: str, ids: Sequence[UUID], *, force: bo
                 context = operator_context("undropNamespace", warehouse.project_id)
                 await undrop_namespace(catalog.commands, context, present, UndropNamespace(ids[0], force))
                 return
+            targets = [UndropTarget("view" if kinds[each] == "view" else "table", each) for each in ids]
             context = operator_context("undropTabulars", warehouse.project_id)
-            await undrop_tabulars(catalog.commands, context, present, UndropTabulars(_targets(ids, kinds), force))
+            await undrop_tabulars(catalog.commands, context, present, UndropTabulars(targets, force))
 
     with opened_database(settings) as opened:
         uvloop.run(run(opened))
     return ExitCode.OK
 
 
-def _targets(ids: Sequence[UUID], kinds: Mapping[UUID, str]) -> list[UndropTarget]:
-    """The targets; what is not soft-deleted counts as a table, and is refused."""
-    return [UndropTarget("view" if kinds.get(each) == "view" else "table", each) for each in ids]
+async def _kinds(connection: Connection, warehouse_id: UUID, ids: Sequence[UUID]) -> dict[UUID, Kind]:
+    """The kind of each id that the warehouse has or had."""
+    found = await namespaces.read_states(connection, ids)
+    kinds: dict[UUID, Kind] = {state.id: "namespace" for state, _ in found if state.warehouse_id == warehouse_id}
+    tables = await soft_deleted.statuses(connection, warehouse_id, [("table", each) for each in ids])
+    views = await soft_deleted.statuses(connection, warehouse_id, [("view", each) for each in ids])
+    kinds |= {object_id: "table" for _, object_id in tables}
+    kinds |= {object_id: "view" for _, object_id in views}
+    return kinds
 
 
 def _of_the_present(warehouse: Warehouse) -> Warehouse:

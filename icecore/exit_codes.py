@@ -1,4 +1,4 @@
-"""Exit codes of the command line (docs/reference/command-line.md)."""
+"""Exit codes of the command line (docs/reference/command-line.md), and the exceptions that end a command. Imports nothing heavy."""
 
 from enum import IntEnum
 
@@ -25,3 +25,7 @@ class CommandFailed(Exception):
     def __init__(self, code: ExitCode, message: str) -> None:
         super().__init__(message)
         self.code = code
+
+
+class SettingsError(Exception):
+    """A setting is unknown, malformed or contradicts another. The message names it and never contains values, which may be secrets."""

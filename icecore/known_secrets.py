@@ -2,7 +2,6 @@
 
 import base64
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,18 +11,14 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from pydantic import BaseModel, SecretStr
 
+from .secret_names import SECRET_NAME
+
 LENGTH_MIN = 6
 """The shortest secret that is redacted. Shorter ones occur in ordinary words."""
 _PATH_LENGTH_MIN = 12
 """The shortest path of a URL that is redacted. Secret paths of webhooks are longer, and `/hook` is not secret."""
 _FILE_BYTES_MAX = 64 * 1024
 _PUBLIC = frozenset({"public_url"})
-SECRET_NAME = re.compile(
-    r"(passw(or)?d|pwd|passphrase|secret|token|credential|authorization|bearer|jwt|cookie|private.?key|access.?key|account.?key|api.?key"
-    r"|seed|sas|jaas|dsn|database_url)",
-    re.IGNORECASE,
-)
-"""Names whose values are secrets."""
 
 
 def known_secrets(settings: BaseModel) -> frozenset[str]:

@@ -7,13 +7,15 @@ import threading
 from collections.abc import Collection, Mapping, MutableMapping
 from functools import lru_cache, partial
 from types import TracebackType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
 import structlog
 
-from .known_secrets import SECRET_NAME, known_secrets
-from .settings import Settings
+from .secret_names import SECRET_NAME
+
+if TYPE_CHECKING:
+    from .settings import Settings
 
 _log = structlog.get_logger("icecore.logs")
 
@@ -105,8 +107,11 @@ def _quieten_libraries() -> None:
         logging.getLogger(library).setLevel(logging.CRITICAL)
 
 
-def configure_logs_for(settings: Settings) -> None:
+def configure_logs_for(settings: "Settings") -> None:
     """Configures logging as the settings say, and redacts their secrets."""
+    # Imports the driver of Postgres, which not every command needs.
+    from .known_secrets import known_secrets
+
     configure_logs(settings.log_level, settings.log_format, known_secrets(settings))
 
 

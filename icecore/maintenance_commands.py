@@ -1,17 +1,17 @@
 """`icecore pipeline maintain`: shows a plan of maintenance, and runs it."""
 
 import asyncio
-from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Iterator, Mapping
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from types import TracebackType
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from .access.request_context import ANONYMOUS
+from .commands.execution.executor import CommandExecutor
 from .commands.maintenance.record_runs import PlannedRun, record_outcome, record_plan, table_to_maintain
 from .compose import Application, open_catalog
 from .domain.errors import NoSuchTable, NoSuchWarehouse, TableProtected, WarehouseReadOnly
@@ -55,7 +55,7 @@ def maintain(settings: Settings, console: Console, place: Place, mode: Mode, *, 
             _print_plan(console, plan)
         report = MaintenanceReport()
         if mode.run or mode.shadow:
-            with LogRecorder(opened) as recorder:
+            with run_recorder(opened) as recorder:
 
                 def report_run(planned: Candidate, outcome: RunOutcome | None, skipped: str | None) -> None:
                     if not as_json:
@@ -69,51 +69,46 @@ def maintain(settings: Settings, console: Console, place: Place, mode: Mode, *, 
     return ExitCode.NO if any(outcome.outcome == "failed" for _, outcome in report.runs) else ExitCode.OK
 
 
-class LogRecorder:
-    """Records runs through a catalog on the database, between calls of Spark, which has no coroutines."""
+@contextmanager
+def run_recorder(opened: Settings) -> Iterator["RunRecorder"]:
+    """Records runs through a catalog on the database for the length of the block."""
+    stack = AsyncExitStack()
 
-    def __init__(self, opened: Settings) -> None:
-        self._opened = opened
-        self._runner = asyncio.Runner()
-        self._context: AbstractAsyncContextManager[Application] | None = None
-        self._catalog: Application | None = None
+    async def open_to_write() -> Application:
+        await require_schema(opened)
+        await require_writable(opened)
+        return await stack.enter_async_context(open_catalog(opened))
 
-    def __enter__(self) -> "LogRecorder":
-        async def enter() -> Application:
-            await require_schema(self._opened)
-            await require_writable(self._opened)
-            self._context = open_catalog(self._opened)
-            return await self._context.__aenter__()
+    with asyncio.Runner() as runner:
+        try:
+            yield RunRecorder(runner, runner.run(open_to_write()).commands)
+        finally:
+            runner.run(stack.aclose())
 
-        self._runner.__enter__()
-        self._catalog = self._runner.run(enter())
-        return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._context is not None:
-            self._runner.run(self._context.__aexit__(None, None, None))
-        self._runner.__exit__(kind, error, trace)
+class RunRecorder:
+    """Records runs between calls of Spark, which has no coroutines."""
+
+    def __init__(self, runner: asyncio.Runner, commands: CommandExecutor) -> None:
+        self._runner, self._commands = runner, commands
 
     def begin(self, planned: Candidate, *, shadow: bool) -> CurrentTable:
-        assert self._catalog is not None
-        commands = self._catalog.commands
         try:
-            table = self._runner.run(table_to_maintain(commands, ANONYMOUS, planned.warehouse_id, planned.table_id))
+            table = self._runner.run(table_to_maintain(self._commands, ANONYMOUS, planned.warehouse_id, planned.table_id))
         except (NoSuchTable, NoSuchWarehouse, TableProtected, WarehouseReadOnly) as refusal:
             raise CannotMaintain(refusal.message) from None
         policy = current_policy(planned, table.properties)
         run = self._runner.run(
-            record_plan(commands, ANONYMOUS, table, PlannedRun(planned.procedure, planned.reason, planned.estimate, shadow))
+            record_plan(self._commands, ANONYMOUS, table, PlannedRun(planned.procedure, planned.reason, planned.estimate, shadow))
         )
         reference = f"{table.warehouse.project_id}/{table.warehouse.id}"
         return CurrentTable(reference, table.warehouse.id, table.namespace, table.name, table.location, policy, (table.warehouse, run))
 
     def finish(self, table: CurrentTable, outcome: RunOutcome) -> None:
-        assert self._catalog is not None
         warehouse, run = table.run
         self._runner.run(
             record_outcome(
-                self._catalog.commands,
+                self._commands,
                 ANONYMOUS,
                 warehouse,
                 run,

@@ -20,11 +20,12 @@ from .approval.settings import HOOK_FIELDS, HookSettings
 from .database_url import check_database_url
 from .domain.invalid_values import nearest_name, value_must
 from .embedded_postgres import STATE_DIRECTORY
+from .exit_codes import SettingsError as SettingsError
 from .http_settings import HttpSettings
 from .publishers.sink_settings import SINK_FIELDS, SinkName, SinkSettings
 from .setting_types import AbsolutePath, HostName, Network, Origin, PublicUrl, ReservedName, Separator, StoreEndpoint
 from .storage.cloud_profiles import Endpoint
-from .storage.large_documents import BYTES_AT_ONCE_MAX
+from .storage.large_documents import BYTES_CONCURRENT_MAX
 from .storage.permitted_profiles import PermittedProfiles
 from .storage.system_credentials import SystemCredentials
 
@@ -39,10 +40,6 @@ _NAMED = {"sinks": SINK_FIELDS, "hooks": HOOK_FIELDS}
 """Settings that are tables of named entries, and the fields of an entry."""
 _NAMED_VARIABLE = re.compile(rf"^(?P<entry>{PREFIX}(?P<table>SINKS|HOOKS)__(?P<name>.+?)__)(?P<field>.+)$")
 _EVERY_ADDRESS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared, not bound to
-
-
-class SettingsError(Exception):
-    """A setting is unknown, malformed or contradicts another. The message names it and never contains values, which may be secrets."""
 
 
 class _Environment(EnvSettingsSource):
@@ -82,7 +79,7 @@ class Settings(BaseSettings):
     database_write_connections_max: int = Field(default=4, ge=1, le=1_000)
     commit_deadline_seconds: float = Field(default=30.0, gt=0)
     read_cache_bytes_max: int = Field(default=64 * MEBIBYTE, ge=0)
-    large_documents_bytes_max: int = Field(default=BYTES_AT_ONCE_MAX, ge=BYTES_AT_ONCE_MAX)
+    large_documents_bytes_max: int = Field(default=BYTES_CONCURRENT_MAX, ge=BYTES_CONCURRENT_MAX)
 
     # The server
     host: str = "127.0.0.1"

@@ -7,10 +7,9 @@ from uuid import UUID
 from cyclopts import App, Parameter
 
 from .command_settings import Json, WarehouseName, WarehouseOptions
-from .domain.task import Action
+from .domain.task import Action, TaskStatus
 from .exit_codes import CommandFailed, ExitCode
 from .output import Output
-from .queries.list_tasks import TaskStatus
 
 task = App(name="task", help="List the expiries and purges of a warehouse, and stop, cancel or schedule purges.")
 

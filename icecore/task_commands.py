@@ -15,12 +15,12 @@ from .commands.tasks.control_tasks import control_tasks
 from .compose import open_catalog
 from .demo_warehouse import operator_context
 from .domain.project import PROJECT_ID_DEFAULT
-from .domain.task import TASKS_MAX, WAREHOUSE_QUEUES, Action, ControlTasks
+from .domain.task import TASK_STATUSES, TASKS_MAX, WAREHOUSE_QUEUES, Action, ControlTasks, TaskStatus
 from .exit_codes import CommandFailed, ExitCode
 from .log_database import opened_database, require_schema, require_writable
 from .output import cell, print_table, printable
 from .queries import list_tasks as query
-from .queries.list_tasks import TASK_STATUSES, Attempt, FoundTask, TaskFilter, TaskStatus
+from .queries.list_tasks import Attempt, FoundTask, TaskFilter
 from .settings import Settings
 
 _PAGE = 1_000

@@ -17,7 +17,7 @@ from ..database.postgres import Connection
 _SQL = named_sql("icecore.log", "changes.sql")
 
 # Events per statement; the same number is in changes.sql.
-CHANGES_AT_ONCE = 100
+CHANGES_PAGE_SIZE = 100
 # After this many changes, a cache is emptied instead of invalidated entry by entry.
 CHANGES_MAX = 10_000
 
@@ -64,7 +64,7 @@ async def read_changes(connection: Connection, after: LogHead) -> LogChanges:
         if events:
             head = LogHead(events[-1][0], _id(result, len(events) - 1, 4))
             streams += [(stream_id, topic) for _, stream_id, topic in events]
-        if restored or len(events) < CHANGES_AT_ONCE or len(streams) >= CHANGES_MAX:
+        if restored or len(events) < CHANGES_PAGE_SIZE or len(streams) >= CHANGES_MAX:
             return LogChanges(_number(result, 0, 0), head, streams, len(streams) < CHANGES_MAX, restored)
 
 

@@ -1,5 +1,5 @@
 -- name: changes --
--- The first events after a position (CHANGES_AT_ONCE, 100), with the current generation of the read models.
+-- The first events after a position (CHANGES_PAGE_SIZE, 100), with the current generation of the read models.
 -- With this constant limit Postgres keeps one plan. With a parameter or a limit of 1,000 it plans each call, which takes four times as long
 -- as the rest of the statement.
 -- Each row has the id of the event at the position. If it has changed, the database was restored to an earlier point.

@@ -15,7 +15,7 @@ from ..domain.names import ResolvedName
 _SQL = named_sql("icecore.projections", "names.sql")
 # Name keys are never empty, so all of them sort after this.
 _BEFORE_ALL = ""
-NAMES_READ_AT_ONCE_MAX = 2_000
+NAMES_PAGE_SIZE = 2_000
 """Takes about two milliseconds, and a few megabytes if the names are as long as possible."""
 # The memory of an id, and of two items in lists.
 _OBJECT_BYTES = 120
@@ -145,14 +145,14 @@ async def list_page(
 ) -> ListedNames:
     """At most `size` names after the key `after`; one more is read to see whether there is a next page.
 
-    reserve_memory -- called with the total bytes of the names read so far, after every NAMES_READ_AT_ONCE_MAX names.
+    reserve_memory -- called with the total bytes of the names read so far, after every NAMES_PAGE_SIZE names.
     with_objects -- also the ids and the protection of the objects.
     """
-    if size is not None and size < NAMES_READ_AT_ONCE_MAX:
+    if size is not None and size < NAMES_PAGE_SIZE:
         rows = await _list(connection, lookup, parent_id, kind, after, size + 1, with_objects=with_objects)
         return _page(rows, size, with_objects=with_objects)
-    rows = await _list(connection, lookup, parent_id, kind, after, NAMES_READ_AT_ONCE_MAX, with_objects=with_objects)
-    if len(rows) < NAMES_READ_AT_ONCE_MAX:
+    rows = await _list(connection, lookup, parent_id, kind, after, NAMES_PAGE_SIZE, with_objects=with_objects)
+    if len(rows) < NAMES_PAGE_SIZE:
         return _page(rows, size, with_objects=with_objects)
     async with connection.transaction():
         # One snapshot for all steps: otherwise a name that changes meanwhile could be missed or listed twice.
@@ -176,7 +176,7 @@ async def _list_in_steps(
     protected: list[bool] = []
     held = 0
     while size is None or len(listed) < size:
-        step = NAMES_READ_AT_ONCE_MAX if size is None else min(NAMES_READ_AT_ONCE_MAX, size - len(listed))
+        step = NAMES_PAGE_SIZE if size is None else min(NAMES_PAGE_SIZE, size - len(listed))
         rows = await _list(connection, lookup, parent_id, kind, after, step + 1, with_objects=with_objects)
         page = _page(rows, step, with_objects=with_objects)
         listed += page.names

@@ -68,11 +68,6 @@ async def with_namespaces(connection: Connection, found: Sequence[SoftDeleted]) 
     return [each._replace(namespace=levels(above, each.namespace_id)) for each in found]
 
 
-async def kinds(connection: Connection, ids: Sequence[UUID]) -> dict[UUID, Kind]:
-    """Those that are soft-deleted, each with its kind."""
-    return dict(await (await connection.execute(_SQL["kinds"], {"ids": list(ids)}, binary=True)).fetchall())
-
-
 async def statuses(
     connection: Connection, warehouse_id: UUID, objects: Sequence[tuple[Literal["table", "view"], UUID]]
 ) -> dict[tuple[str, UUID], str]:

@@ -48,7 +48,3 @@ select k.kind, k.object_id,
                order by v.version desc limit 1)
        end
 from icecore.read_models r, unnest(%(kinds)s::text[], %(ids)s::uuid[]) k (kind, object_id)
-
--- name: kinds --
-select object_id, kind from icecore.soft_deleted
-where generation = (select generation from icecore.read_models) and object_id = any (%(ids)s::uuid[]) and to_position is null

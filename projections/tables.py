@@ -18,9 +18,9 @@ from .bounded_reads import BYTES_UNBOUNDED, LargeDocument
 
 _SQL = named_sql("icecore.projections", "tables.sql")
 # Takes a few milliseconds.
-_PARTS_ASSEMBLED_AT_ONCE_MAX = 1_000
+_PARTS_ASSEMBLED_INLINE_MAX = 1_000
 # By one statement, which contains the same number.
-TABLES_LOADED_AT_ONCE_MAX = 16
+TABLES_PER_STATEMENT_MAX = 16
 
 
 class TableLookup(NamedTuple):
@@ -45,11 +45,11 @@ class LoadedTable:
 async def load_current(
     connection: Connection, lookups: Sequence[TableLookup], bytes_max: int = BYTES_UNBOUNDED
 ) -> list[LoadedTable | LargeDocument | None]:
-    """The tables by these names, in order, as of one snapshot after the call; at most TABLES_LOADED_AT_ONCE_MAX.
+    """The tables by these names, in order, as of one snapshot after the call; at most TABLES_PER_STATEMENT_MAX.
 
     bytes_max -- limit on one table; for a larger table, only its size is returned.
     """
-    assert len(lookups) <= TABLES_LOADED_AT_ONCE_MAX, "the statement reads no further"
+    assert len(lookups) <= TABLES_PER_STATEMENT_MAX, "the statement reads no further"
     given = [{"warehouse_id": one.warehouse_id, "keys": one.keys, "referenced_only": one.referenced_only} for one in lookups]
     cursor = await connection.execute(_SQL["load_current"], {"lookups": orjson.dumps(given).decode(), "bytes_max": bytes_max}, binary=True)
     loaded: list[LoadedTable | LargeDocument | None] = [None] * len(lookups)
@@ -118,7 +118,7 @@ async def read_state_within(connection: Connection, table_id: UUID, bytes_max: i
     next_ordinal, head, kinds, ordinals, bodies, expires_at_ms, purges, generation, protected = row[10:-1]
     given = (table_head_value(head), kinds or (), ordinals or (), bodies or (), next_ordinal)
     # Many parts are assembled in a thread, so that the event loop is not blocked.
-    many = len(given[1]) > _PARTS_ASSEMBLED_AT_ONCE_MAX
+    many = len(given[1]) > _PARTS_ASSEMBLED_INLINE_MAX
     document = await asyncio.to_thread(_assembled, *given) if many else _assembled(*given)
     named = (stream_id, version, event_id, warehouse_id, namespace_id, name, key)
     state = TableState(*named, status, location, tuple(keys), document, protected, expires_at_ms, purges)

@@ -6,7 +6,7 @@ with recursive path(number, keys, referenced_only, depth, id) as (
   from (
     select * from rows from (json_to_recordset(%(lookups)s::json) as (warehouse_id uuid, keys text[], referenced_only boolean))
       with ordinality s(warehouse_id, keys, referenced_only, number)
-    -- TABLES_LOADED_AT_ONCE_MAX. The planner assumes a hundred rows for any JSON and would then consider JIT.
+    -- TABLES_PER_STATEMENT_MAX. The planner assumes a hundred rows for any JSON and would then consider JIT.
     limit 16
   ) s
   union all

@@ -18,8 +18,8 @@ class Task(NamedTuple):
     """A task with the newest version of its own stream.
 
     status -- `scheduled` until it has ended. created_at, ended_at -- of the events that began and ended it. next_attempt_ms -- if it was
-    scheduled or an attempt failed. begun, attempts -- as in TaskState. started_at_ms -- of the attempt in the newest event, if it is about
-    one. ordered_at -- of that event. path -- the name of the object with its namespace, outermost first.
+    scheduled or an attempt failed. begun, last_failed_attempt -- as in TaskState. started_at_ms -- of the attempt in the newest event,
+    if it is about one. last_event_at -- of that event. path -- the name of the object with its namespace, outermost first.
     """
 
     task_id: UUID
@@ -37,9 +37,9 @@ class Task(NamedTuple):
     ended_at: datetime | None
     next_attempt_ms: int | None
     begun: bool
-    attempts: int
+    last_failed_attempt: int
     started_at_ms: int | None
-    ordered_at: datetime | None
+    last_event_at: datetime | None
     path: tuple[str, ...] = ()
 
 
@@ -53,16 +53,16 @@ class Attempt(NamedTuple):
 
 
 class NextPurge(NamedTuple):
-    """A purge to be done. attempts -- the last recorded attempt that failed."""
+    """A purge to be done. last_failed_attempt -- 0: none is recorded."""
 
     table_id: UUID
     warehouse_id: UUID
     task_id: UUID
-    attempts: int
+    last_failed_attempt: int
 
 
-class Order(NamedTuple):
-    """What was ordered for a task: `scheduled` or `stopped`."""
+class TaskControl(NamedTuple):
+    """A request to control a task: `scheduled` or `stopped`."""
 
     position: int
     task_id: UUID
@@ -136,9 +136,9 @@ async def read_attempts(connection: Connection, task_id: UUID, limit: int) -> li
     return [Attempt(*row) for row in await cursor.fetchall()]
 
 
-async def read_orders(connection: Connection, after: int) -> list[Order]:
-    """What was ordered after a position, in the order of the log."""
-    return [Order(*row) for row in await (await connection.execute(_SQL["orders"], {"after": after}, binary=True)).fetchall()]
+async def read_controls(connection: Connection, after: int) -> list[TaskControl]:
+    """The control requests after a position, in the order of the log."""
+    return [TaskControl(*row) for row in await (await connection.execute(_SQL["controls"], {"after": after}, binary=True)).fetchall()]
 
 
 async def next_purge(connection: Connection, without: Sequence[UUID], without_warehouses: Sequence[UUID], now_ms: int) -> NextPurge | None:

@@ -63,8 +63,8 @@ select attempts, started_at_ms, failed_at_ms, error from icecore.task_versions
 where generation = (select generation from icecore.read_models) and task_id = %(task_id)s and event = 'attempt-failed'
 order by version desc limit %(limit)s
 
--- name: orders --
--- What was ordered after a position.
+-- name: controls --
+-- The control requests after a position.
 select position, task_id, event from icecore.task_versions
 where generation = (select generation from icecore.read_models) and position > %(after)s and event in ('scheduled', 'stopped')
 order by position

@@ -1,9 +1,10 @@
 """Events for HTTP clients: limited batches, waiting for new events, and one event by its id."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -22,11 +23,14 @@ from .enricher import EventEnricher
 from .event_data import Dialect
 from .event_filter import EventFilter
 from .iceberg_events import IcebergEvents, IcebergFilter
+from .project_limit import ProjectLimit
 from .references import PathCache
 from .shared_batches import SharedBatches
 
 CONNECTIONS_MAX = 4
 """Connections to Postgres for all readers of events in a process, so that they take none from other queries."""
+READS_OF_A_PROJECT_MAX = 2
+"""Batches of one project that are read at a time: fewer than the connections. Readers that have caught up share batches instead."""
 BATCH_EVENTS_MAX = 200
 BATCH_BYTES_MAX = 64 * 1024
 """Limit on the states of one batch, and on what they refer to, plus one event: a slow subscriber holds no more."""
@@ -93,10 +97,20 @@ class EventRenderer(Protocol):
 
 
 class LogEventReader:
-    """One reader that moves forward through the log."""
+    """One reader that moves forward through the log.
 
-    def __init__(self, connections: ConnectionPool, renderer: EventRenderer, metrics: PullMetrics) -> None:
+    reading -- makes the block in which a batch is read, within the limit on those of its project.
+    """
+
+    def __init__(
+        self,
+        connections: ConnectionPool,
+        renderer: EventRenderer,
+        metrics: PullMetrics,
+        reading: Callable[[], AbstractAsyncContextManager[None]],
+    ) -> None:
         self._connections = connections
+        self._reading = reading
         self._renderer = renderer
         self._metrics = metrics
         self._batch_events_max = BATCH_EVENTS_MAX
@@ -108,7 +122,7 @@ class LogEventReader:
             limit = min(limit, max(to - after, 0))
         if limit == 0:
             return EventBatch((), after, True, None)
-        async with self._connections.connection() as connection:
+        async with self._reading(), self._connections.connection() as connection:
             events = await read_events(connection, after, limit, bytes_max=BATCH_BYTES_MAX)
             if not events:
                 return EventBatch((), after, True, None)
@@ -151,8 +165,15 @@ def _next_batch_events_max(before: int, rendered: int, read: int) -> int:
 class CloudEventReader(LogEventReader):
     """Reads CloudEvents. Once it has reached the end of the log, it shares batches with all other such readers."""
 
-    def __init__(self, connections: ConnectionPool, renderer: "_CloudEvents", metrics: PullMetrics, shared: SharedBatches) -> None:
-        super().__init__(connections, renderer, metrics)
+    def __init__(
+        self,
+        connections: ConnectionPool,
+        renderer: "_CloudEvents",
+        metrics: PullMetrics,
+        reading: Callable[[], AbstractAsyncContextManager[None]],
+        shared: SharedBatches,
+    ) -> None:
+        super().__init__(connections, renderer, metrics, reading)
         self._cloud_events = renderer
         self._shared = shared
         self._caught_up = False
@@ -187,6 +208,7 @@ class LogEventSource:
 
     def __init__(self, dsn: str, *, subscribers_max: int, base_url: str, polls: bool = False) -> None:
         self._connections = ConnectionPool(dsn, CONNECTIONS_MAX, application_name="icecore-events")
+        self._project_limit = ProjectLimit(READS_OF_A_PROJECT_MAX)
         self._listener = LogListener(dsn, polls=polls)
         self._path_cache = PathCache()
         self._shared = SharedBatches(self._connections, self._path_cache, events_max=BATCH_EVENTS_MAX, bytes_max=BATCH_BYTES_MAX)
@@ -210,10 +232,11 @@ class LogEventSource:
         except FilterError as error:
             raise BadRequest(f"Invalid parameter {error.member!r}: {error.reason}") from None
         renderer = _CloudEvents(project_id, chosen, frozenset(warehouse_ids), dialect, self._base_url, self._path_cache)
-        return CloudEventReader(self._connections, renderer, self.metrics, self._shared)
+        return CloudEventReader(self._connections, renderer, self.metrics, partial(self._project_limit.acquired, project_id), self._shared)
 
     def iceberg_reader(
         self,
+        project_id: UUID,
         warehouse_id: UUID,
         *,
         operation_types: Sequence[str],
@@ -224,11 +247,12 @@ class LogEventSource:
     ) -> LogEventReader:
         """A reader of a warehouse's events in the form of Iceberg's proposal."""
         chosen = IcebergFilter.of(operation_types, object_names, object_uuids, object_types, exact_names=exact_names)
-        return LogEventReader(self._connections, _IcebergEvents(warehouse_id, chosen, self._path_cache), self.metrics)
+        renderer = _IcebergEvents(warehouse_id, chosen, self._path_cache)
+        return LogEventReader(self._connections, renderer, self.metrics, partial(self._project_limit.acquired, project_id))
 
     async def load_event(self, project_id: UUID, event_id: UUID, dialect: Dialect) -> bytes | None:
         """One event of a project with its data, however large; None if the project has no event with that id."""
-        async with self._connections.connection() as connection:
+        async with self._project_limit.acquired(project_id), self._connections.connection() as connection:
             event = await read_event(connection, event_id)
             if event is None or event.project_id != project_id:
                 return None

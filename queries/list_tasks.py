@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from ..access.authorization import Resource
 from ..access.request_context import RequestContext
 from ..database.connections import Connection
 from ..domain.errors import NoSuchTask
-from ..domain.task import PURGE
+from ..domain.task import PURGE, TaskStatus
 from ..log.positions import position_at
 from ..projections import task_runs, tasks, warehouses
 from ..projections.task_runs import Run
@@ -17,15 +17,12 @@ from ..projections.tasks import Attempt, Selection, Task
 from .executor import QueryExecutor
 from .results import Page
 
-TaskStatus = Literal["RUNNING", "SCHEDULED", "STOPPING", "CANCELLED", "SUCCESS", "FAILED"]
-TASK_STATUSES: tuple[TaskStatus, ...] = ("RUNNING", "SCHEDULED", "STOPPING", "CANCELLED", "SUCCESS", "FAILED")
-"""Lakekeeper's. A task never fails for good, so none is FAILED; its attempts are."""
 _MOMENT = timedelta(microseconds=1)
 """The resolution of times in the log."""
 _EARLIEST = datetime.min.replace(tzinfo=UTC) + _MOMENT
 _ENDED: dict[str, TaskStatus] = {"cancelled": "CANCELLED", "success": "SUCCESS"}
 
-__all__ = ["TASK_STATUSES", "Attempt", "FoundTask", "TaskFilter", "TaskStatus", "list_tasks", "load_task"]
+__all__ = ["Attempt", "FoundTask", "TaskFilter", "list_tasks", "load_task"]
 
 
 class TaskFilter(NamedTuple):
@@ -57,7 +54,7 @@ class FoundTask(NamedTuple):
         """The number of the last attempt that is known: that which runs or succeeded, or the last recorded one that failed."""
         if self.run is not None:
             return self.run.attempt
-        return self.task.attempts + (self.status == "SUCCESS")
+        return self.task.last_failed_attempt + (self.status == "SUCCESS")
 
     @property
     def scheduled_for(self) -> datetime:

@@ -9,12 +9,12 @@ from cachetools import LRUCache
 from ..database.connections import Connection
 from ..projections import tables
 from ..projections.bounded_reads import BYTES_UNBOUNDED, LargeDocument
-from ..projections.tables import TABLES_LOADED_AT_ONCE_MAX, LoadedTable, TableLookup
+from ..projections.tables import TABLES_PER_STATEMENT_MAX, LoadedTable, TableLookup
 from ..storage.large_documents import LARGE_BYTES_MIN as COUNTED_BYTES_MIN
 from ..storage.large_documents import LargeDocuments
 
 # For one process: this many for tables of any size, and as many again for large ones.
-STATEMENTS_AT_ONCE_MAX = 4
+STATEMENTS_CONCURRENT_MAX = 4
 # Tables that are found to be this large get separate statements from then on, since others would wait for their bytes.
 LARGE_BYTES_MIN = 256 * 1024
 LARGE_TABLES_CACHED_MAX = 1_000
@@ -33,7 +33,7 @@ class TableLoads:
     """Loads tables in their current state. No result is older than the call."""
 
     def __init__(self, connection: _Connect, connection_once: _Connect, large_documents: LargeDocuments) -> None:
-        self._together = _Statements(connection, TABLES_LOADED_AT_ONCE_MAX, TOGETHER_BYTES_MAX)
+        self._together = _Statements(connection, TABLES_PER_STATEMENT_MAX, TOGETHER_BYTES_MAX)
         self._alone = _Statements(connection, 1, COUNTED_BYTES_MIN)
         self._counted = _Statements(connection_once, 1, BYTES_UNBOUNDED)
         self._large_documents = large_documents
@@ -72,7 +72,7 @@ class TableLoads:
 
 
 class _Statements:
-    """Runs statements for at most `tables_max` tables each, in STATEMENTS_AT_ONCE_MAX tasks at most."""
+    """Runs statements for at most `tables_max` tables each, in STATEMENTS_CONCURRENT_MAX tasks at most."""
 
     def __init__(self, connection: _Connect, tables_max: int, bytes_max: int) -> None:
         self._connection = connection
@@ -93,7 +93,7 @@ class _Statements:
         """A future for the result of the next statement that has room for the table."""
         future: _Future = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(lookup, []).append(future)
-        if len(self._waiting) > self._about_to_take * self._tables_max and len(self._tasks) < STATEMENTS_AT_ONCE_MAX:
+        if len(self._waiting) > self._about_to_take * self._tables_max and len(self._tasks) < STATEMENTS_CONCURRENT_MAX:
             self._about_to_take += 1
             self._tasks.add(asyncio.create_task(self._load_on(), name="table-loads"))
         return future

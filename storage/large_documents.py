@@ -19,7 +19,7 @@ DOCUMENT_WAIT_SECONDS_MAX = 30.0
 LARGE_BYTES_MIN = 1024 * 1024
 """Documents smaller than this are not counted: the limit on connections is enough."""
 
-BYTES_AT_ONCE_MAX = 32 * 1024 * 1024
+BYTES_CONCURRENT_MAX = 32 * 1024 * 1024
 """Default limit on the total JSON size of the documents that are worked on at a time. A single document may be larger."""
 
 # By then nothing refers to the document any more, including the traceback of an error.
@@ -33,7 +33,7 @@ class ShareWaitEnded(Exception):
 class LargeDocuments:
     """At most `bytes_max` bytes of large documents in this process. Requests wait first in, first out."""
 
-    def __init__(self, bytes_max: int = BYTES_AT_ONCE_MAX, wait_seconds_max: float = DOCUMENT_WAIT_SECONDS_MAX) -> None:
+    def __init__(self, bytes_max: int = BYTES_CONCURRENT_MAX, wait_seconds_max: float = DOCUMENT_WAIT_SECONDS_MAX) -> None:
         self.bytes_max, self._wait_seconds_max = bytes_max, wait_seconds_max
         self._bytes_in_use = 0
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()

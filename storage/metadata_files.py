@@ -40,8 +40,8 @@ _UNPACK_PIECE_BYTES = 1024 * 1024
 _SMALL_BYTES_MAX = 256 * 1024
 _SMALL_VALUES_MAX = 10_000
 # Files up to these sizes are processed on the event loop, in a millisecond or two; larger ones in a thread.
-_READ_AT_ONCE_BYTES_MAX = 64 * 1024
-_PACKED_AT_ONCE_BYTES_MAX = 256 * 1024
+_READ_INLINE_BYTES_MAX = 64 * 1024
+_PACKED_INLINE_BYTES_MAX = 256 * 1024
 
 
 class _TooManyValues(Exception):
@@ -84,7 +84,7 @@ async def write_metadata(store: ObjectStore, location: StorageLocation, document
     Its content is compared, because an error would be stored under the request's Idempotency-Key.
     """
     if location.segments[-1].endswith(_SUFFIXES["gzip"]):
-        if len(document) > _PACKED_AT_ONCE_BYTES_MAX:
+        if len(document) > _PACKED_INLINE_BYTES_MAX:
             document = await asyncio.to_thread(_packed, document)
         else:
             document = _packed(document)
@@ -135,7 +135,7 @@ async def read_metadata(store: ObjectStore, location: StorageLocation, share: Do
 
 async def _read(location: StorageLocation, data: bytes, bytes_max: int, values_max: int) -> tuple[dict[str, Any], int]:
     """The document, and its size in bytes, or the size that corresponds to its number of values if that is larger."""
-    if len(data) > _READ_AT_ONCE_BYTES_MAX:
+    if len(data) > _READ_INLINE_BYTES_MAX:
         return await asyncio.to_thread(_document, location, data, bytes_max, values_max)
     return _document(location, data, bytes_max, values_max)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Protocol
+from uuid import UUID
 
 from cachetools import LRUCache
 
@@ -67,12 +68,15 @@ class ObjectStores:
         self._system = system or SystemCredentials()
         self._identities = SystemIdentities.permitted(self._system)
 
-    async def open(self, profile: StorageProfile, credential: StorageCredential | None) -> ObjectStore:
-        """The store of `profile`. It uses `credential` only. Raises ServiceUnavailable if the settings do not permit it."""
+    async def open(self, profile: StorageProfile, credential: StorageCredential | None, project_id: UUID | None = None) -> ObjectStore:
+        """The store of `profile`. It uses `credential` only. Raises ServiceUnavailable if the settings do not permit it.
+
+        project_id -- of its warehouse, for the limit on comparisons of folders.
+        """
         key = (profile, credential)
         store = self._opened.get(key)
         if store is None and isinstance(profile, LocalProfile):
-            await self._check_folders(profile)
+            await self._check_folders(profile, project_id)
             store = self._opened.get(key)
         if store is None:
             if (refusal := self._system.refusal(profile, credential)) is not None:
@@ -86,12 +90,12 @@ class ObjectStores:
             raise BadRequest(f"Invalid storage-credential: {refusal}")
         return open_store(profile, credential, fsync=self._fsync, identities=self._identities)
 
-    async def _check_folders(self, profile: LocalProfile) -> None:
+    async def _check_folders(self, profile: LocalProfile, project_id: UUID | None) -> None:
         """Raises ServiceUnavailable if the folder overlaps that of an open store: a link may be created after both warehouses."""
         compared: set[LocalProfile] = {profile}
         while others := [other for other, _ in self._opened if isinstance(other, LocalProfile) and other not in compared]:
             try:
-                found = await shared_folders(profile, others)
+                found = await shared_folders(profile, others, project_id)
             except TimeoutError:
                 raise store_unavailable(
                     profile.base, "the file system did not respond in time while folders of warehouses were compared"

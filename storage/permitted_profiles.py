@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import UUID
 
 from ..domain.errors import Forbidden, ServiceUnavailable
 from .cloud_profiles import ADLS_AUTHORITY_DEFAULT, AdlsProfile, Endpoint, GcsProfile, S3Profile
@@ -32,10 +33,10 @@ class PermittedProfiles:
     endpoints: frozenset[Endpoint] = frozenset()
     without_credential: bool = False
 
-    async def check(self, profile: StorageProfile, credential: StorageCredential | None) -> None:
-        """Raises Forbidden, or ServiceUnavailable if the file system does not respond."""
+    async def check(self, profile: StorageProfile, credential: StorageCredential | None, project_id: UUID | None = None) -> None:
+        """Raises Forbidden, or ServiceUnavailable if the file system does not respond. project_id -- for the limit on checks of folders."""
         if isinstance(profile, LocalProfile):
-            await self._check_local(profile)
+            await self._check_local(profile, project_id)
             return
         if credential is None and not self.without_credential:
             raise Forbidden(
@@ -53,12 +54,13 @@ class PermittedProfiles:
         except ValueError:
             return False
 
-    async def _check_local(self, profile: LocalProfile) -> None:
+    async def _check_local(self, profile: LocalProfile, project_id: UUID | None) -> None:
         try:
-            outside = await in_thread(lambda: _outside(profile, self.local_roots)) if self.local_roots else profile.base
+            outside = await in_thread(lambda: _outside(profile, self.local_roots), project_id) if self.local_roots else profile.base
         except TimeoutError:
             raise ServiceUnavailable(
-                "Local folders could not be checked in time: the file system does not respond, or other checks are running"
+                "Local folders could not be checked in time: the file system does not respond, or other checks are running",
+                retry_after_seconds=1,
             ) from None
         if outside is not None:
             raise Forbidden(

@@ -4,13 +4,14 @@ import asyncio
 import os
 import re
 import threading
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TypeVar
+from uuid import UUID
 
 from .locations import StorageLocation
 from .separate_thread import in_separate_thread
@@ -18,8 +19,10 @@ from .storage_profile import LocalProfile
 
 COMPARING_SECONDS_MAX = 5.0
 """For all folders together. A mount whose server is unreachable does not respond."""
-COMPARED_AT_ONCE_MAX = 8
+COMPARISONS_CONCURRENT_MAX = 8
 """Comparisons of one process, including those that wait for such a mount."""
+COMPARISONS_OF_A_PROJECT_MAX = 4
+"""Comparisons of one project, so that its mounts delay no other project."""
 
 _ROOM_LOOK_SECONDS = 0.01
 _CACHED_FOLDERS_MAX = 4_096
@@ -29,19 +32,46 @@ _CACHED_LEVELS_MAX = 16
 
 _T = TypeVar("_T")
 _Path = tuple[str, ...]
-_COMPARING = threading.Semaphore(COMPARED_AT_ONCE_MAX)
+
+
+class _Places:
+    """The comparisons in progress, by project. Their threads leave them, also after the request has ended."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._taken: Counter[UUID | None] = Counter()
+
+    def take(self, project_id: UUID | None) -> bool:
+        """Whether there is a place. Without a project only the limit on all counts."""
+        with self._lock:
+            of_project = 0 if project_id is None else self._taken[project_id]
+            if self._taken.total() >= COMPARISONS_CONCURRENT_MAX or of_project >= COMPARISONS_OF_A_PROJECT_MAX:
+                return False
+            self._taken[project_id] += 1
+            return True
+
+    def leave(self, project_id: UUID | None) -> None:
+        with self._lock:
+            self._taken[project_id] -= 1
+            # Without the projects that have none.
+            self._taken = +self._taken
+
+
+_PLACES = _Places()
 
 
 async def shared_folders(
-    profile: LocalProfile, others: Sequence[LocalProfile]
+    profile: LocalProfile, others: Sequence[LocalProfile], project_id: UUID | None = None
 ) -> tuple[LocalProfile, StorageLocation, StorageLocation] | None:
     """Another profile, and folders of both that overlap although their paths do not; None if there are none.
 
     Overlaps that are visible from the paths are permitted, because files there are claimed by their paths. Mounts in a folder are part of
     it. Links in it are not, because no store follows them. Raises TimeoutError if the file system does not respond in COMPARING_SECONDS_MAX
     to this comparison or to those before it.
+
+    project_id -- whose places the comparison takes.
     """
-    return await in_thread(lambda: _shared(profile, others)) if others else None
+    return await in_thread(lambda: _shared(profile, others), project_id) if others else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,19 +183,19 @@ def _inode_of(folder: _Path) -> object:
     return status.st_dev, status.st_ino
 
 
-async def in_thread(compare: Callable[[], _T]) -> _T:
+async def in_thread(compare: Callable[[], _T], project_id: UUID | None) -> _T:
     """Runs `compare` in a thread. Raises TimeoutError if the file system does not respond in COMPARING_SECONDS_MAX.
 
     Not in a thread of the pool, which other work could not use meanwhile.
     """
     async with asyncio.timeout(COMPARING_SECONDS_MAX):
-        while not _COMPARING.acquire(blocking=False):  # noqa: ASYNC110 - threads release it
+        while not _PLACES.take(project_id):  # noqa: ASYNC110 - threads release it
             await asyncio.sleep(_ROOM_LOOK_SECONDS)
-        return await in_separate_thread(partial(_compared, compare), "compare-folders")
+        return await in_separate_thread(partial(_compared, compare, project_id), "compare-folders")
 
 
-def _compared(compare: Callable[[], _T]) -> _T:
+def _compared(compare: Callable[[], _T], project_id: UUID | None) -> _T:
     try:
         return compare()
     finally:
-        _COMPARING.release()
+        _PLACES.leave(project_id)

@@ -57,6 +57,7 @@ class EventSource(Protocol):
     ) -> EventReader: ...
     def iceberg_reader(
         self,
+        project_id: UUID,
         warehouse_id: UUID,
         *,
         operation_types: Sequence[str],

@@ -46,6 +46,7 @@ def _reader(source: EventSource, warehouse: Warehouse, fields: BodyReader) -> Ev
     if fields.object_or_none("custom-filters"):
         raise fields.invalid("custom-filters", "must be empty: this catalog supports no custom filters")
     return source.iceberg_reader(
+        warehouse.project_id,
         warehouse.id,
         operation_types=fields.texts("operation-types", FILTER_VALUES_MAX),
         object_names=_names(fields),

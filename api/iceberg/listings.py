@@ -20,7 +20,7 @@ from ..path_parameters import parse_boolean, parse_existing_namespace
 
 PAGE_BYTES_MAX = 8 * 1024 * 1024
 """Limit on the total size of the namespace in all items of a page: its levels may have 16 KB. A listing without pages has no limit."""
-_ITEMS_AT_ONCE_MAX = 2_000
+_ITEMS_INLINE_MAX = 2_000
 # Memory of a small bytes object, and of two items in a tuple.
 _PIECE_OVERHEAD_BYTES = 56
 
@@ -95,10 +95,10 @@ async def respond_listing(
 async def _list(name: str, values: Sequence[UUID] | Sequence[bool]) -> list[bytes]:
     """A member of a JSON object, after others."""
     pieces = [b"," + orjson.dumps(name) + b":["]
-    for start in range(0, len(values), _ITEMS_AT_ONCE_MAX):
+    for start in range(0, len(values), _ITEMS_INLINE_MAX):
         if start:
             await asyncio.sleep(0)
-        written = orjson.dumps(values[start : start + _ITEMS_AT_ONCE_MAX])[1:-1]
+        written = orjson.dumps(values[start : start + _ITEMS_INLINE_MAX])[1:-1]
         pieces.append(b"," + written if start else written)
     return [*pieces, b"]"]
 
@@ -108,11 +108,11 @@ async def _items(opening: bytes, names: Sequence[str], before: bytes, after: byt
     pieces = [opening]
     between = b"," + before
     held = len(opening) + len(between)
-    for start in range(0, len(names), _ITEMS_AT_ONCE_MAX):
+    for start in range(0, len(names), _ITEMS_INLINE_MAX):
         if start:
             # Lets other requests run.
             await asyncio.sleep(0)
-        for name in names[start : start + _ITEMS_AT_ONCE_MAX]:
+        for name in names[start : start + _ITEMS_INLINE_MAX]:
             item = orjson.dumps(name) + after
             pieces += (between if len(pieces) > 1 else before, item)
             held += len(item) + _PIECE_OVERHEAD_BYTES

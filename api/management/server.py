@@ -12,10 +12,10 @@ from ...domain.errors import (
     CatalogError,
     NoSuchNamespace,
     NoSuchTable,
+    NoSuchUser,
     NoSuchView,
     NoSuchWarehouse,
-    NotAuthorized,
-    NotFound,
+    NoUserWithoutToken,
     TermsNotAccepted,
 )
 from ...domain.identifiers import uuid_or_none
@@ -74,11 +74,11 @@ async def bootstrap(call: ApiRequest) -> web.Response:
 
 
 async def whoami(call: ApiRequest) -> web.Response:
-    """401 for the anonymous principal, as Lakekeeper's without a token; 404 for others, because there are no records of users."""
+    """As Lakekeeper's: 401 for the anonymous principal, as without a token, and 404 for others, because there are no records of users."""
     await call.authorize(SERVER)
     if call.context.principal == ANONYMOUS:
-        raise NotAuthorized("The request has no user: it is anonymous")
-    raise NotFound(f"User does not exist: {call.context.principal.id}")
+        raise NoUserWithoutToken
+    raise NoSuchUser(f"User does not exist: {call.context.principal.id}")
 
 
 async def get_server_actions(call: ApiRequest) -> web.Response:

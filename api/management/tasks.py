@@ -17,10 +17,10 @@ from ...commands.warehouses.change_warehouse import change_warehouse as execute_
 from ...domain.errors import BadRequest, InvalidQueueConfig, NoSuchTask
 from ...domain.identifiers import uuid_or_none
 from ...domain.proposal import time_text
-from ...domain.task import PURGE, TASK_LOG_CLEANUP, TASKS_MAX, WAREHOUSE_QUEUES, Action, ControlTasks, check_queue_config
+from ...domain.task import PURGE, TASK_LOG_CLEANUP, TASK_STATUSES, TASKS_MAX, WAREHOUSE_QUEUES, Action, ControlTasks, check_queue_config
 from ...domain.warehouse import SetTaskQueueConfig
 from ...queries import list_tasks as query
-from ...queries.list_tasks import TASK_STATUSES, Attempt, FoundTask, TaskFilter
+from ...queries.list_tasks import Attempt, FoundTask, TaskFilter
 from ...queries.load_warehouse import load_task_queue_config
 from ..api_request import POSITION_HEADER, ApiRequest
 from ..bodies import BodyReader
@@ -291,7 +291,7 @@ def _written(call: ApiRequest, found: FoundTask) -> dict[str, Any]:
         "progress": 1.0 if found.status == "SUCCESS" else 0.0,
         "parent-task-id": task.parent_task_id,
         "created-at": task.created_at,
-        "updated-at": task.ended_at or task.ordered_at,
+        "updated-at": task.ended_at or task.last_event_at,
     }
 
 

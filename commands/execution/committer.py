@@ -21,7 +21,7 @@ from ...domain.client_errors import client_error_text
 from ...domain.errors import CommitStateUnknown, InternalError, ServiceUnavailable, TooManyRequests
 from . import fault_points
 from .offload import in_thread_if
-from .submission import AppendResult, IdempotencyRecord, Submission
+from .submission import NOT_RECORDED, AppendResult, IdempotencyRecord, Submission
 
 _SQL = named_sql("icecore.commands.execution", "committer.sql")
 _log = structlog.get_logger("icecore.committer")
@@ -95,8 +95,8 @@ class Committer:
         self._tasks: list[asyncio.Task[None]] = []
         self._watch = ConnectionWatchdog(dsn, self._refuse_waiting, transaction_pooled=transaction_pooled)
         self._outage = OutageLog("icecore.committer", "append_connection_lost", "append_recovered")
-        self.on_unreachable: Callable[[], None] = lambda: None
-        """Called when Postgres is unreachable, so that others can refuse waiting commands that were never sent."""
+        self.on_unavailable: Callable[[str], None] = lambda reason: None
+        """Called with the reason when Postgres cannot be used, so that others can refuse waiting commands that were never sent."""
 
     def start(self) -> None:
         self._tasks = [asyncio.create_task(self._send_calls(), name=f"committer-{n}") for n in range(self._connections)]
@@ -249,7 +249,7 @@ class Committer:
         """Appends the commands of a failed call one by one, because its error does not contain which of them failed."""
         if len(call) == 1 and len(call[0].submissions) == 1:
             if isinstance(error, psycopg.Error) and not call[0].in_doubt:
-                _refuse(call, InternalError("Postgres rejected the command"))
+                _refuse(call, InternalError(NOT_RECORDED))
             else:
                 _refuse(call, CommitStateUnknown("The append was interrupted"))
             return connection
@@ -297,7 +297,7 @@ class Committer:
         self._waiting.clear()
         self._queued = 0
         _refuse(waiting, ServiceUnavailable(reason, retry_after_seconds=1))
-        self.on_unreachable()
+        self.on_unavailable(reason)
 
     async def _connect(self) -> Connection:
         async with asyncio.timeout(CONNECT_SECONDS_MAX * hosts_of(self._dsn)):

@@ -35,7 +35,7 @@ from .preloaded_parts import PreloadedPartsLost
 from .replays import Replays
 from .resolver import DecideAgain, Resolver
 from .stream_queues import StreamQueues
-from .submission import AppendResult, Submission
+from .submission import NOT_RECORDED, AppendResult, Submission
 
 AnyHandler = CommandHandler | StreamCommandHandler[Any] | ProjectCommandHandler
 
@@ -73,7 +73,7 @@ class CommandExecutor:
         self.queues = StreamQueues(self.appender, backends.large_documents)
         self.large_documents = backends.large_documents
         self._replays = Replays(backends)
-        committer.on_unreachable = self.queues.refuse_waiting
+        committer.on_unavailable = self.queues.refuse_waiting
         self.reserved_namespaces = frozenset(map(name_key, reserved_namespaces))
         self.skip_storage_validation = skip_storage_validation
         self.warehouse_creation_lock = asyncio.Lock()
@@ -180,7 +180,7 @@ class CommandExecutor:
         warehouse = handler.warehouse
         if warehouse is not None and not warehouse.active and not handler.allows_inactive_warehouse:
             raise warehouse.inactive_error()
-        if warehouse is not None and warehouse.read_only and not handler.allows_inactive_warehouse:
+        if warehouse is not None and warehouse.read_only and not handler.allows_read_only_warehouse:
             raise warehouse.read_only_error()
         if isinstance(handler, StreamCommandHandler):
             stream = await handler.resolve()
@@ -188,11 +188,11 @@ class CommandExecutor:
             return await self.queues.run(stream, handler, deadline)
         resolved = await handler.resolve()
         await self.authorize(handler.context, resolved.resources)
-        held = [*resolved.streams, *resolved.consequent_streams]
+        locked = [*resolved.streams, *resolved.consequent_streams]
         if isinstance(handler, CommandHandler):
             await handler.prepare()
-            held += handler.held()
-        async with self.queues.locked(held):
+            locked += handler.more_streams()
+        async with self.queues.locked(locked):
             decision = await handler.decide()
             began = time.monotonic()
             result = await self.appender.append(warehouse, decision)
@@ -225,7 +225,7 @@ class CommandExecutor:
             case "location":
                 return await self._refused(context, warehouse, location_taken_error(result.detail or ""))
             case "error":
-                raise InternalError("Postgres rejected the command")
+                raise InternalError(NOT_RECORDED)
         return None
 
     async def _refused(self, context: RequestContext, warehouse: Warehouse | None, refusal: CatalogError) -> CommandResponse:

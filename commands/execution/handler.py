@@ -103,10 +103,11 @@ class CommandHandler(ABC):
     """One command that is decided on the read models. The queues of its streams wait meanwhile.
 
     warehouse -- its newest state is set if it has changed since. command -- the command; a held change is stored as this.
-    allows_inactive_warehouse -- whether the warehouse may be inactive or read-only: the command changes the warehouse itself.
+    allows_inactive_warehouse, allows_read_only_warehouse -- whether the warehouse may be so.
     """
 
     allows_inactive_warehouse: ClassVar[bool] = False
+    allows_read_only_warehouse: ClassVar[bool] = False
 
     context: RequestContext
     warehouse: Warehouse
@@ -119,8 +120,8 @@ class CommandHandler(ABC):
     async def prepare(self) -> None:  # noqa: B027 - most have nothing to prepare
         """Does slow work after authorization, before the queues of the streams are joined."""
 
-    def held(self) -> Sequence[ResolvedStream[State]]:
-        """More streams whose queues wait, found by `prepare`. The permission for the resolved ones includes them."""
+    def more_streams(self) -> Sequence[ResolvedStream[State]]:
+        """Those whose queues wait besides the resolved ones, found by `prepare`. The permission for the resolved ones includes them."""
         return ()
 
     @abstractmethod
@@ -134,6 +135,7 @@ class ProjectCommandHandler(ABC):
 
     warehouse: ClassVar[None] = None
     allows_inactive_warehouse: ClassVar[bool] = True
+    allows_read_only_warehouse: ClassVar[bool] = True
 
     context: RequestContext
     command: object
@@ -151,10 +153,11 @@ class ProjectCommandHandler(ABC):
 class StreamCommandHandler(ABC, Generic[S]):
     """One command on one stream, decided on the stream's state alone, and appended in a batch with others on the stream.
 
-    warehouse, command, allows_inactive_warehouse -- as for CommandHandler.
+    warehouse, command, allows_inactive_warehouse, allows_read_only_warehouse -- as for CommandHandler.
     """
 
     allows_inactive_warehouse: ClassVar[bool] = False
+    allows_read_only_warehouse: ClassVar[bool] = False
 
     context: RequestContext
     warehouse: Warehouse

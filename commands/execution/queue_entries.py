@@ -56,23 +56,23 @@ class Barrier:
     missing: int
     reached: asyncio.Event = field(default_factory=asyncio.Event)
     done: asyncio.Event = field(default_factory=asyncio.Event)
-    refused: bool = False
+    refused_for: str | None = None
 
     def arrive(self) -> None:
         self.missing -= 1
         if self.missing == 0:
             self.reached.set()
 
-    def refuse(self) -> None:
+    def refuse(self, reason: str) -> None:
         """Refuses the command, unless its work has begun."""
         if self.missing > 0:
-            self.refused = True
+            self.refused_for = reason
             self.reached.set()
 
 
-def postgres_unreachable_error() -> ServiceUnavailable:
-    """The error for a command that was not begun because Postgres is unreachable."""
-    return ServiceUnavailable("Postgres cannot be reached", retry_after_seconds=1)
+def unavailable_error(reason: str) -> ServiceUnavailable:
+    """The error for a command that was not begun, with the reason why Postgres cannot be used."""
+    return ServiceUnavailable(reason, retry_after_seconds=1)
 
 
 def fail(command: "QueuedCommand[S]", error: BaseException) -> None:

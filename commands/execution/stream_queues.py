@@ -12,7 +12,7 @@ from ...domain.streams import State
 from ...storage.large_documents import LargeDocuments
 from .appender import Appender
 from .handler import CommandResult, S, StreamCommandHandler
-from .queue_entries import Barrier, QueuedCommand, fail, postgres_unreachable_error
+from .queue_entries import Barrier, QueuedCommand, fail, unavailable_error
 from .resolver import ResolvedStream
 from .stream_queue import QueueMetrics, StreamQueue
 
@@ -76,8 +76,8 @@ class StreamQueues:
                 await asyncio.wait_for(barrier.reached.wait(), QUEUE_WAIT_SECONDS_MAX)
             except TimeoutError:
                 raise _waited_too_long() from None
-            if barrier.refused:
-                raise postgres_unreachable_error()
+            if barrier.refused_for is not None:
+                raise unavailable_error(barrier.refused_for)
             try:
                 yield
             finally:
@@ -97,14 +97,14 @@ class StreamQueues:
             self._queue(stream).seed(state, self._generation, document_bytes, confirmed_at)
             self._trim(stream.id)
 
-    def refuse_waiting(self) -> None:
-        """Refuses the commands that wait for a batch in doubt, because Postgres is unreachable."""
+    def refuse_waiting(self, reason: str) -> None:
+        """Refuses the commands that wait for a batch that cannot be appended now. reason -- why Postgres cannot be used, for clients."""
         for queue in self._queues.values():
             for entry in queue.entries:
                 if isinstance(entry, Barrier):
-                    entry.refuse()
+                    entry.refuse(reason)
                 else:
-                    fail(entry, postgres_unreachable_error())
+                    fail(entry, unavailable_error(reason))
 
     @property
     def queued(self) -> int:

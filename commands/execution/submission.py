@@ -20,7 +20,7 @@ from ...domain.read_models.stream_fold import StreamFold
 from ...domain.streams import State, StreamChange, claims_of
 from ...domain.table import TableState
 from ...domain.view import ViewState
-from ...storage.large_documents import BYTES_AT_ONCE_MAX
+from ...storage.large_documents import BYTES_CONCURRENT_MAX
 from ..tables.old_metadata_files import OldMetadataFile
 
 AppendOutcome = Literal[
@@ -52,6 +52,12 @@ class IdempotencyRecord:
     object_id: UUID | None = None
     version: int | None = None
     body: bytes | None = None
+
+
+NOT_RECORDED = (
+    "Postgres refused to record the change, and nothing was changed. Repeating it will hardly help: the server's log has the reason"
+)
+"""The message for a client whose command fails in Postgres by a fault of ours, or of the database."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +106,7 @@ class Submission:
     changes: list[StreamChange] = field(default_factory=list)
     file_read: tuple[int, str] | None = None
     old_files: list[OldMetadataFile] = field(default_factory=list)
-    table_bytes_max: int = BYTES_AT_ONCE_MAX
+    table_bytes_max: int = BYTES_CONCURRENT_MAX
     decided_on_warehouse: Warehouse | None = None
     no_warehouse_events_since: tuple[UUID, int, str] | None = None
     _expected_heads: list[tuple[UUID, UUID | None]] = field(default_factory=list)

@@ -98,7 +98,7 @@ class _Drop(CommandHandler):
         await tree_states.reserve_memory(self.share, size, str(self.command.namespace))
         self.content = [*tree_states.streams(self.executor, kinds_of(nodes[1:]))]
 
-    def held(self) -> Sequence[ResolvedStream[State]]:
+    def more_streams(self) -> Sequence[ResolvedStream[State]]:
         return self.content
 
     async def decide(self) -> Decision:

@@ -71,8 +71,6 @@ class _Undrop(CommandHandler):
 
     async def prepare(self) -> None:
         """Refuses, and checks the files, before the queues are joined: a store that does not respond delays no other command."""
-        if self.warehouse.read_only:
-            raise self.warehouse.read_only_error()
         async with self.executor.connection() as connection:
             root, dropped = await self._dropped(connection)
             size = await tree_states.documents_bytes(connection, kinds_of(dropped), whole=self._whole)
@@ -83,7 +81,7 @@ class _Undrop(CommandHandler):
             found = [state for state in tree.members if isinstance(state, TableState | ViewState)]
             await check_needed_files(self.executor, self.warehouse, found)
 
-    def held(self) -> Sequence[ResolvedStream[State]]:
+    def more_streams(self) -> Sequence[ResolvedStream[State]]:
         return self.content
 
     async def decide(self) -> Decision:

@@ -32,10 +32,10 @@ from .old_metadata_files import parsed_file
 
 _log = structlog.get_logger("icecore.commands")
 
-FILES_AT_ONCE_MAX = 1_000
+FILES_PAGE_SIZE = 1_000
 """Limit on the files of one warehouse in one round."""
-WAREHOUSES_AT_ONCE_MAX = 4
-STORE_SECONDS_MAX = 60.0
+WAREHOUSES_CONCURRENT_MAX = 4
+DELETION_STORE_SECONDS_MAX = 60.0
 """Limit on deleting these files."""
 PAUSE_SECONDS = 30.0
 """How long a warehouse waits after its store failed. Other warehouses are not delayed."""
@@ -62,8 +62,8 @@ class OldMetadataFilesJob(LeaderJob):
         paused += await warehouses.read_only_ids(leading)
         found = await old_metadata_files.pending_warehouses(leading, paused)
         done = 0
-        for start in range(0, len(found), WAREHOUSES_AT_ONCE_MAX):
-            together = found[start : start + WAREHOUSES_AT_ONCE_MAX]
+        for start in range(0, len(found), WAREHOUSES_CONCURRENT_MAX):
+            together = found[start : start + WAREHOUSES_CONCURRENT_MAX]
             # Waits for all of them, because none may continue after this process has lost the lead.
             outcomes = await asyncio.gather(*(self._attempt(leading, warehouse_id) for warehouse_id in together), return_exceptions=True)
             for outcome in outcomes:
@@ -95,7 +95,7 @@ class OldMetadataFilesJob(LeaderJob):
     async def _delete_some(self, leading: Connection, warehouse_id: UUID) -> int:
         async with self._executor.connection() as connection:
             state = await warehouses.read_of_any_project(connection, warehouse_id)
-            pending = await old_metadata_files.pending_files(connection, warehouse_id, FILES_AT_ONCE_MAX)
+            pending = await old_metadata_files.pending_files(connection, warehouse_id, FILES_PAGE_SIZE)
         assert state is not None, "a table's warehouse is in the log before it"
         if state.read_only:
             # Since the round began.
@@ -110,7 +110,7 @@ class OldMetadataFilesJob(LeaderJob):
         begun = await self._begin(leading, [*files])
         deleted: list[str] = []
         try:
-            async with asyncio.timeout(STORE_SECONDS_MAX):
+            async with asyncio.timeout(DELETION_STORE_SECONDS_MAX):
                 await _delete(store, {key: file for key, file in files.items() if key in begun}, deleted)
             failure = None
         except TimeoutError:

@@ -38,10 +38,10 @@ from .table_purge import NamedFiles, PurgedFiles, TablePurge
 
 _log = structlog.get_logger("icecore.purge")
 
-PURGES_AT_ONCE_MAX = 4
+PURGES_CONCURRENT_MAX = 4
 # Tables purged at a time from one warehouse. It is less than the total, so that a warehouse with a slow store does not block the others.
 PURGES_OF_A_WAREHOUSE_MAX = 3
-# How often newly dropped tables and what was ordered for purges are looked for during a round.
+# How often newly dropped tables and control requests for purges are looked for during a round.
 _POLL_SECONDS = 1.0
 HEARTBEAT_EVERY_SECONDS = 10.0
 _PRINCIPAL = Principal("icecore-purge")
@@ -87,7 +87,7 @@ class PurgeJob(LeaderJob):
         self._pauses = RetryPauses()
         self._readers = ManifestReaders()
         self._followed: int | None = None
-        """The position up to which it knows what was ordered."""
+        """The position up to which it knows the control requests."""
 
     async def run_once(self) -> int:
         """Purges pending tables, if no other process leads. Returns their number."""
@@ -100,7 +100,7 @@ class PurgeJob(LeaderJob):
         await task_runs.end_all(leading)
         try:
             while True:
-                await self._follow_orders(leading, running)
+                await self._follow_controls(leading, running)
                 await self._begin(leading, running)
                 if not running:
                     return purged
@@ -120,7 +120,7 @@ class PurgeJob(LeaderJob):
 
     async def _begin(self, leading: Connection, running: dict[asyncio.Task[bool], _Attempt]) -> None:
         """Starts pending purges: first those without a failure, oldest drop first, then those whose pause has ended."""
-        while len(running) < PURGES_AT_ONCE_MAX:
+        while len(running) < PURGES_CONCURRENT_MAX:
             begun = [attempt.purge.task_id for attempt in running.values()]
             of_a_warehouse = Counter(attempt.purge.warehouse_id for attempt in running.values())
             busy = [warehouse_id for warehouse_id, count in of_a_warehouse.items() if count >= PURGES_OF_A_WAREHOUSE_MAX]
@@ -131,16 +131,16 @@ class PurgeJob(LeaderJob):
                 next_one = await tasks.next_purge(leading, [*begun, *self._pauses.waiting_ids()], busy, now_ms)
             if next_one is None:
                 return
-            attempt = _Attempt(next_one, self._pauses.failures_of(next_one.task_id, next_one.attempts) + 1, now_ms)
+            attempt = _Attempt(next_one, self._pauses.failures_of(next_one.task_id, next_one.last_failed_attempt) + 1, now_ms)
             running[asyncio.create_task(self._attempt(leading, attempt))] = attempt
 
-    async def _follow_orders(self, leading: Connection, running: dict[asyncio.Task[bool], _Attempt]) -> None:
+    async def _follow_controls(self, leading: Connection, running: dict[asyncio.Task[bool], _Attempt]) -> None:
         """Ends attempts that are to be stopped. A purge that was scheduled does not wait for the end of its pause."""
         if self._followed is None:
             # Before it led, it has neither attempts nor pauses.
             self._followed = await log_head(leading)
             return
-        for position, task_id, event in await tasks.read_orders(leading, self._followed):
+        for position, task_id, event in await tasks.read_controls(leading, self._followed):
             self._followed = position
             if event == "scheduled":
                 self._pauses.forget(task_id)
@@ -166,7 +166,7 @@ class PurgeJob(LeaderJob):
     async def _was_ended(self, leading: Connection, attempt: _Attempt) -> None:
         await task_runs.end(leading, attempt.purge.task_id)
         if attempt.ended_by == "stop":
-            # The order is in the log already.
+            # The request is in the log already.
             self._pauses.failed(attempt.purge.task_id, attempt.number)
             _log.info("purge_stopped", table_id=str(attempt.purge.table_id))
             return

@@ -24,7 +24,9 @@ class ReportMetrics:
 async def report_metrics(
     executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: ReportMetrics
 ) -> CommandResponse:
-    """204. Raises NoSuchTable if the table does not exist. There is no event, because the catalog does not change."""
+    """204. There is no event, because the catalog does not change. Raises NoSuchWarehouse if the warehouse is inactive, and NoSuchTable."""
+    if not warehouse.active:
+        raise warehouse.inactive_error()
     async with executor.connection() as connection:
         table_id = await names.find_table(connection, warehouse.name_lookup, command.table)
     await executor.authorize(context, [Resource("table", table_id)])

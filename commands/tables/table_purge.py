@@ -13,7 +13,7 @@ from ...storage.object_store import ObjectStore
 
 FILES_LEFT_NAMED_MAX = 100
 """Limit on the remaining files that the event names. The others are only counted."""
-STORE_SECONDS_MAX = 60.0
+PURGE_STORE_SECONDS_MAX = 60.0
 """Limit on one request to the store: a page of deletes, or reading a file."""
 DELETE_PAGE_FILES = 1_000
 
@@ -128,7 +128,7 @@ class TablePurge:
         try:
             if location is None:
                 raise UnreadableManifest(name)
-            async with asyncio.timeout(STORE_SECONDS_MAX):
+            async with asyncio.timeout(PURGE_STORE_SECONDS_MAX):
                 data = await self._store.get(location, bytes_max=MANIFEST_BYTES_MAX)
             async for page in self._reader.pages(kind, data):
                 self._progress()
@@ -157,7 +157,7 @@ class TablePurge:
     async def _delete(self, page: list[StorageLocation]) -> None:
         await self._fence()
         try:
-            async with asyncio.timeout(STORE_SECONDS_MAX):
+            async with asyncio.timeout(PURGE_STORE_SECONDS_MAX):
                 await self._store.delete(page)
             self._files.deleted += len(page)
             self._progress()

@@ -33,7 +33,7 @@ from ..tasks.attempts import FailedAttempt, record_failure
 
 _log = structlog.get_logger("icecore.soft_deletion")
 
-_READ_AT_ONCE = 100
+_PAGE_SIZE = 100
 _PRINCIPAL = Principal("icecore-soft-deletion")
 
 
@@ -62,7 +62,7 @@ class ExpireSoftDeletedJob(LeaderJob):
     async def _expire_all(self, leading: Connection, read_only: Sequence[UUID], kinds: Sequence[Kind]) -> int:
         expired, after = 0, None
         waiting = {*self._pauses.waiting_ids()}
-        while page := await soft_deleted.due(leading, self._executor.now_ms(), after, read_only, _READ_AT_ONCE, kinds):
+        while page := await soft_deleted.due(leading, self._executor.now_ms(), after, read_only, _PAGE_SIZE, kinds):
             for each in page:
                 if each.object_id not in waiting:
                     expired += await self._attempt(each)
@@ -91,7 +91,7 @@ class ExpireSoftDeletedJob(LeaderJob):
         async with self._executor.connection() as connection:
             task = await tasks.unfinished_of(connection, due.object_id)
             states = {} if task is None else await tasks.read_states(connection, [task.id])
-        recorded = 0 if task is None or task.id not in states else states[task.id][0].attempts
+        recorded = 0 if task is None or task.id not in states else states[task.id][0].last_failed_attempt
         attempt = self._pauses.failures_of(due.object_id, recorded) + 1
         pause_seconds = self._pauses.failed(due.object_id, attempt)
         if task is not None and task.queue == EXPIRATION:

@@ -14,13 +14,13 @@ from ...storage.object_store import ObjectStore
 from ..execution.executor import CommandExecutor
 from ..execution.gather import gather_errors
 
-STORE_SECONDS_MAX = 60.0
-_FILES_AT_ONCE_MAX = 10
+FILES_SECONDS_MAX = 60.0
+_FILES_CONCURRENT_MAX = 10
 _FILES_NAMED_MAX = 10
 
 
 async def check_needed_files(executor: CommandExecutor, warehouse: Warehouse, states: Sequence[TableState | ViewState]) -> None:
-    """Raises FilesMissing, and ServiceUnavailable if the store does not respond in STORE_SECONDS_MAX. Of tables only the heads are used."""
+    """Raises FilesMissing, and ServiceUnavailable if the store does not respond in FILES_SECONDS_MAX. Of tables only the heads are used."""
     files = [state.metadata_location for state in states]
     current = [
         (state.id, snapshot_id)
@@ -36,12 +36,12 @@ async def check_needed_files(executor: CommandExecutor, warehouse: Warehouse, st
 
 
 async def _check_files(store: ObjectStore, files: list[str]) -> None:
-    """Raises FilesMissing, and ServiceUnavailable if the store does not respond in STORE_SECONDS_MAX."""
+    """Raises FilesMissing, and ServiceUnavailable if the store does not respond in FILES_SECONDS_MAX."""
     missing: list[str] = []
     try:
-        async with asyncio.timeout(STORE_SECONDS_MAX):
-            for start in range(0, len(files), _FILES_AT_ONCE_MAX):
-                together = files[start : start + _FILES_AT_ONCE_MAX]
+        async with asyncio.timeout(FILES_SECONDS_MAX):
+            for start in range(0, len(files), _FILES_CONCURRENT_MAX):
+                together = files[start : start + _FILES_CONCURRENT_MAX]
                 found: list[bool] = [False] * len(together)
 
                 async def check(index: int, file: str, found: list[bool] = found) -> None:

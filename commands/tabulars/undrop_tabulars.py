@@ -57,8 +57,6 @@ class _Undrop(CommandHandler):
 
     async def prepare(self) -> None:
         """Checks the files before the queues are joined: a store that does not respond delays no other command."""
-        if self.warehouse.read_only:
-            raise self.warehouse.read_only_error()
         objects = [(target.kind, target.id) for target in self.command.targets]
         async with self.executor.connection() as connection:
             statuses = await soft_deleted.statuses(connection, self.warehouse.id, objects)

@@ -16,7 +16,7 @@ from ..execution.submission import Submission
 
 _log = structlog.get_logger("icecore.tasks")
 
-# An order for the task may come between.
+# A control request for the task may come between.
 _TRIES_MAX = 10
 
 
@@ -33,7 +33,9 @@ class FailedAttempt:
 
 
 async def record_failure(executor: CommandExecutor, principal: Principal, failed: FailedAttempt) -> None:
-    """Appends TaskAttemptFailed for the attempts that are recorded. What cannot be recorded is logged: the task is retried all the same."""
+    """Appends TaskAttemptFailed for the attempts that are recorded, unless the task has ended. What cannot be recorded is logged: the task
+    is retried all the same.
+    """
     if not is_recorded(failed.attempt):
         return
     try:
@@ -47,7 +49,11 @@ async def _record_failure(executor: CommandExecutor, principal: Principal, faile
     for _ in range(_TRIES_MAX):
         async with executor.connection() as connection:
             warehouse = await warehouses.read_of_any_project(connection, failed.warehouse_id)
+            task = (await tasks.find(connection, failed.warehouse_id, [failed.task.id])).get(failed.task.id)
             found = await tasks.read_states(connection, [failed.task.id])
+        if task is None or task.status != "scheduled":
+            # It was cancelled, or has succeeded in another process.
+            return
         assert warehouse is not None, "a task's warehouse is in the log before it"
         state, generation = found.get(failed.task.id, (None, None))
         event = decide_failure(
@@ -61,9 +67,11 @@ async def _record_failure(executor: CommandExecutor, principal: Principal, faile
         )
         submission = Submission(_context(principal, warehouse.project_id, failed.task, "recordTaskAttempt"))
         submission.add(failed.task.id, failed.warehouse_id, state, [event], generation)
+        # Not if the task ends before: its object's last event began it.
+        submission.depend_on_event(failed.task.object_id, failed.task.id)
         if (await executor.committer.submit(submission)).outcome == "appended":
             return
-    raise ServiceUnavailable("Orders for the task kept coming")
+    raise ServiceUnavailable("Other requests kept changing the same task; it is tried again")
 
 
 async def begin_deletion(
@@ -90,7 +98,7 @@ async def begin_deletion(
         submission.depend_on_event(task.object_id, task.id)
         if (await executor.committer.submit(submission)).outcome == "appended":
             return True
-    raise ServiceUnavailable("Orders for the task kept coming")
+    raise ServiceUnavailable("Other requests kept changing the same task; it is tried again")
 
 
 def _context(principal: Principal, project_id: UUID, task: TaskOf, operation: str) -> RequestContext:

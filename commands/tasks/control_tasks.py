@@ -53,8 +53,6 @@ class _Control(CommandHandler):
     async def prepare(self) -> None:
         for task_id in self.missing:
             raise no_such_task(task_id)
-        if self.warehouse.read_only:
-            raise self.warehouse.read_only_error()
 
     async def decide(self) -> Decision:
         command, now_ms, submission = self.command, self.executor.now_ms(), Submission(self.context)
@@ -88,9 +86,7 @@ class _Control(CommandHandler):
         submission.depend_on_event(task.id, None if state is None else state.event_id)
 
 
-def _add(
-    submission: Submission, task: TaskOf, warehouse_id: UUID, state: TaskState | None, event: Event, generation: int | None
-) -> None:
+def _add(submission: Submission, task: TaskOf, warehouse_id: UUID, state: TaskState | None, event: Event, generation: int | None) -> None:
     """Adds an event of the task, to be appended only if the task has not ended by then: its object's last event began it."""
     submission.add(task.id, warehouse_id, state, [event], generation)
     submission.depend_on_event(task.object_id, task.id)

@@ -64,6 +64,7 @@ async def delete_warehouse(
 @dataclass(slots=True, eq=False)
 class _WarehouseHandler(CommandHandler):
     allows_inactive_warehouse: ClassVar[bool] = True
+    allows_read_only_warehouse: ClassVar[bool] = True
 
     executor: CommandExecutor
     stream: ResolvedStream[WarehouseState] | None = None

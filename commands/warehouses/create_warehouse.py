@@ -99,7 +99,7 @@ class _Creation(CommandHandler):
         if self.prepared:
             # The command is decided again.
             return
-        await self.storage.check_permitted()
+        await self.storage.check_permitted(self.context.project_id)
         await self._created()
         await self.storage.check_store(self.executor, self.on_check)
         await self.opened.enter_async_context(storage_lock(self.executor))

@@ -42,10 +42,10 @@ class RequestedStorage:
         """Raises BadRequest if the two cannot be used together."""
         return cls(profile, credential, backends.open_new_store(profile, credential), permitted)
 
-    async def check_permitted(self) -> None:
+    async def check_permitted(self, project_id: UUID) -> None:
         """Raises Forbidden. Contacts no store."""
         if self.permitted is not None:
-            await self.permitted.check(self.profile, self.credential)
+            await self.permitted.check(self.profile, self.credential, project_id)
 
     async def check_store(self, executor: CommandExecutor, on_check: Callable[[StoreCheck], None]) -> None:
         """Raises StoreCheckFailed. Does nothing if the settings say so."""

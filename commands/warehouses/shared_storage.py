@@ -116,10 +116,11 @@ def _refuse_shared_buckets(profile: S3Profile, states: Sequence[WarehouseState],
 
 async def _refuse_shared_folders(profile: LocalProfile, others: Sequence[tuple[WarehouseState, LocalProfile]], project_id: UUID) -> None:
     try:
-        found = await shared_folders(profile, [other for _, other in others])
+        found = await shared_folders(profile, [other for _, other in others], project_id)
     except TimeoutError:
         raise ServiceUnavailable(
-            "The folders of all warehouses could not be compared in time: the file system does not respond, or other checks are running"
+            "The folders of all warehouses could not be compared in time: the file system does not respond, or other checks are running",
+            retry_after_seconds=1,
         ) from None
     if found is not None:
         shared, mine, theirs = found

@@ -91,6 +91,7 @@ class _Update(CommandHandler):
     """
 
     allows_inactive_warehouse: ClassVar[bool] = True
+    allows_read_only_warehouse: ClassVar[bool] = True
 
     command: StorageUpdate
     executor: CommandExecutor
@@ -114,7 +115,7 @@ class _Update(CommandHandler):
             return
         check_compatible(self.warehouse.profile, profile)
         storage = RequestedStorage.open(self.executor.backends, profile, self.credential, self.permitted)
-        await storage.check_permitted()
+        await storage.check_permitted(self.context.project_id)
         await storage.check_store(self.executor, self.on_check)
         if self.profile is not None:
             await self.opened.enter_async_context(storage_lock(self.executor))

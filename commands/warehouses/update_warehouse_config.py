@@ -27,6 +27,7 @@ async def update_warehouse_config(
 @dataclass(slots=True, eq=False)
 class _Update(StreamCommandHandler[WarehouseState]):
     allows_inactive_warehouse: ClassVar[bool] = True
+    allows_read_only_warehouse: ClassVar[bool] = True
 
     command: UpdateWarehouseConfig
     resolver: Resolver

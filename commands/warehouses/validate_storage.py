@@ -94,7 +94,7 @@ async def validate_creation(
     report.skip(_OF_UPDATES, "profile-compatible", "spec-mutable")
     storage = _well_formed(executor, report, command.storage_profile, command.storage_credential, permitted)
     if storage is not None:
-        await storage.check_permitted()
+        await storage.check_permitted(context.project_id)
     # Lakekeeper has no check of this.
     checked_delete_profile(command.delete_profile)
     with report.check("format-version-policy-consistent"):
@@ -126,7 +126,7 @@ async def validate_update(
     else:
         storage = _well_formed(executor, report, warehouse.profile, command.storage_credential, permitted)
     if storage is not None:
-        await storage.check_permitted()
+        await storage.check_permitted(context.project_id)
     if not isinstance(command, UpdateStorageProfile):
         report.skip("The storage profile would stay.", "profile-compatible", "location-exclusive")
     elif storage is None:

@@ -22,7 +22,7 @@ def project(rows: Rows, position: int, event: Event, after: TaskState) -> None:
             event=event.TOPIC.removeprefix(_TOPIC_PREFIX).rpartition(".")[0],
             scheduled_for_ms=after.scheduled_for_ms,
             begun=after.begun,
-            attempts=after.attempts,
+            attempts=after.last_failed_attempt,
             started_at_ms=None if started is None else started.started_at_ms,
             failed_at_ms=None if failure is None else failure.failed_at_ms,
             error=None if failure is None else failure.error,

@@ -13,7 +13,7 @@ from typing import Any
 from uuid import UUID
 
 from icecore.log_database import opened_database
-from icecore.maintenance_commands import LogRecorder
+from icecore.maintenance_commands import run_recorder
 from icecore.pipeline import verify
 from icecore.pipeline.landed_tables import landed_events
 from icecore.pipeline.log_source import LogSource
@@ -49,7 +49,7 @@ def remove_orphan_files(spark: Any, opened: Settings, table: dict[str, Any]) -> 
     inherited = {"icecore.maintenance.orphan-files-min-age-days": "1"}
     ids = UUID(table["table-id"]), UUID(table["warehouse-id"])
     planned = Candidate(*ids, "t", "remove_orphan_files", "a test", {"files-deleted": 0}, inherited)
-    with LogRecorder(opened) as recorder:
+    with run_recorder(opened) as recorder:
         report = maintain(spark, [planned, planned], recorder, datetime.now(UTC))
     return [[outcome.outcome, dict(outcome.measured), outcome.error] for _, outcome in report.runs]
 

@@ -152,8 +152,8 @@ async def listed_during_a_rename(served: Served, monkeypatch: pytest.MonkeyPatch
     await namespace(run, NamespaceIdentifier(()), "short")
     for number in range(30):
         await create(run, NamespaceIdentifier(("short",)), f"n{number:02}")
-    monkeypatch.setattr(names, "NAMES_READ_AT_ONCE_MAX", 10)
-    monkeypatch.setattr(listings, "_ITEMS_AT_ONCE_MAX", 7)
+    monkeypatch.setattr(names, "NAMES_PAGE_SIZE", 10)
+    monkeypatch.setattr(listings, "_ITEMS_INLINE_MAX", 7)
     list_names, reads = names._list, 0
 
     async def meanwhile(*asked: Any, **more: Any) -> Any:

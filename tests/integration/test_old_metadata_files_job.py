@@ -179,7 +179,7 @@ async def test_a_file_is_not_registered_while_a_deletion_that_was_given_up_may_t
 ) -> None:
     """The store exceeded the timeout, and may still execute the request."""
     slow, waiting = await two.slow_store(monkeypatch, one_by_one=False), two.pending()
-    monkeypatch.setattr(delete_old_metadata_files, "STORE_SECONDS_MAX", 0.05)
+    monkeypatch.setattr(delete_old_metadata_files, "DELETION_STORE_SECONDS_MAX", 0.05)
     assert 0 == await OldMetadataFilesJob(two.catalogs[0].commands).run_once()
     assert waiting == two.pending()
     await two.unregister()
@@ -203,7 +203,7 @@ async def test_single_deletions_of_a_page_are_not_repeated(two: Two, monkeypatch
         deleted.extend(locations)
 
     monkeypatch.setattr(slow, "delete", third_hangs)
-    monkeypatch.setattr(delete_old_metadata_files, "STORE_SECONDS_MAX", 1.0)
+    monkeypatch.setattr(delete_old_metadata_files, "DELETION_STORE_SECONDS_MAX", 1.0)
     assert 0 == await OldMetadataFilesJob(two.catalogs[0].commands).run_once()
     assert (2, waiting[2:]) == (len(deleted), two.pending())
     slow.goes_on.set()

@@ -345,7 +345,7 @@ def test_a_long_listing_is_read_in_steps(client: Protecting, monkeypatch: pytest
     client.protection("namespace", True, object_id=client.described("namespace")["p3"][0])
     expected = client.described("namespace")
     assert ["p3"] == [name for name, (_, protected) in expected.items() if protected]
-    monkeypatch.setattr(names, "NAMES_READ_AT_ONCE_MAX", 3)
+    monkeypatch.setattr(names, "NAMES_PAGE_SIZE", 3)
     # Another key of the cache.
     client.create_namespace("q")
     listed = client.described("namespace")

@@ -282,7 +282,7 @@ async def test_a_store_that_hangs_or_fails_keeps_no_other_waiting(
     catalog: Application, tmp_path: Path, odd_s3_server: OddS3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The oldest tables have stores that refuse or do not respond. The others' files are deleted meanwhile."""
-    monkeypatch.setattr("icecore.commands.tables.table_purge.STORE_SECONDS_MAX", 2.0)
+    monkeypatch.setattr("icecore.commands.tables.table_purge.PURGE_STORE_SECONDS_MAX", 2.0)
     odd_s3_server.status = 200
     catalog.commands.skip_storage_validation = True
     command = CreateWarehouse("odd", odd_s3_profile(odd_s3_server.endpoint), S3_CREDENTIAL)

@@ -164,9 +164,9 @@ async def test_a_rebuild_under_the_readers_changes_no_response(catalog: Applicat
 async def test_changes_that_take_several_statements_are_mended(catalog: Application, other: Application, warehouse: Warehouse) -> None:
     """Two full statements and a partial one: affected entries are removed, others stay cached."""
     await _warm(other, warehouse)
-    for turn in range(2 * log_changes.CHANGES_AT_ONCE + 1):
+    for turn in range(2 * log_changes.CHANGES_PAGE_SIZE + 1):
         await _set(catalog, warehouse, turn)
-    assert 2 * log_changes.CHANGES_AT_ONCE == await _turn(other, warehouse)
+    assert 2 * log_changes.CHANGES_PAGE_SIZE == await _turn(other, warehouse)
     hits = other.queries.cache.metrics.hits
     await load_namespace(other.queries, context("loadNamespaceMetadata"), warehouse, NAMESPACE)
     assert hits + 1 == other.queries.cache.metrics.hits
@@ -177,7 +177,7 @@ async def test_postgres_settles_on_one_plan_for_the_read_of_the_log(catalog: App
     async with catalog.backends.connection() as connection:
         for _ in range(20):
             changes = await log_changes.read_changes(connection, log_changes.LogHead(0, None))
-            assert log_changes.CHANGES_AT_ONCE > len(changes.streams) > 0
+            assert log_changes.CHANGES_PAGE_SIZE > len(changes.streams) > 0
         plans = "select custom_plans from pg_prepared_statements where name = 'icecore_changes'"
         assert (5,) == await (await connection.execute(plans)).fetchone()
 

@@ -66,7 +66,7 @@ def test_a_server_without_authentication_is_bootstrapped(tenants: Tenants) -> No
 
 def test_there_is_no_user(tenants: Tenants, database: str, tmp_path: Path) -> None:
     """The anonymous principal is none, and another one has no record."""
-    assert (401, "NotAuthorizedException") == tenants.send("GET", "/management/v1/whoami").error
+    assert (401, "GetMyUserWithoutToken") == tenants.send("GET", "/management/v1/whoami").error
 
     class Somebody:
         async def authenticate(self, headers: object) -> Principal:
@@ -79,7 +79,7 @@ def test_there_is_no_user(tenants: Tenants, database: str, tmp_path: Path) -> No
         served_catalog(database, tmp_path / "warehouse", prepare=authenticated) as served,
         closing(Tenants(served.url)) as client,
     ):
-        assert (404, "NotFoundException") == client.send("GET", "/management/v1/whoami").error
+        assert (404, "UserNotFound") == client.send("GET", "/management/v1/whoami").error
 
 
 def test_every_action_is_allowed(tenants: Tenants, catalog_server: CatalogServer, database: str) -> None:

@@ -663,7 +663,7 @@ async def test_more_than_a_page_expires_in_one_round(processes: Processes) -> No
         await make_table(first, warehouse, f"x{number}")
         await drop(first, warehouse, 3700, f"x{number}")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("icecore.commands.tabulars.expire_soft_deleted._READ_AT_ONCE", 3)
+        patched.setattr("icecore.commands.tabulars.expire_soft_deleted._PAGE_SIZE", 3)
         assert 7 == await first.soft_deletion.run_once()
 
 
@@ -719,9 +719,12 @@ def test_an_operator_lists_and_undrops_at_the_command_line(client: Client, serve
     assert 0 == code
     assert all(text in printed for text in ("n.[t]", "n.v", *ids))
     code, printed = run("undrop", "demo", *ids, unknown := str(uuid4()))
-    assert (1, f"icecore: No table with the id {unknown} is soft-deleted\n") == (code, printed)
+    assert (1, f"icecore: warehouse demo has no table, view or namespace with the id {unknown}\n") == (code, printed)
     assert 2 == run("undrop", "demo", ids[0], ids[0])[0]
     assert (0, "") == run("undrop", "demo", *ids)
+    assert (0, "") == run("undrop", "demo", *ids), "the table and the view are live, so nothing is left to do"
+    (namespace_id,) = client.call("GET", "/namespaces?returnUuids=true").json["namespace-uuids"]
+    assert (1, f"icecore: No namespace with the id {namespace_id} is soft-deleted\n") == run("undrop", "demo", namespace_id)
     assert (0, "no table or view is soft-deleted\n") == run("table", "deleted", "demo")
     assert (0, f"{named}, purge by default\n") == run("warehouse", "delete-profile", "demo", "--hard")
     # Another connection, because the server has closed one that was idle for so long.

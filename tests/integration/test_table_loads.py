@@ -22,14 +22,14 @@ from icecore.domain.errors import NoSuchTable, ServiceUnavailable
 from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.projections import tables
 from icecore.projections.bounded_reads import LargeDocument
-from icecore.projections.tables import TABLES_LOADED_AT_ONCE_MAX, LoadedTable, TableLookup
+from icecore.projections.tables import TABLES_PER_STATEMENT_MAX, LoadedTable, TableLookup
 from icecore.queries import table_loads
 from icecore.queries.load_table import load_table
 from icecore.queries.table_loads import LARGE_BYTES_MIN
 from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
 
 NAMESPACES = (NamespaceIdentifier(("a",)), NamespaceIdentifier(("a", "b")), NamespaceIdentifier(("a", "b", "c")))
-COUNT = 2 * TABLES_LOADED_AT_ONCE_MAX
+COUNT = 2 * TABLES_PER_STATEMENT_MAX
 _LOAD_NOW = tables.load_current
 
 
@@ -75,7 +75,7 @@ def statements(monkeypatch: pytest.MonkeyPatch) -> Statements:
     seen = Statements()
     seen.let_go.set()
     monkeypatch.setattr(tables, "load_current", seen.load_current)
-    monkeypatch.setattr(table_loads, "STATEMENTS_AT_ONCE_MAX", 1)
+    monkeypatch.setattr(table_loads, "STATEMENTS_CONCURRENT_MAX", 1)
     return seen
 
 
@@ -138,7 +138,7 @@ async def test_each_gets_its_own_response(catalog: Application, warehouse: Wareh
     *found, missing = await asyncio.gather(*loads, return_exceptions=True)
     assert [str(number) for number in numbers] == found
     assert isinstance(missing, NoSuchTable)
-    assert [1, 1, TABLES_LOADED_AT_ONCE_MAX, TABLES_LOADED_AT_ONCE_MAX, 1] == [len(names) for names in statements.begun]
+    assert [1, 1, TABLES_PER_STATEMENT_MAX, TABLES_PER_STATEMENT_MAX, 1] == [len(names) for names in statements.begun]
     assert {f"t{number}" for number in (*range(COUNT), absent)} == {name for names in statements.begun[2:] for name in names}
 
 

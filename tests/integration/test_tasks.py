@@ -19,11 +19,11 @@ from icecore.commands.tasks.control_tasks import control_tasks
 from icecore.commands.warehouses.change_warehouse import change_warehouse
 from icecore.compose import Application
 from icecore.domain.errors import ExpirationFixed, NoSuchTask, PurgeBegun, ServiceUnavailable, TaskFinished
-from icecore.domain.task import Action, ControlTasks
+from icecore.domain.task import TASK_STATUSES, Action, ControlTasks
 from icecore.domain.warehouse import DeleteProfile, SetTaskQueueConfig, SetWarehouseReadOnly, UpdateWarehouseDeleteProfile
 from icecore.projections.rebuild import rebuild
 from icecore.projections.verify import verify
-from icecore.queries.list_tasks import TASK_STATUSES, FoundTask, TaskFilter, list_tasks, load_task
+from icecore.queries.list_tasks import FoundTask, TaskFilter, list_tasks, load_task
 from tests.fixtures.catalog import before_append, context, opened_catalog
 from tests.integration.test_purge import files
 from tests.integration.test_purge_job import SECONDS_MAX, Point, a_table, a_warehouse, dropped, gate, registered, the_warehouse
@@ -236,7 +236,7 @@ async def test_a_stopped_attempt_is_retried(
     """While it runs, every process sees that, and another one can stop it."""
     task_id = await to_be_purged(catalog, warehouse, tmp_path / "warehouse" / "t")
     with monkeypatch.context() as patched:
-        # It follows what is ordered from its second round on.
+        # It follows the control requests from its second round on.
         catalog.purge._followed = 0
         _, purge = await started(patched, catalog)
         running = await only_task(other, warehouse)
@@ -352,17 +352,17 @@ async def test_a_purge_that_is_postponed_before_its_first_deletion_waits(
     await control(other, warehouse, "cancel", task_id)
 
 
-async def test_an_order_that_comes_between_does_not_lose_a_failure(
+async def test_a_control_request_that_comes_between_does_not_lose_a_failure(
     catalog: Application, other: Application, warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database: str
 ) -> None:
     """It is recorded on the newest state of the task, whose moment stays."""
     task_id = await to_be_purged(catalog, warehouse, tmp_path / "warehouse" / "t")
-    later, submit, orders = now_ms() + 10 * MINUTE_MS, catalog.commands.committer.submit, 0
+    later, submit, requests = now_ms() + 10 * MINUTE_MS, catalog.commands.committer.submit, 0
 
     async def late(submission: Any) -> Any:
-        nonlocal orders
-        orders += 1
-        if orders == 1:
+        nonlocal requests
+        requests += 1
+        if requests == 1:
             await control(other, warehouse, "run-at", task_id, later)
         return await submit(submission)
 
@@ -370,6 +370,42 @@ async def test_an_order_that_comes_between_does_not_lose_a_failure(
     monkeypatch.setattr(catalog.commands.committer, "submit", late)
     assert 0 == await catalog.purge.run_once()
     assert [(1, later)] == [(each["attempt"], each["retry-at-ms"]) for each in events(database, "task.attempt-failed.v1")]
+
+
+@pytest.mark.parametrize("before_it_is_decided", [True, False])
+async def test_nothing_is_recorded_of_a_task_that_was_cancelled(
+    catalog: Application,
+    other: Application,
+    warehouse: Warehouse,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    database: str,
+    before_it_is_decided: bool,
+) -> None:
+    """Whether its attempt fails after the cancellation, or before it and is recorded too late."""
+    task_id = await to_be_purged(catalog, warehouse, tmp_path / "warehouse" / "t")
+    submit, submissions = catalog.commands.committer.submit, 0
+
+    async def cancel_and_fail() -> None:
+        await control(other, warehouse, "cancel", task_id)
+        raise ServiceUnavailable("The object store does not respond")
+
+    async def late(submission: Any) -> Any:
+        nonlocal submissions
+        submissions += 1
+        if submissions == 1:
+            await control(other, warehouse, "cancel", task_id)
+        return await submit(submission)
+
+    if before_it_is_decided:
+        gate(monkeypatch, catalog.commands, read=cancel_and_fail)
+    else:
+        failing(monkeypatch, catalog)
+        monkeypatch.setattr(catalog.commands.committer, "submit", late)
+    assert 0 == await catalog.purge.run_once()
+    assert "CANCELLED" == (await only_task(other, warehouse)).status
+    assert [] == events(database, "task.attempt-failed.v1")
+    assert (not before_it_is_decided) == bool(submissions)
 
 
 async def test_the_last_attempts_that_failed_are_loaded_newest_first(
@@ -388,7 +424,7 @@ async def test_the_last_attempts_that_failed_are_loaded_newest_first(
 async def test_an_attempt_after_a_stopped_one_runs(
     catalog: Application, other: Application, warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The order was for the attempt before."""
+    """The request was for the attempt before."""
     task_id = await to_be_purged(catalog, warehouse, tmp_path / "warehouse" / "t")
     opened = catalog.commands.store
     catalog.purge._followed = 0

@@ -160,6 +160,28 @@ def test_an_inactive_warehouse_does_not_exist_for_any_client(client: Management,
         assert "1" == each.at(position).load_table(["n"], "t").json["metadata"]["properties"]["before"]
 
 
+def test_a_refusal_of_an_inactive_warehouse_is_repeated_under_its_key(client: Management, other: RestClient) -> None:
+    """Also once the warehouse is active again; and what was done before it was deactivated is repeated meanwhile."""
+    with_table(client, other)
+    path, body = table_path(["n"], "t"), {"requirements": [], "updates": [set_properties(once="1")]}
+    done, refused = uuid4(), uuid4()
+    first = client.call("POST", path, body, key=done)
+    assert 200 == first.status
+    assert 200 == client.call_warehouse("POST", "/deactivate").status
+    for each in (other, client):
+        assert NOT_FOUND == each.load_table(["n"], "t").error, "its cached warehouse is the inactive one now"
+        assert first.replayable == each.call("POST", path, body, key=done).replayable
+        again = each.call("POST", path, body, key=refused)
+        assert (*NOT_FOUND, "Warehouse is inactive: demo") == (*again.error, again.message)
+        assert NOT_FOUND == each.call("POST", f"{path}/metrics", {"report-type": "scan-report"}, key=uuid4()).error
+        assert NOT_FOUND == each.call("DELETE", "/namespaces/n?recursive=true&dryRun=true", key=uuid4()).error
+    assert 200 == client.call_warehouse("POST", "/activate").status
+    for each in (other, client):
+        again = each.call("POST", path, body, key=refused)
+        assert (*NOT_FOUND, "Warehouse is inactive: demo") == (*again.error, again.message)
+        assert 422 == each.call("POST", path, {**body, "updates": []}, key=refused).status
+
+
 def test_only_an_empty_warehouse_is_deleted(client: Management, other: RestClient, database: str, tmp_path: Path) -> None:
     """Its name can be used again, and its past cannot be read by it."""
     with_table(client, other)

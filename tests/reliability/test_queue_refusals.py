@@ -9,6 +9,7 @@ from uuid import UUID
 
 import orjson
 import pytest
+from psycopg import AsyncConnection
 from uuid_utils.compat import uuid7
 
 from icecore.access.resolve_warehouse import resolve_warehouse
@@ -22,6 +23,7 @@ from icecore.commands.tables.commit_table import commit_table
 from icecore.commands.tables.commit_transaction import commit_transaction
 from icecore.commands.tables.create_table import create_table
 from icecore.compose import Application
+from icecore.database.advisory_locks import AdvisoryLock
 from icecore.domain.byte_pieces import joined
 from icecore.domain.commands import CommitTable, CommitTransaction, CreateNamespace, CreateTable, UpdateNamespaceProperties
 from icecore.domain.errors import CatalogError, CommitFailed, CommitStateUnknown, ServiceUnavailable, TooManyRequests
@@ -280,7 +282,7 @@ async def test_commands_behind_a_commit_in_doubt_get_503(table: Table, monkeypat
     await asyncio.sleep(0.2)
     waiting = [asyncio.create_task(table.commit([setting("b", "1")])), asyncio.create_task(table.transaction([setting("c", "1")]))]
     await asyncio.sleep(0.2)
-    committer.on_unreachable()
+    committer.on_unavailable("Postgres cannot be reached")
     async with asyncio.timeout(2):
         heard = await asyncio.gather(*waiting, return_exceptions=True)
     assert ["ServiceUnavailable", "ServiceUnavailable"] == [type(one).__name__ for one in heard]
@@ -288,3 +290,17 @@ async def test_commands_behind_a_commit_in_doubt_get_503(table: Table, monkeypat
     assert isinstance(await first, CommandResponse)
     assert isinstance(await table.commit([setting("d", "1")]), CommandResponse)
     assert {"a", "d"} == {*(await table.metadata())["properties"]} & {"a", "b", "c", "d"}
+
+
+async def test_commands_behind_a_stuck_append_lock_get_its_reason(table: Table, database: str) -> None:
+    """Another transaction holds the lock. The commit that waits for it, and those behind it, are not told that Postgres is unreachable."""
+    async with await AsyncConnection.connect(database) as holder:
+        await holder.execute("select pg_advisory_xact_lock(%s)", (int(AdvisoryLock.APPEND),))
+        waiting = [asyncio.create_task(table.commit([setting("a", "1")]))]
+        async with asyncio.timeout(10):
+            while await (await holder.execute("select from pg_locks where locktype = 'advisory' and not granted")).fetchone() is None:
+                await asyncio.sleep(0.01)
+        waiting += [asyncio.create_task(table.commit([setting("b", "1")])), asyncio.create_task(table.transaction([setting("c", "1")]))]
+        heard = await asyncio.gather(*waiting, return_exceptions=True)
+    assert [("ServiceUnavailable", "Postgres is busy")] * 3 == [(type(one).__name__, str(one)) for one in heard]
+    assert isinstance(await table.commit([setting("d", "1")]), CommandResponse)

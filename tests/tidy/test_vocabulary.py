@@ -91,6 +91,7 @@ FORBIDDEN = {
     "effective_count",
     "event_followers_max",
     "execute_unconnected",
+    "follow_orders",
     "give_back",
     "given_up",
     "hand_on",
@@ -125,11 +126,14 @@ FORBIDDEN = {
     "near_or_far",
     "on_away",
     "one_by_itself",
+    "ordered_at",
     "place_taken",
+    "postgres_unreachable_error",
     "properties_now",
     "properties_then",
     "proved_at",
     "reached_snapshots",
+    "read_orders",
     "recorded_hold",
     "refuse_places_taken_by_others",
     "refuse_taken_places",
@@ -163,7 +167,7 @@ FORBIDDEN = {
     "why_no_verdict",
     "why_no_writes",
 }
-_WORD = re.compile(rf"\b_?({'|'.join(FORBIDDEN)}|\w+Figures|\w+_sought)\b")
+_WORD = re.compile(rf"\b_?({'|'.join(FORBIDDEN)}|\w+Figures|\w+_sought|\w+_AT_ONCE|\w+_AT_ONCE_\w+)\b")
 
 
 def forbidden(text: str) -> set[str]:
@@ -182,7 +186,17 @@ def test_no_old_name_is_in_a_migration(file: Path) -> None:
     assert set() == forbidden(file.read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("text", ["from .pull import Telling", "self._arrivals = 1", "class QueueFigures:", "def table_sought():"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from .pull import Telling",
+        "self._arrivals = 1",
+        "class QueueFigures:",
+        "def table_sought():",
+        "_READ_AT_ONCE = 1",
+        "FILES_AT_ONCE_MAX",
+    ],
+)
 def test_an_old_name_would_be_found(text: str) -> None:
     """Public and private names."""
     assert forbidden(text)

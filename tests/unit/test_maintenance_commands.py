@@ -11,7 +11,7 @@ from icecore import maintenance_commands
 from icecore.commands.maintenance.record_runs import MaintainedTable
 from icecore.domain.errors import CatalogError, NoSuchTable, ServiceUnavailable, TableProtected
 from icecore.exit_codes import CommandFailed, ExitCode
-from icecore.maintenance_commands import LogRecorder, _as_json, current_policy
+from icecore.maintenance_commands import RunRecorder, _as_json, current_policy
 from icecore.pipeline.maintain import CannotMaintain, MaintenanceReport
 from icecore.pipeline.maintenance_plan import Candidate, Plan
 from icecore.pipeline_commands import Place, open_pipeline
@@ -33,10 +33,8 @@ def begun(monkeypatch: pytest.MonkeyPatch, found: MaintainedTable | CatalogError
 
     monkeypatch.setattr(maintenance_commands, "table_to_maintain", find)
     monkeypatch.setattr(maintenance_commands, "record_plan", record)
-    recorder = LogRecorder(cast(Any, None))
-    with asyncio.Runner() as recorder._runner:
-        recorder._catalog = cast(Any, SimpleNamespace(commands=None))
-        recorder.begin(PLANNED, shadow=False)
+    with asyncio.Runner() as runner:
+        RunRecorder(runner, cast(Any, None)).begin(PLANNED, shadow=False)
     return recorded
 
 

@@ -1,23 +1,28 @@
 """GET /history/v1/events: pages, filters, long polls, single events, and refusals."""
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from uuid import UUID
+from typing import Any
+from uuid import UUID, uuid4
 
 import orjson
 import psycopg
 import pytest
 
 from icecore.commands.namespaces.create_namespace import create_namespace
+from icecore.commands.projects.create_project import create_project
 from icecore.commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
 from icecore.domain.commands import CreateNamespace
 from icecore.domain.errors import AlreadyExists
 from icecore.domain.identifiers import NamespaceIdentifier
+from icecore.domain.project import CreateProject
+from icecore.domain.recorded import RecordedEvent
 from icecore.log import follow
 from icecore.log.follow import read_events
 from icecore.log.head import log_head
-from icecore.publishers import pull
+from icecore.publishers import project_limit, pull
 from icecore.publishers.cloud_events import encode_json, outgoing
 from icecore.publishers.enricher import EventEnricher
 from icecore.publishers.event_data import Dialect
@@ -307,3 +312,55 @@ async def test_places_to_wait_are_bounded(served: Served, monkeypatch: pytest.Mo
     served.catalog.events.stop()
     assert [[], []] == [(await each).positions for each in asked]
     await until_followed(served, 0)
+
+
+class _Held:
+    """Reads of the log that wait until they are let go."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count, self.let_go = 0, asyncio.Event()
+        monkeypatch.setattr(pull, "read_events", self._read)
+
+    async def _read(self, *given: Any, **named: Any) -> Sequence[RecordedEvent]:
+        self.count += 1
+        await self.let_go.wait()
+        return await read_events(*given, **named)
+
+    async def until(self, count: int) -> None:
+        async with asyncio.timeout(10):
+            while self.count < count:
+                await asyncio.sleep(0.01)
+
+
+async def test_readers_of_one_project_leave_connections_to_others(
+    served: Served, history: CommandRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More readers than there are connections. Each gets its page in the end."""
+    project_id = uuid4()
+    await create_project(history.catalog.commands, context("createProject"), CreateProject("other", project_id))
+    everything = (await served.get("/events")).positions
+    held = _Held(monkeypatch)
+    first = [asyncio.create_task(served.get("/events")) for _ in range(2 * pull.CONNECTIONS_MAX)]
+    await held.until(pull.READS_OF_A_PROJECT_MAX)
+    other = asyncio.create_task(served.get("/events", {"x-project-id": str(project_id)}))
+    await held.until(pull.READS_OF_A_PROJECT_MAX + 1)
+    assert pull.READS_OF_A_PROJECT_MAX + 1 == held.count < pull.CONNECTIONS_MAX, "a reader of the other project has a connection"
+    held.let_go.set()
+    assert [everything] * len(first) == [each.positions for each in await asyncio.gather(*first)]
+    assert ["project.created"] == [event["type"].split(".", 2)[2].rsplit(".", 1)[0] for event in (await other).json["events"]]
+
+
+async def test_a_reader_that_waits_too_long_for_others_of_its_project_is_refused(
+    served: Served, history: CommandRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """503, to be repeated after a second."""
+    monkeypatch.setattr(project_limit, "WAIT_SECONDS_MAX", 0.05)
+    held = _Held(monkeypatch)
+    first = [asyncio.create_task(served.get("/events")) for _ in range(pull.READS_OF_A_PROJECT_MAX)]
+    await held.until(pull.READS_OF_A_PROJECT_MAX)
+    for path in ("/events", f"/events/{uuid4()}"):
+        refused = await served.get(path)
+        assert ((503, "ServiceUnavailableException"), "1") == (refused.error, refused.headers["retry-after"])
+    held.let_go.set()
+    assert {200} == {each.status for each in await asyncio.gather(*first)}
+    assert 200 == (await served.get("/events")).status

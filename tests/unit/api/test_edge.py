@@ -371,7 +371,10 @@ async def test_the_absolute_form_of_a_request_line_is_understood(port: int) -> N
     assert answered.startswith(b"HTTP/1.1 200 OK\r\n")
 
 
-LAKEKEEPERS = {"CatalogAlreadyBootstrapped", "TermsOfUseNotAccepted", "CreateWarehouseStorageProfileOverlap", "MaintenanceModeError"}
+LAKEKEEPERS = {
+    "CatalogAlreadyBootstrapped", "TermsOfUseNotAccepted", "CreateWarehouseStorageProfileOverlap", "MaintenanceModeError",
+    "GetMyUserWithoutToken", "UserNotFound",
+}  # fmt: skip
 """Types that Lakekeeper gives to errors of its management API."""
 
 

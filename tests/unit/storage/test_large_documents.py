@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from icecore.domain.errors import TooManyRequests
-from icecore.storage.large_documents import BYTES_AT_ONCE_MAX, LargeDocuments, ShareWaitEnded
+from icecore.storage.large_documents import BYTES_CONCURRENT_MAX, LargeDocuments, ShareWaitEnded
 
-HALF = BYTES_AT_ONCE_MAX // 2
+HALF = BYTES_CONCURRENT_MAX // 2
 
 
 async def _worked(documents: LargeDocuments, size: int, done: asyncio.Event, begun: list[int]) -> None:
@@ -30,12 +30,12 @@ async def _begun(documents: LargeDocuments, sizes: list[int]) -> tuple[list[int]
 
 
 async def test_as_many_as_there_is_room_for_in_the_order_they_came() -> None:
-    sizes = [HALF, HALF, 1, 2 * BYTES_AT_ONCE_MAX, 2]
+    sizes = [HALF, HALF, 1, 2 * BYTES_CONCURRENT_MAX, 2]
     assert ([HALF, HALF], sizes) == await _begun(LargeDocuments(), sizes)
 
 
 async def test_one_that_is_alone_may_be_of_any_size() -> None:
-    sizes = [3 * BYTES_AT_ONCE_MAX, 1]
+    sizes = [3 * BYTES_CONCURRENT_MAX, 1]
     assert (sizes[:1], sizes) == await _begun(LargeDocuments(), sizes)
 
 
@@ -48,7 +48,7 @@ async def test_timed_out_and_cancelled_requests_leave_memory_for_others() -> Non
                 await other.reserve_all()
         done = asyncio.Event()
         done.set()
-        gone = asyncio.create_task(_worked(documents, BYTES_AT_ONCE_MAX, done, []))
+        gone = asyncio.create_task(_worked(documents, BYTES_CONCURRENT_MAX, done, []))
         await asyncio.sleep(0)
         behind = asyncio.create_task(_worked(documents, HALF, done, []))
         await asyncio.sleep(0)
@@ -62,7 +62,7 @@ async def test_memory_released_to_a_cancelled_request_goes_to_the_next() -> None
     documents, done = LargeDocuments(), asyncio.Event()
     done.set()
     async with documents.share() as share:
-        await share.reserve(BYTES_AT_ONCE_MAX)
+        await share.reserve(BYTES_CONCURRENT_MAX)
         gone = asyncio.create_task(_worked(documents, HALF, done, []))
         behind = asyncio.create_task(_worked(documents, HALF, done, []))
         await asyncio.sleep(0)
@@ -76,7 +76,7 @@ async def test_a_request_that_may_not_wait_gives_up() -> None:
     """At once, or when it is asked to. If there is memory, it is reserved."""
     documents = LargeDocuments()
     async with documents.share() as share:
-        await share.reserve(BYTES_AT_ONCE_MAX)
+        await share.reserve(BYTES_CONCURRENT_MAX)
         async with documents.share(lambda: False) as other:
             with pytest.raises(ShareWaitEnded):
                 await other.reserve(HALF)
@@ -89,7 +89,7 @@ async def test_a_request_that_may_not_wait_gives_up() -> None:
             assert not other.end_wait()
     async with documents.share() as other:
         async with documents.share() as share:
-            await share.reserve(BYTES_AT_ONCE_MAX)
+            await share.reserve(BYTES_CONCURRENT_MAX)
             waiting = asyncio.create_task(other.reserve(HALF))
             await asyncio.sleep(0)
             # Shortly before there is memory.
@@ -109,11 +109,11 @@ async def test_a_wait_that_ends_just_when_there_is_memory_reserves_none(behind: 
 
     async def one() -> None:
         async with documents.share() as share:
-            await share.reserve(BYTES_AT_ONCE_MAX)
+            await share.reserve(BYTES_CONCURRENT_MAX)
             await done.wait()
 
     async with documents.share() as share:
-        await share.reserve(BYTES_AT_ONCE_MAX)
+        await share.reserve(BYTES_CONCURRENT_MAX)
         waiting = [asyncio.create_task(one()) for _ in range(1 + behind)]
         await asyncio.sleep(0)
         waiting[0].cancel()

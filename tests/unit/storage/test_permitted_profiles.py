@@ -86,7 +86,7 @@ async def test_a_root_may_be_a_link_itself(tmp_path: Path) -> None:
 async def test_folders_that_cannot_be_looked_at_are_not_permitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the file system does not respond, the target of a link is unknown."""
 
-    async def no_response(look: object) -> None:
+    async def no_response(look: object, project_id: object) -> None:
         raise TimeoutError
 
     monkeypatch.setattr(permitted_profiles, "in_thread", no_response)

@@ -7,13 +7,14 @@ import sys
 import threading
 import time
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
 from icecore.storage import same_folder
 from icecore.storage.object_store import ObjectStores
 from icecore.storage.profiles import LocalProfile, parse_storage_profile
-from icecore.storage.same_folder import _CACHED_LEVELS_MAX, COMPARED_AT_ONCE_MAX, shared_folders
+from icecore.storage.same_folder import _CACHED_LEVELS_MAX, COMPARISONS_CONCURRENT_MAX, shared_folders
 from icecore.storage.storage_profile import ALLOWED_LOCATIONS_MAX
 
 PROCESSOR_SECONDS_MAX = 0.4
@@ -146,10 +147,10 @@ async def test_a_file_system_that_does_not_respond_blocks_no_request(monkeypatch
     one, other = profile(tmp_path / "one"), profile(tmp_path / "other")
     try:
         began = time.monotonic()
-        for _ in range(COMPARED_AT_ONCE_MAX + 2):
+        for _ in range(COMPARISONS_CONCURRENT_MAX + 2):
             with pytest.raises(TimeoutError):
                 await shared_folders(one, [other])
-        assert COMPARED_AT_ONCE_MAX == sum(thread.name == "compare-folders" for thread in threading.enumerate())
+        assert COMPARISONS_CONCURRENT_MAX == sum(thread.name == "compare-folders" for thread in threading.enumerate())
         assert await asyncio.to_thread(lambda: "the pool is free") == "the pool is free"
         assert time.monotonic() - began < 5
     finally:
@@ -161,11 +162,39 @@ async def test_a_file_system_that_does_not_respond_blocks_no_request(monkeypatch
     assert await shared_folders(one, [other]) is None
 
 
+async def test_folders_of_one_project_leave_places_to_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Those of one project do not respond. Its own next comparison times out, and that of another project does not."""
+    responses, hanging = threading.Event(), tmp_path / "hanging"
+    identity, project_id = same_folder._inode_of, uuid4()
+
+    def wait(folder: tuple[str, ...]) -> object:
+        assert hanging.name not in folder or responses.wait(60)
+        return identity(folder)
+
+    monkeypatch.setattr(same_folder, "_inode_of", wait)
+    other = profile(tmp_path / "other")
+    try:
+        with monkeypatch.context() as impatient:
+            impatient.setattr(same_folder, "COMPARING_SECONDS_MAX", 0.05)
+            for _ in range(COMPARISONS_CONCURRENT_MAX + 2):
+                with pytest.raises(TimeoutError):
+                    await shared_folders(profile(hanging), [other], project_id)
+            with pytest.raises(TimeoutError):
+                await shared_folders(profile(tmp_path / "one"), [other], project_id)
+        assert await shared_folders(profile(tmp_path / "one"), [other], uuid4()) is None
+    finally:
+        responses.set()
+    for thread in threading.enumerate():
+        if thread.name == "compare-folders":
+            thread.join()
+    assert await shared_folders(profile(hanging), [other], project_id) is None
+
+
 async def test_more_stores_than_are_compared_at_once_are_opened(tmp_path: Path) -> None:
     """They wait for each other briefly."""
     stores = ObjectStores()
     await stores.open(profile(tmp_path / "first"), None)
-    names = [str(number // 2) for number in range(6 * COMPARED_AT_ONCE_MAX)]
+    names = [str(number // 2) for number in range(6 * COMPARISONS_CONCURRENT_MAX)]
     opened = await asyncio.gather(*(stores.open(profile(tmp_path / name), None) for name in names))
     assert len(set(names)) == len({id(store) for store in opened})
 
@@ -178,7 +207,7 @@ async def test_comparisons_that_fail_leave_room_for_others(monkeypatch: pytest.M
 
     with monkeypatch.context() as failing:
         failing.setattr(same_folder, "_inode_of", fail)
-        for _ in range(COMPARED_AT_ONCE_MAX):
+        for _ in range(COMPARISONS_CONCURRENT_MAX):
             with pytest.raises(RuntimeError, match="a fault of ours"):
                 await shared_folders(one, [other])
     assert await shared_folders(one, [other]) is None

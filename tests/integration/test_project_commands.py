@@ -83,7 +83,7 @@ def test_every_command_on_a_warehouse_takes_its_project(operator: Any, tmp_path:
     assert "soft deletion for 7d, purge by default" in operator("warehouse", "protect", *in_team)[1]
     dropped = str(uuid4())
     code, printed = operator("undrop", "lake", dropped, "--project", "Team")
-    assert (1, True) == (code, "is soft-deleted" in printed), printed
+    assert (1, True) == (code, f"no table, view or namespace with the id {dropped}" in printed), printed
     code, printed = operator("undrop", "lake", dropped)
     assert (1, True) == (code, "Warehouse does not exist: lake" in printed), "the default project has none"
 

@@ -19,7 +19,7 @@ from .exit_codes import CommandFailed, ExitCode
 from .log_database import opened_database, require_schema, require_writable
 from .operator_commands import print_report
 from .output import cell, print_table, printable
-from .pipeline.maintain import CannotMaintain, CurrentTable, MaintenanceReport, RunOutcome
+from .pipeline.maintain import CannotMaintain, CurrentTable, MaintenanceReport, RunResult
 from .pipeline.maintain import maintain as run_plan
 from .pipeline.maintenance_facts import table_facts
 from .pipeline.maintenance_plan import Candidate, Plan, plan_maintenance
@@ -31,7 +31,7 @@ _GIB = 1024**3
 
 
 @dataclass(frozen=True, slots=True)
-class Mode:
+class MaintainOptions:
     """What is done with the plan; neither run nor shadow: it is shown."""
 
     run: bool
@@ -40,28 +40,28 @@ class Mode:
     rewrite_gib_max: float
 
 
-def maintain(settings: Settings, console: Console, place: Place, mode: Mode, *, as_json: bool) -> ExitCode:
+def maintain(settings: Settings, console: Console, place: Place, options: MaintainOptions, *, as_json: bool) -> ExitCode:
     """Plans from the landed tables, shows the plan, and runs it if that is wanted."""
-    if mode.run and mode.shadow:
+    if options.run and options.shadow:
         raise CommandFailed(ExitCode.USAGE, "--run and --shadow exclude each other")
-    if not 0 <= mode.rewrite_gib_max < float("inf"):
+    if not 0 <= options.rewrite_gib_max < float("inf"):
         raise CommandFailed(ExitCode.USAGE, "--rewrite-gib-max must be a number of at least 0")
     with opened_database(settings) as opened, open_pipeline(opened, place) as spark:
         require_landed_log(spark)
         now = datetime.now(UTC)
         facts = table_facts(spark, now)
-        plan = plan_maintenance(facts, now, rewrite_bytes_max=int(mode.rewrite_gib_max * _GIB), any_time=mode.any_time)
+        plan = plan_maintenance(facts, now, rewrite_bytes_max=int(options.rewrite_gib_max * _GIB), any_time=options.any_time)
         if not as_json:
             _print_plan(console, plan)
         report = MaintenanceReport()
-        if mode.run or mode.shadow:
+        if options.run or options.shadow:
             with run_recorder(opened) as recorder:
 
-                def report_run(planned: Candidate, outcome: RunOutcome | None, skipped: str | None) -> None:
+                def report_run(planned: Candidate, outcome: RunResult | None, skipped: str | None) -> None:
                     if not as_json:
                         console.out(_run_text(planned, outcome, skipped), highlight=False)
 
-                report = run_plan(spark, plan.runs, recorder, now, shadow=mode.shadow, report_run=report_run)
+                report = run_plan(spark, plan.runs, recorder, now, shadow=options.shadow, report_run=report_run)
     if as_json:
         print_report(console, _as_json(plan, report))
     if report.stopped is not None:
@@ -104,7 +104,7 @@ class RunRecorder:
         reference = f"{table.warehouse.project_id}/{table.warehouse.id}"
         return CurrentTable(reference, table.warehouse.id, table.namespace, table.name, table.location, policy, (table.warehouse, run))
 
-    def finish(self, table: CurrentTable, outcome: RunOutcome) -> None:
+    def finish(self, table: CurrentTable, outcome: RunResult) -> None:
         warehouse, run = table.run
         self._runner.run(
             record_outcome(
@@ -137,9 +137,9 @@ def _print_plan(console: Console, plan: Plan) -> None:
         console.out("no table needs maintenance", highlight=False)
         return
     if plan.candidates:
-        table = Table("procedure", "table", "reason", "estimate", "waits", box=None, pad_edge=False)
+        table = Table("procedure", "table", "reason", "estimate", "wait", box=None, pad_edge=False)
         for each in plan.candidates:
-            table.add_row(each.procedure, cell(each.name), cell(each.reason), _measures(each.estimate), each.waits or "")
+            table.add_row(each.procedure, cell(each.name), cell(each.reason), _measures(each.estimate), each.wait_reason or "")
         print_table(console, table)
     for name, reason in plan.skipped:
         console.out(printable(f"{name} is left alone: {reason}"), highlight=False)
@@ -149,7 +149,7 @@ def _measures(measures: Any) -> str:
     return ", ".join(f"{name} {count}" for name, count in measures.items())
 
 
-def _run_text(planned: Candidate, outcome: RunOutcome | None, skipped: str | None) -> str:
+def _run_text(planned: Candidate, outcome: RunResult | None, skipped: str | None) -> str:
     if outcome is None:
         return printable(f"{planned.procedure} {planned.name}: skipped: {skipped}")
     said = outcome.error or _measures(outcome.measured)
@@ -159,7 +159,8 @@ def _run_text(planned: Candidate, outcome: RunOutcome | None, skipped: str | Non
 def _as_json(plan: Plan, report: MaintenanceReport) -> dict[str, Any]:
     return {
         "plan": [
-            {**_identified(each), "reason": each.reason, "estimate": dict(each.estimate), "waits": each.waits} for each in plan.candidates
+            {**_identified(each), "reason": each.reason, "estimate": dict(each.estimate), "wait-reason": each.wait_reason}
+            for each in plan.candidates
         ],
         "left-alone": [{"table": name, "reason": reason} for name, reason in plan.skipped],
         "runs": [

@@ -112,5 +112,5 @@ def maintain(
     from . import maintenance_commands, pipeline_commands
 
     place = pipeline_commands.Place(uri, warehouse, tuple(conf or ()))
-    mode = maintenance_commands.Mode(run=run, shadow=shadow, any_time=any_time, rewrite_gib_max=rewrite_gib_max)
-    return maintenance_commands.maintain(options.settings(), Output(), place, mode, as_json=as_json)
+    maintain_options = maintenance_commands.MaintainOptions(run=run, shadow=shadow, any_time=any_time, rewrite_gib_max=rewrite_gib_max)
+    return maintenance_commands.maintain(options.settings(), Output(), place, maintain_options, as_json=as_json)

@@ -47,7 +47,7 @@ class CurrentTable:
 
 
 @dataclass(frozen=True, slots=True)
-class RunOutcome:
+class RunResult:
     outcome: Outcome
     measured: Mapping[str, int]
     attempts: int
@@ -61,14 +61,14 @@ class Recorder(Protocol):
     def begin(self, planned: Candidate, *, shadow: bool) -> CurrentTable:
         """Raises CannotMaintain, for example for a table that was dropped since it was planned."""
 
-    def finish(self, table: CurrentTable, outcome: RunOutcome) -> None: ...
+    def finish(self, table: CurrentTable, outcome: RunResult) -> None: ...
 
 
 @dataclass(slots=True)
 class MaintenanceReport:
     """runs -- what was done, with the outcome of each. skipped -- with the reason. stopped -- why the rest of the plan was skipped."""
 
-    runs: list[tuple[Candidate, RunOutcome]] = field(default_factory=list)
+    runs: list[tuple[Candidate, RunResult]] = field(default_factory=list)
     skipped: list[tuple[Candidate, str]] = field(default_factory=list)
     stopped: str | None = None
 
@@ -80,7 +80,7 @@ def maintain(
     now: datetime,
     *,
     shadow: bool = False,
-    report_run: Callable[[Candidate, RunOutcome | None, str | None], None] = lambda planned, outcome, skipped: None,
+    report_run: Callable[[Candidate, RunResult | None, str | None], None] = lambda planned, outcome, skipped: None,
 ) -> MaintenanceReport:
     """Runs what is planned, in order; with `shadow` it is only recorded. It stops after FAILURES_MAX failures in a row.
 
@@ -108,7 +108,7 @@ def maintain(
     return report
 
 
-def _run(spark: SparkSession, planned: Candidate, table: CurrentTable, now: datetime) -> RunOutcome:
+def _run(spark: SparkSession, planned: Candidate, table: CurrentTable, now: datetime) -> RunResult:
     began = time.monotonic()
     procedure = partial(_PROCEDURES[planned.procedure], spark, table, now)
     attempts = 0
@@ -126,7 +126,7 @@ def _run(spark: SparkSession, planned: Candidate, table: CurrentTable, now: date
         if outcome != "conflict" or attempts == ATTEMPTS_MAX:
             break
     _log.info("maintained", table=planned.name, procedure=planned.procedure, outcome=outcome, attempts=attempts, **_plain(measured))
-    return RunOutcome(outcome, measured, attempts, int((time.monotonic() - began) * 1_000), error)
+    return RunResult(outcome, measured, attempts, int((time.monotonic() - began) * 1_000), error)
 
 
 def _plain(measured: Mapping[str, int]) -> dict[str, int]:

@@ -45,8 +45,8 @@ def _facts(row: Any, namespaces: dict[UUID, Namespace], past: list[PastRun]) -> 
         new_files=_count(row.new_files),
         new_bytes=_count(row.new_bytes),
         new_manifests=_count(row.new_manifests),
-        # The current snapshot stays, whatever its age.
-        old_snapshots=max(0, min(row.old_snapshots or 0, row.earlier_snapshots or 0)),
+        snapshots=_count(row.snapshots),
+        old_snapshots=_count(row.old_snapshots),
         first_commit_at=_utc(row.first_commit_at),
         last_commit_at=_utc(row.last_commit_at),
         commits_by_hour=hours,

@@ -36,7 +36,7 @@ commits as (
     count_if(snapshots_added > 0 and c.position > coalesce(m.position, 0)) as new_manifests,
     sum(if(unix_millis(recorded_at) < try_subtract({now_ms}L, coalesce(
       try_cast(p.properties['history.expire.max-snapshot-age-ms'] as bigint), {snapshot_max_age_ms}L)), snapshots_added, 0)) - sum(snapshots_removed) as old_snapshots,
-    sum(snapshots_added) - sum(snapshots_removed) - 1 as earlier_snapshots,
+    sum(snapshots_added) - sum(snapshots_removed) as snapshots,
     min(recorded_at) as first_commit_at,
     max(recorded_at) as last_commit_at,
     collect_list(if(unix_millis(recorded_at) > {now_ms} - 14L * 24 * 3600 * 1000, hour(recorded_at), null)) as hours

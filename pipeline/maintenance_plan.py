@@ -1,7 +1,8 @@
 """Plans maintenance from facts about the tables: what to run, why, in which order, and what has to wait. No I/O.
 
 The order is by benefit for cost: files, manifests and snapshots that go, for each GiB that is rewritten. Estimates are rough, because the
-facts are sums over commits. What a run achieved is an event too, and a table where it was poor is left alone for some time.
+facts are sums over commits. What a run achieved is an event too, and a procedure that achieved much less than estimated is not run on the
+table again for some time.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,9 +21,9 @@ SNAPSHOTS_MIN: Final = 5
 QUIET_COMMITS_MIN: Final = 24
 QUIET_DAYS_MIN: Final = 3
 """Commits in two weeks, and age of a table, from which it has quiet and busy hours."""
-POOR: Final = 0.5
-"""A run that achieved less than this part of its estimate was poor."""
-POOR_PAUSE: Final = timedelta(days=7)
+ESTIMATE_SHARE_MIN: Final = 0.5
+"""A run that achieves a smaller share of its estimate is followed by BELOW_ESTIMATE_PAUSE."""
+BELOW_ESTIMATE_PAUSE: Final = timedelta(days=7)
 FAILED_PAUSE: Final = timedelta(days=1)
 """After a failure, a conflict or a run without an outcome; doubled for each one in a row, up to FAILED_PAUSE_MAX."""
 FAILED_PAUSE_MAX: Final = timedelta(days=30)
@@ -38,7 +39,7 @@ _WEIGHTS: Final = {
     "files-deleted": 0.1,
 }
 """How much one of them is worth to readers, in data files. Each read merges delete files."""
-_SUCCESS: Final = {
+_COMPARED_MEASURES: Final = {
     "rewrite_data_files": "data-files-removed",
     "rewrite_position_delete_files": "delete-files-removed",
     "rewrite_manifests": "manifests-removed",
@@ -61,10 +62,10 @@ class PastRun:
     measured: Mapping[str, int]
 
     @property
-    def poor(self) -> bool:
-        measure = _SUCCESS.get(self.procedure)
+    def below_estimate(self) -> bool:
+        measure = _COMPARED_MEASURES.get(self.procedure)
         expected = 0 if measure is None else self.estimate.get(measure, 0)
-        return measure is not None and self.outcome == "success" and self.measured.get(measure, 0) < POOR * expected
+        return measure is not None and self.outcome == "success" and self.measured.get(measure, 0) < ESTIMATE_SHARE_MIN * expected
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,8 @@ class TableFacts:
     """What the landed tables say of a table.
 
     data_files, data_bytes, delete_files -- of the current snapshot. new_files, new_bytes -- added since the last rewrite of data files.
-    new_manifests -- commits with a snapshot since the last rewrite of manifests. old_snapshots -- older than the policy wants them.
+    new_manifests -- commits with a snapshot since the last rewrite of manifests. snapshots -- of the table. old_snapshots -- those older
+    than the maximum age of its properties.
     commits_by_hour -- of the day, in UTC, in the last two weeks. past -- runs on the table, newest first. inherited -- policies of the
     namespaces above, which its own properties precede.
     """
@@ -88,6 +90,7 @@ class TableFacts:
     new_files: int = 0
     new_bytes: int = 0
     new_manifests: int = 0
+    snapshots: int = 0
     old_snapshots: int = 0
     first_commit_at: datetime | None = None
     last_commit_at: datetime | None = None
@@ -98,8 +101,8 @@ class TableFacts:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A procedure that is worth running on a table. inherited -- policies of the namespaces above. waits -- why it does not run now; None:
-    it does.
+    """A procedure that is worth running on a table. inherited -- policies of the namespaces above. wait_reason -- why it does not run
+    now; None: it does.
     """
 
     table_id: UUID
@@ -109,7 +112,7 @@ class Candidate:
     reason: str
     estimate: Mapping[str, int]
     inherited: Mapping[str, str] = field(default_factory=dict)
-    waits: str | None = None
+    wait_reason: str | None = None
 
     @property
     def score(self) -> float:
@@ -128,7 +131,7 @@ class Plan:
     @property
     def runs(self) -> Sequence[Candidate]:
         """What runs now: tables by their best procedure, and the procedures of one table in the order in which they help each other."""
-        now = [each for each in self.candidates if each.waits is None]
+        now = [each for each in self.candidates if each.wait_reason is None]
         order = {table_id: number for number, table_id in enumerate(dict.fromkeys(each.table_id for each in now))}
         return sorted(now, key=lambda each: (order[each.table_id], PROCEDURES.index(each.procedure)))
 
@@ -151,7 +154,7 @@ def plan_maintenance(facts: Iterable[TableFacts], now: datetime, *, rewrite_byte
             continue
         busy = None if any_time else _busy(table, now)
         candidates += [
-            replace(each, waits=_pause(table, each.procedure, now) or busy)
+            replace(each, wait_reason=_pause(table, each.procedure, now) or busy)
             for each in _candidates(table, policy, now)
             if each.procedure in policy.procedures
         ]
@@ -176,9 +179,10 @@ def _candidates(table: TableFacts, policy: MaintenancePolicy, now: datetime) -> 
     if table.new_manifests >= MANIFESTS_MIN:
         reason = f"{table.new_manifests} commits since the last rewrite of manifests, each with a manifest of its own"
         yield candidate("rewrite_manifests", reason, manifests_removed=table.new_manifests - 1)
-    if table.old_snapshots >= SNAPSHOTS_MIN:
+    expirable = min(table.old_snapshots, table.snapshots - policy.snapshots_to_keep)
+    if expirable >= SNAPSHOTS_MIN:
         age = _duration(policy.snapshot_max_age_ms)
-        yield candidate("expire_snapshots", f"{table.old_snapshots} snapshots older than {age}", snapshots_removed=table.old_snapshots)
+        yield candidate("expire_snapshots", f"{expirable} snapshots older than {age}", snapshots_removed=expirable)
     if (since := _orphans_since(table, policy, now)) is not None:
         yield candidate("remove_orphan_files", since, files_deleted=0)
 
@@ -207,8 +211,8 @@ def _pause(table: TableFacts, procedure: str, now: datetime) -> str | None:
         pause = min(FAILED_PAUSE * 2 ** (failures - 1), FAILED_PAUSE_MAX)
         last = "the last run has no outcome yet" if past[0].outcome == "unfinished" else f"the last run ended with {past[0].outcome}"
         said = last if failures == 1 else f"{failures} runs in a row failed"
-    elif past[0].poor:
-        pause, said = POOR_PAUSE, f"the last run achieved less than {POOR:.0%} of its estimate"
+    elif past[0].below_estimate:
+        pause, said = BELOW_ESTIMATE_PAUSE, f"the last run achieved less than {ESTIMATE_SHARE_MIN:.0%} of its estimate"
     else:
         return None
     until = past[0].finished_at + pause
@@ -232,10 +236,10 @@ def _within_budget(candidates: Sequence[Candidate], rewrite_bytes_max: int) -> l
     for each in candidates:
         size = each.estimate.get("bytes-rewritten", 0)
         fits = size <= left
-        if each.waits is None and fits:
+        if each.wait_reason is None and fits:
             left -= size
         over = None if fits else f"would rewrite {_size(size)}; {_size(left)} of the budget remain"
-        within.append(replace(each, waits=each.waits or over))
+        within.append(replace(each, wait_reason=each.wait_reason or over))
     return within
 
 

@@ -6,20 +6,21 @@ from dataclasses import dataclass
 from ..domain.maintenance import PROCEDURES
 
 ENABLED = "icecore.maintenance.enabled"
-WANTED = "icecore.maintenance.procedures"
+ENABLED_PROCEDURES = "icecore.maintenance.procedures"
 MIN_INPUT_FILES = "icecore.maintenance.min-input-files"
 ORPHAN_MIN_AGE = "icecore.maintenance.orphan-files-min-age-days"
 ORPHAN_INTERVAL = "icecore.maintenance.orphan-files-interval-days"
-INHERITED = (ENABLED, WANTED, MIN_INPUT_FILES, ORPHAN_MIN_AGE, ORPHAN_INTERVAL)
+INHERITED = (ENABLED, ENABLED_PROCEDURES, MIN_INPUT_FILES, ORPHAN_MIN_AGE, ORPHAN_INTERVAL)
 """Properties of tables and namespaces; the nearest one counts."""
 TARGET_FILE_SIZE = "write.target-file-size-bytes"
 SNAPSHOT_MAX_AGE = "history.expire.max-snapshot-age-ms"
-SNAPSHOTS_MIN = "history.expire.min-snapshots-to-keep"
+SNAPSHOTS_TO_KEEP = "history.expire.min-snapshots-to-keep"
 GC_ENABLED = "gc.enabled"
 
 MIN_INPUT_FILES_DEFAULT = 5
 TARGET_FILE_SIZE_DEFAULT = 512 * 1024**2
 SNAPSHOT_MAX_AGE_MS_DEFAULT = 5 * 24 * 3_600 * 1_000
+SNAPSHOTS_TO_KEEP_DEFAULT = 1
 ORPHAN_MIN_AGE_DAYS_DEFAULT = 3
 ORPHAN_INTERVAL_DAYS_DEFAULT = 30
 """Iceberg's defaults, except for the last: its procedure has no interval."""
@@ -37,13 +38,14 @@ class MaintenancePolicy:
     """What may be done to a table, and when it is worth it.
 
     procedures -- those that may run; none if maintenance is off. min_input_files -- fewer small files, delete files or manifests are left
-    alone. orphan_min_age_days -- younger files are never removed.
+    alone. snapshots_to_keep -- of each branch, whatever their age. orphan_min_age_days -- younger files are never removed.
     """
 
     procedures: frozenset[str] = frozenset(PROCEDURES)
     min_input_files: int = MIN_INPUT_FILES_DEFAULT
     target_file_bytes: int = TARGET_FILE_SIZE_DEFAULT
     snapshot_max_age_ms: int = SNAPSHOT_MAX_AGE_MS_DEFAULT
+    snapshots_to_keep: int = SNAPSHOTS_TO_KEEP_DEFAULT
     orphan_min_age_days: int = ORPHAN_MIN_AGE_DAYS_DEFAULT
     orphan_interval_days: int = ORPHAN_INTERVAL_DAYS_DEFAULT
 
@@ -54,8 +56,6 @@ def parse_policy(properties: Mapping[str, str]) -> MaintenancePolicy:
     if not _boolean(properties, GC_ENABLED):
         # Iceberg refuses both: the table shares files with others.
         procedures -= {"expire_snapshots", "remove_orphan_files"}
-    # Iceberg reads it when it expires snapshots.
-    _number(properties, SNAPSHOTS_MIN, 1, 1, _INTEGER_MAX)
     return MaintenancePolicy(
         procedures,
         min_input_files=_number(properties, MIN_INPUT_FILES, MIN_INPUT_FILES_DEFAULT, 2, _INTEGER_MAX),
@@ -64,17 +64,18 @@ def parse_policy(properties: Mapping[str, str]) -> MaintenancePolicy:
         snapshot_max_age_ms=min(
             _number(properties, SNAPSHOT_MAX_AGE, SNAPSHOT_MAX_AGE_MS_DEFAULT, 1, _LONG_MAX), DAYS_MAX * 24 * 3_600 * 1_000
         ),
+        snapshots_to_keep=_number(properties, SNAPSHOTS_TO_KEEP, SNAPSHOTS_TO_KEEP_DEFAULT, 1, _INTEGER_MAX),
         orphan_min_age_days=_number(properties, ORPHAN_MIN_AGE, ORPHAN_MIN_AGE_DAYS_DEFAULT, 1, DAYS_MAX),
         orphan_interval_days=_number(properties, ORPHAN_INTERVAL, ORPHAN_INTERVAL_DAYS_DEFAULT, 1, DAYS_MAX),
     )
 
 
 def _procedures(properties: Mapping[str, str]) -> frozenset[str]:
-    if WANTED not in properties:
+    if ENABLED_PROCEDURES not in properties:
         return frozenset(PROCEDURES)
-    wanted = frozenset(each.strip() for each in properties[WANTED].split(",") if each.strip())
+    wanted = frozenset(each.strip() for each in properties[ENABLED_PROCEDURES].split(",") if each.strip())
     for each in sorted(wanted - set(PROCEDURES)):
-        raise InvalidPolicyError(f"Invalid {WANTED}: {each[:64]!r} is not one of {', '.join(PROCEDURES)}")
+        raise InvalidPolicyError(f"Invalid {ENABLED_PROCEDURES}: {each[:64]!r} is not one of {', '.join(PROCEDURES)}")
     return wanted
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from icecore.pipeline import maintain as module
-from icecore.pipeline.maintain import CannotMaintain, CurrentTable, MaintenanceReport, RunOutcome, maintain
+from icecore.pipeline.maintain import CannotMaintain, CurrentTable, MaintenanceReport, RunResult, maintain
 from icecore.pipeline.maintenance_plan import Candidate
 from icecore.pipeline.maintenance_policy import MaintenancePolicy
 from icecore.pipeline.session import SparkSession
@@ -20,7 +20,7 @@ class Recorded:
 
     def __init__(self) -> None:
         self.begun: list[str] = []
-        self.finished: list[RunOutcome] = []
+        self.finished: list[RunResult] = []
 
     def begin(self, planned: Candidate, *, shadow: bool) -> CurrentTable:
         if planned.name == "gone":
@@ -28,7 +28,7 @@ class Recorded:
         self.begun.append(planned.name)
         return CurrentTable("w", WAREHOUSE, ("n",), planned.name, "file:///w/t", MaintenancePolicy(), None)
 
-    def finish(self, table: CurrentTable, outcome: RunOutcome) -> None:
+    def finish(self, table: CurrentTable, outcome: RunResult) -> None:
         self.finished.append(outcome)
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from icecore.domain.maintenance import PROCEDURES
 from icecore.pipeline.maintenance_plan import (
+    BELOW_ESTIMATE_PAUSE,
     FAILED_PAUSE,
     FAILED_PAUSE_MAX,
     MANIFESTS_MIN,
-    POOR_PAUSE,
     SNAPSHOTS_MIN,
     Candidate,
     PastRun,
@@ -79,13 +79,18 @@ def test_what_is_not_worth_it_is_left(table: TableFacts) -> None:
 def test_each_procedure_has_its_own_threshold() -> None:
     assert ["rewrite_manifests"] == procedures(facts(new_manifests=MANIFESTS_MIN))
     assert [] == procedures(facts(new_manifests=MANIFESTS_MIN - 1))
-    assert ["expire_snapshots"] == procedures(facts(old_snapshots=SNAPSHOTS_MIN))
-    assert [] == procedures(facts(old_snapshots=SNAPSHOTS_MIN - 1))
+    assert ["expire_snapshots"] == procedures(facts(snapshots=20, old_snapshots=SNAPSHOTS_MIN))
+    assert [] == procedures(facts(snapshots=20, old_snapshots=SNAPSHOTS_MIN - 1))
     assert ["rewrite_position_delete_files"] == procedures(facts(delete_files=5))
     assert [] == procedures(facts(delete_files=4))
     (deletes,) = planned(facts(delete_files=9))
     assert {"delete-files-removed": 8} == deletes.estimate
-    (expiry,) = planned(facts(old_snapshots=7, properties={"history.expire.max-snapshot-age-ms": "5400000"}))
+    assert [] == procedures(facts(snapshots=SNAPSHOTS_MIN, old_snapshots=SNAPSHOTS_MIN)), "the current snapshot stays"
+    keep = {"history.expire.min-snapshots-to-keep": "10"}
+    assert [] == procedures(facts(snapshots=14, old_snapshots=13, properties=keep))
+    (kept,) = planned(facts(snapshots=15, old_snapshots=13, properties=keep))
+    assert {"snapshots-removed": 5} == kept.estimate
+    (expiry,) = planned(facts(snapshots=8, old_snapshots=7, properties={"history.expire.max-snapshot-age-ms": "5400000"}))
     assert ("7 snapshots older than 1.5 hours", {"snapshots-removed": 7}) == (expiry.reason, expiry.estimate)
 
 
@@ -126,7 +131,7 @@ def test_benefits_have_weights() -> None:
 
 def test_the_best_benefit_for_its_cost_comes_first() -> None:
     """Tables by their best procedure; the procedures of one table in the order in which they help each other."""
-    cheap = small_files(1, old_snapshots=600)
+    cheap = small_files(1, snapshots=601, old_snapshots=600)
     costly = small_files(2, count=100, size=300 * MIB, new_manifests=60)
     plan = plan_maintenance([costly, cheap], NOW, rewrite_bytes_max=100 * GIB)
     assert [
@@ -145,7 +150,7 @@ def test_the_best_benefit_for_its_cost_comes_first() -> None:
 
 def test_the_budget_goes_to_the_best_and_to_what_still_fits() -> None:
     tables = [small_files(1, 1_000), small_files(2, 900), small_files(3, 50)]
-    waits = {each.name[-1]: each.waits for each in planned(*tables, rewrite_bytes_max=1_100 * MIB)}
+    waits = {each.name[-1]: each.wait_reason for each in planned(*tables, rewrite_bytes_max=1_100 * MIB)}
     assert {"1": None, "2": "would rewrite 900.0 MiB; 100.0 MiB of the budget remain", "3": None} == waits
     plan = plan_maintenance(tables, NOW, rewrite_bytes_max=0)
     assert [] == plan.runs
@@ -156,8 +161,8 @@ def test_busy_hours_are_avoided() -> None:
     old = NOW - timedelta(days=9)
     busy = small_files(commits_by_hour={12: 20, 13: 9, 14: 1}, first_commit_at=old, last_commit_at=old)
     busy = replace(busy, properties={f"{PREFIX}procedures": "rewrite_data_files"})
-    assert ["until 14:00Z: the table is busy at this hour"] == [each.waits for each in planned(busy)]
-    assert [None] == [each.waits for each in planned(busy, any_time=True)]
+    assert ["until 14:00Z: the table is busy at this hour"] == [each.wait_reason for each in planned(busy)]
+    assert [None] == [each.wait_reason for each in planned(busy, any_time=True)]
     for quiet in (
         replace(busy, commits_by_hour={12: 23}),
         replace(busy, commits_by_hour={12: 1, 13: 30}),
@@ -165,21 +170,21 @@ def test_busy_hours_are_avoided() -> None:
         replace(busy, commits_by_hour=dict.fromkeys(range(24), 5)),
         replace(busy, first_commit_at=NOW - timedelta(days=2)),
     ):
-        assert [None] == [each.waits for each in planned(quiet)]
+        assert [None] == [each.wait_reason for each in planned(quiet)]
 
 
 def test_a_poor_or_failed_run_is_not_repeated_soon() -> None:
     """After the pause it is planned again. Other procedures and skipped runs do not count."""
     poor = past(days_ago=6.9, measured=49)
-    assert poor.poor
-    assert not past(measured=50).poor
+    assert poor.below_estimate
+    assert not past(measured=50).below_estimate
 
     def waits(*runs: PastRun) -> str | None:
         (each,) = planned(small_files(past=runs))
-        return each.waits
+        return each.wait_reason
 
     assert "until 2026-03-01 14:54Z: the last run achieved less than 50% of its estimate" == waits(poor)
-    assert waits(replace(poor, finished_at=NOW - POOR_PAUSE)) is None
+    assert waits(replace(poor, finished_at=NOW - BELOW_ESTIMATE_PAUSE)) is None
     assert waits(past()) is None
     assert waits(past("rewrite_manifests", outcome="failed")) is None
     assert waits(past(outcome="skipped")) is None
@@ -232,18 +237,23 @@ def test_the_largest_values_can_be_planned_with() -> None:
     }  # fmt: skip
     assert NOW - timedelta(milliseconds=parse_policy(largest).snapshot_max_age_ms) < NOW
     table = small_files(
-        properties=largest, first_commit_at=NOW - timedelta(days=9), last_commit_at=NOW, old_snapshots=9, past=[past("remove_orphan_files")]
+        properties=largest,
+        first_commit_at=NOW - timedelta(days=9),
+        last_commit_at=NOW,
+        snapshots=9,
+        old_snapshots=8,
+        past=[past("remove_orphan_files")],
     )
     assert {"rewrite_data_files", "expire_snapshots"} == set(procedures(table))
 
 
 def test_defaults_and_the_smallest_values() -> None:
-    assert (5, 536_870_912, 432_000_000, 3, 30) == astuple(MaintenancePolicy())[1:]
+    assert (5, 536_870_912, 432_000_000, 1, 3, 30) == astuple(MaintenancePolicy())[1:]
     smallest = {
         "write.target-file-size-bytes": "1", "history.expire.max-snapshot-age-ms": "1", "history.expire.min-snapshots-to-keep": "1",
         f"{PREFIX}min-input-files": "2", f"{PREFIX}orphan-files-min-age-days": "1", f"{PREFIX}orphan-files-interval-days": "1",
     }  # fmt: skip
-    assert (2, 1, 1, 1, 1) == astuple(parse_policy(smallest))[1:]
+    assert (2, 1, 1, 1, 1, 1) == astuple(parse_policy(smallest))[1:]
     assert 36_500 * 86_400_000 == parse_policy({"history.expire.max-snapshot-age-ms": str(2**63 - 1)}).snapshot_max_age_ms
 
 
@@ -254,5 +264,5 @@ def test_properties_set_the_policy() -> None:
         f"{PREFIX}orphan-files-min-age-days": "1", f"{PREFIX}orphan-files-interval-days": "9", "write.target-file-size-bytes": "7",
         "history.expire.max-snapshot-age-ms": "8", "history.expire.min-snapshots-to-keep": "3",
     }  # fmt: skip
-    assert MaintenancePolicy(frozenset(["expire_snapshots"]), 2, 7, 8, 1, 9) == parse_policy(given)
+    assert MaintenancePolicy(frozenset(["expire_snapshots"]), 2, 7, 8, 3, 1, 9) == parse_policy(given)
     assert frozenset() == parse_policy({f"{PREFIX}procedures": " ,"}).procedures

@@ -12,11 +12,12 @@ from tests.servers.spark import pipeline_environment, pipeline_settings, spark_4
 SECONDS_MAX = 400
 
 
-def start(server: Icecore, *arguments: str) -> "subprocess.Popen[str]":
+def start(server: Icecore, *arguments: str, group: bool = False) -> "subprocess.Popen[str]":
+    """group -- in a process group of its own, with Java."""
     spark = spark_4_1()
     command = [str(PROGRAM), "pipeline", *arguments, "--data", str(server.data), *pipeline_settings(spark)]
     environment = {**clean_environment(), **pipeline_environment(spark)}
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=group)
 
 
 def ended(job: "subprocess.Popen[str]", code: int = 0) -> str:

@@ -30,7 +30,7 @@ DELAY_SECONDS_MAX, START_SECONDS_MAX = 0.6, 15.0
 """After the last of these commits; of a job without one: it starts, or creates the tables."""
 TABLES = ("events", "table_commits", "table_changes", "objects")
 
-pytestmark = pytest.mark.timeout(2_400 if LONG else 600)
+pytestmark = pytest.mark.timeout(5_400 if LONG else 900)
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def killed_ingest(server: Icecore, landed_lines: int, delay_seconds: float, *, w
 
     whole_group -- Java dies too, as when the machine fails. Otherwise it may finish the commit that it is making.
     """
-    job = start(server, "ingest", "--batch-events", str(BATCH_EVENTS), group=True)
+    job = start(server, "ingest", "--batch-events", str(BATCH_EVENTS))
     try:
         assert job.stderr is not None
         lines = (line for line in job.stderr if "landed" in line)
@@ -109,7 +109,7 @@ def test_a_landing_that_was_killed_equals_a_fresh_one(server: Icecore) -> None:
         delay_seconds = drawn.uniform(0, DELAY_SECONDS_MAX if lines else START_SECONDS_MAX)
         code = killed_ingest(server, lines, delay_seconds, whole_group=number % 2 == 0)
         assert -signal.SIGKILL == code, (lines, delay_seconds)
-    position = json.loads(ended(start(server, "ingest", "--json", "--batch-events", str(BATCH_EVENTS))))["positions"]["events"]
+    position = json.loads(ended(start(server, "ingest", "--json")))["positions"]["events"]
     ended(start(server, "ingest", "--warehouse", "fresh"))
     fresh, killed = rows(server, "fresh", position), rows(server, "system", position)
     assert [] == differences(fresh, killed)

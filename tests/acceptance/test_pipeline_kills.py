@@ -79,6 +79,13 @@ def landed(server: Icecore, warehouse: str) -> RestCatalog:
     return RestCatalog("landed", uri=server.catalog_uri, warehouse=warehouse)
 
 
+def positions(server: Icecore) -> dict[str, int]:
+    """How far each table is that exists."""
+    catalog = landed(server, "system")
+    names = [name for name in TABLES if catalog.table_exists(f"log.{name}")]
+    return {name: int(catalog.load_table(f"log.{name}").properties.get("icecore.last-summary-value", 0)) for name in names}
+
+
 def rows(server: Icecore, warehouse: str, position: int) -> dict[str, "Counter[str]"]:
     """The rows of the landed tables that do not depend on the warehouse they are in: of the changed warehouse, and all events.
 
@@ -109,6 +116,7 @@ def test_a_landing_that_was_killed_equals_a_fresh_one(server: Icecore) -> None:
         delay_seconds = drawn.uniform(0, DELAY_SECONDS_MAX if lines else START_SECONDS_MAX)
         code = killed_ingest(server, lines, delay_seconds, whole_group=number % 2 == 0)
         assert -signal.SIGKILL == code, (lines, delay_seconds)
+        print(f"killed {delay_seconds:.2f} s after {lines} commits: {positions(server)}")
     position = json.loads(ended(start(server, "ingest", "--json")))["positions"]["events"]
     ended(start(server, "ingest", "--warehouse", "fresh"))
     fresh, killed = rows(server, "fresh", position), rows(server, "system", position)

@@ -41,6 +41,7 @@ class Bench:
     """One run. `long`: the long form; `foreign`: another server to measure (--uri) instead of ours.
 
     rounds, block_seconds -- compared variants run `rounds` blocks of this length each, in turns.
+    made -- names of what claims have made in the databases of the run.
     """
 
     cluster: Cluster
@@ -50,7 +51,7 @@ class Bench:
     block_seconds: float
     foreign: RestCatalog | None = None
     profiles: Path | None = None
-    _seeded: set[str] = field(default_factory=set)
+    made: set[str] = field(default_factory=set)
 
     # Servers and databases
 
@@ -81,9 +82,9 @@ class Bench:
     def local_database(self, name: str) -> str:
         """A database with a warehouse of local files."""
         dsn = self.cluster.database(name)
-        if name not in self._seeded:
+        if name not in self.made:
             seeding.make_warehouse(dsn, seeding.local_profile(self.cluster.directory / f"{name}-files"))
-            self._seeded.add(name)
+            self.made.add(name)
         return dsn
 
     @contextlib.contextmanager
@@ -94,18 +95,18 @@ class Bench:
         """
         if self.foreign is not None:
             count = MANY_TABLES // 10
-            if "many" not in self._seeded:
+            if "many" not in self.made:
                 seeding.create_tables(self.foreign, NAMESPACE, count)
                 self._make_named(self.foreign)
-                self._seeded.add("many")
+                self.made.add("many")
             yield self.foreign, count
             return
         dsn = self.local_database("many")
-        fresh = "many-tables" not in self._seeded
+        fresh = "many-tables" not in self.made
         if fresh:
             done = seeding.append_tables(dsn, NAMESPACE, MANY_TABLES, with_files=True)
             print(f"    seeded {done.tables} tables in {done.seconds:.1f} s", flush=True)
-            self._seeded.add("many-tables")
+            self.made.add("many-tables")
         with self.served("many", workers=workers, settings=settings) as service, contextlib.closing(service.catalog()) as catalog:
             if fresh:
                 self._make_named(catalog)
@@ -121,11 +122,11 @@ class Bench:
         """The name of a database with `count` tables without files. Reads do not use the store."""
         name = f"listed_{count}"
         dsn = self.cluster.database(name)
-        if name not in self._seeded:
+        if name not in self.made:
             seeding.make_warehouse(dsn, seeding.NOWHERE)
             done = seeding.append_tables(dsn, NAMESPACE, count, with_files=False)
             print(f"    seeded {count} tables through append in {done.seconds:.0f} s ({count / done.seconds:,.0f}/s)", flush=True)
-            self._seeded.add(name)
+            self.made.add(name)
         return name
 
     # Reads

@@ -36,5 +36,8 @@ CLAIMS = (
     Claim("publishing", "events to NATS and Kafka beside the client libraries' own; commit to event; cost to commits"),
     Claim("approval", "time per commit with an approval plug-in that allows, against none"),
     Claim("library_append", "events appended by the eventsourcing library's own recorder, against ours"),
+    Claim("pipeline_ingest", "events landed by Spark on one and two cores, beside reading them without Spark", long_only=True),
+    Claim("pipeline_verify", "pipeline verify on one and two cores beside icecore verify", long_only=True),
+    Claim("pipeline_plan", "a plan of maintenance for 10,000 tables beside a listing of their manifests", long_only=True),
     Claim("wal_bytes", "WAL per commit, temporal rows against current rows only"),
 )

@@ -15,7 +15,7 @@ GOAL = at_least(0.9)
 def run(bench: Bench) -> list[Finding]:
     with cluster(DEBIAN) as shipped, cluster(EMBEDDED) as embedded:
         benches = {
-            name: dataclasses.replace(bench, cluster=started, _seeded=set()) for name, started in ((DEBIAN, shipped), (EMBEDDED, embedded))
+            name: dataclasses.replace(bench, cluster=started, made=set()) for name, started in ((DEBIAN, shipped), (EMBEDDED, embedded))
         }
         with benches[DEBIAN].catalog("commits") as on_debian, benches[EMBEDDED].catalog("commits") as on_embedded:
             blocks = alternate(

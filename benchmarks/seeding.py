@@ -27,10 +27,11 @@ from icecore.commands.warehouses.create_warehouse import CreateWarehouse, create
 from icecore.compose import Application, open_catalog
 from icecore.domain.byte_pieces import joined
 from icecore.domain.commands import CreateNamespace
-from icecore.domain.documents import TABLE_KINDS, split
-from icecore.domain.events import TableDropped, TableRegistered
+from icecore.domain.documents import TABLE_KINDS, difference, fold, split
+from icecore.domain.events import TableCommitted, TableDropped, TableRegistered
 from icecore.domain.identifiers import NamespaceIdentifier
 from icecore.domain.metadata.parse import parse_table_metadata
+from icecore.domain.metadata.updates import apply_updates, parse_updates
 from icecore.domain.names import ResolvedName
 from icecore.log.head import log_head
 from icecore.projections import names
@@ -116,16 +117,19 @@ def local_profile(directory: Path) -> Json:
 
 
 def append_tables(
-    dsn: str, namespace: str, count: int, *, with_files: bool, warehouse: str = WAREHOUSE, soft_deleted: bool = False
+    dsn: str, namespace: str, count: int, *, with_files: bool, warehouse: str = WAREHOUSE, soft_deleted: bool = False, commits: int = 0
 ) -> Seeded:
     """Creates a namespace with tables `t0` … of about 4 KB through the committer.
 
-    with_files -- writes their metadata files too. soft_deleted -- drops them, to expire in a year.
+    with_files -- writes their metadata files too. soft_deleted -- drops them, to expire in a year. commits -- appends to each table, one
+    event each, without their files.
     """
-    return uvloop.run(_append_tables(dsn, namespace, count, with_files, warehouse, soft_deleted))
+    return uvloop.run(_append_tables(dsn, namespace, count, with_files, warehouse, soft_deleted, commits))
 
 
-async def _append_tables(dsn: str, namespace: str, count: int, with_files: bool, warehouse_name: str, soft_deleted: bool) -> Seeded:
+async def _append_tables(
+    dsn: str, namespace: str, count: int, with_files: bool, warehouse_name: str, soft_deleted: bool, commits: int
+) -> Seeded:
     started = time.monotonic()
     async with open_catalog(settings_of(dsn)) as catalog:
         warehouse = await resolve_warehouse(catalog.backends, PROJECT_ID, warehouse_name)
@@ -138,7 +142,7 @@ async def _append_tables(dsn: str, namespace: str, count: int, with_files: bool,
 
         async def append_some() -> None:
             for number in numbers:
-                await _append_table(catalog, warehouse, found, f"t{number}", with_files, soft_deleted)
+                await _append_table(catalog, warehouse, found, f"t{number}", with_files, soft_deleted, commits)
 
         await asyncio.gather(*(append_some() for _ in range(_IN_FLIGHT)))
         async with catalog.backends.connection() as connection:
@@ -149,7 +153,7 @@ async def _append_tables(dsn: str, namespace: str, count: int, with_files: bool,
 
 
 async def _append_table(
-    catalog: Application, warehouse: Warehouse, into: ResolvedName, name: str, with_files: bool, soft_deleted: bool
+    catalog: Application, warehouse: Warehouse, into: ResolvedName, name: str, with_files: bool, soft_deleted: bool, commits: int
 ) -> None:
     table_id = uuid7()
     location = f"{into.namespace_location}/{table_id}"
@@ -161,9 +165,24 @@ async def _append_table(
     submission.parents.append(into.namespace_id)
     event = TableRegistered(into.namespace_id, name, warehouse.name_lookup.key(name), location_key(warehouse, metadata), file, metadata)
     dropped = [TableDropped(False, expires_at_ms=time.time_ns() // 1_000_000 + _YEAR_MS)] if soft_deleted else []
-    submission.add(table_id, warehouse.id, None, [event, *dropped])
+    submission.add(table_id, warehouse.id, None, [event, *_committed(metadata, file, commits), *dropped])
     result = await catalog.commands.committer.submit(submission)
     assert result.outcome == "appended", result
+
+
+def _committed(metadata: Json, file: str, commits: int) -> list[TableCommitted]:
+    """Appends to a table with this document, whose file is `file`."""
+    document, events = split(metadata, TABLE_KINDS), list[TableCommitted]()
+    for _ in range(commits):
+        value = document.value
+        body = work.append_body(value["location"], value["last-sequence-number"] + 1, work.new_snapshot_id(), value["current-snapshot-id"])
+        updates = parse_updates(orjson.loads(body)["updates"])
+        after = apply_updates(value, updates, now_ms=time.time_ns() // 1_000_000, previous_metadata_location=file)
+        delta = difference(document, after)
+        file = f"{value['location']}/metadata/{value['last-sequence-number'] + 1:05d}-{uuid7()}.metadata.json"
+        events.append(TableCommitted(file, None, delta.to_json(), [update.action for update in updates]))
+        document = fold(document, delta)
+    return events
 
 
 def _write_file(location: str, document: bytes) -> None:

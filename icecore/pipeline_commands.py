@@ -12,8 +12,8 @@ import uvloop
 from rich.console import Console
 
 from .access.resolve_warehouse import find_warehouse
-from .compose import open_catalog
 from .data_folder import DataFolder
+from .database.connection import connect
 from .domain.project import PROJECT_ID_DEFAULT
 from .exit_codes import CommandFailed, ExitCode
 from .log_database import opened_database, require_schema
@@ -24,7 +24,7 @@ from .pipeline.landed_tables import EVENTS
 from .pipeline.log_source import LogSource
 from .pipeline.metrics_source import MetricsSource
 from .pipeline.report import report_page
-from .pipeline.session import SparkSession, first_line, open_session, session_settings, spark_errors
+from .pipeline.session import SparkSession, first_line, open_session, session_settings, spark_errors, submitted_settings
 from .pipeline.verify import verify as run_verify
 from .settings import Settings
 
@@ -98,19 +98,23 @@ def _ingest_text(report: IngestReport) -> str:
 
 async def _warehouse_id(opened: Settings, reference: str) -> UUID:
     await require_schema(opened)
-    async with open_catalog(opened) as catalog, catalog.backends.connection() as connection:
+    # Not through a catalog, which would need the key of the warehouses' credentials.
+    async with await connect(opened.dsn, prepare_threshold=0, application_name="icecore-command") as connection:
         return (await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, project_named=False)).id
 
 
 @contextmanager
 def open_pipeline(opened: Settings, place: Place) -> Iterator[SparkSession]:
-    """A session whose catalog is the warehouse of the landed tables. What Spark raises becomes a CommandFailed."""
+    """A session whose catalog is the warehouse of the landed tables; under `spark-submit` with its settings.
+
+    What Spark raises becomes a CommandFailed.
+    """
     uri = place.uri or _served(opened)
     if not all(each.startswith("spark.") and "=" in each for each in place.settings):
         raise CommandFailed(ExitCode.USAGE, "--conf must be KEY=VALUE, with a key that begins with spark.")
     given = dict(each.partition("=")[::2] for each in place.settings)
     try:
-        spark = open_session(session_settings(uri, place.warehouse, given))
+        spark = open_session(session_settings(uri, place.warehouse, {**submitted_settings(), **given}))
     except ImportError:
         raise CommandFailed(ExitCode.USAGE, "The pipeline needs PySpark: pip install 'icecore[spark]'") from None
     try:

@@ -1,6 +1,7 @@
 """The Spark settings for an Icecore catalog, and a session with them."""
 
 import logging
+import os
 import re
 from collections.abc import Mapping
 from typing import Any, TypeAlias
@@ -22,6 +23,8 @@ _JAVA_ERROR = re.compile(r"(?:: |Caused by: )((?:[\w$]+\.)+[\w$]+(?:: .*)?)")
 _CONFLICTS = ("iceberg.exceptions.CommitFailedException", "iceberg.exceptions.ValidationException")
 """The second one is that of a MERGE or a rewrite which finds the changes of another writer."""
 _JARS = frozenset({"spark.jars", "spark.jars.packages"})
+_SUBMITTED = "PYSPARK_GATEWAY_PORT"
+"""The variable by which `spark-submit` tells a program where its Java is."""
 
 
 def catalog_settings(name: str, uri: str, warehouse: str, **more: str) -> Mapping[str, str]:
@@ -49,7 +52,18 @@ def session_settings(uri: str, warehouse: str, settings: Mapping[str, str]) -> M
     """
     packages = {} if _JARS & settings.keys() else {"spark.jars.packages": RUNTIME}
     catalog = catalog_settings(CATALOG, uri, warehouse, cache_enabled="false", rest_metrics_reporting_enabled="false")
-    return {**catalog, "spark.ui.enabled": "false", **packages, **settings, "spark.sql.session.timeZone": "UTC"}
+    own = {"spark.app.name": "icecore-pipeline", "spark.ui.enabled": "false"}
+    return {**catalog, **own, **packages, **settings, "spark.sql.session.timeZone": "UTC"}
+
+
+def submitted_settings() -> Mapping[str, str]:
+    """The settings that `spark-submit` was given; empty if this process was started otherwise. Raises ImportError without PySpark."""
+    if _SUBMITTED not in os.environ:
+        return {}
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()
+    return dict(SparkConf().getAll())
 
 
 def open_session(settings: Mapping[str, str]) -> SparkSession:
@@ -60,7 +74,7 @@ def open_session(settings: Mapping[str, str]) -> SparkSession:
     # PySpark 4 would write each error of a query as a page of JSON, besides raising it.
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         logging.getLogger(name).disabled = True
-    builder = Session.builder.appName("icecore-pipeline")
+    builder = Session.builder
     for name, value in settings.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()

@@ -1,6 +1,6 @@
 """Calls of the pipeline as programs make them. Runs in a process that has PySpark, and prints JSON:
 
-`python -m tests.acceptance.pipeline_calls tables_at|remove_orphan_files DATA_FOLDER JSON KEY=VALUE…`
+`python -m tests.acceptance.pipeline_calls tables_at|tables_at_times|remove_orphan_files|verify_in_parts DATA_FOLDER JSON KEY=VALUE…`
 """
 
 import contextlib
@@ -33,6 +33,15 @@ def tables_at_positions(spark: Any, opened: Settings, positions: list[int]) -> d
         rows = tables_at(spark, landed_events(spark, 0, position)).collect()
         found[str(position)] = sorted([row.warehouse_id, [*row.namespace, row.name], row.metadata_location] for row in rows)
     return found
+
+
+def tables_at_times(spark: Any, opened: Settings, times: list[str]) -> dict[str, list[Any]]:
+    """The tables at each time, as `tables_at_positions` gives them."""
+    events = spark.table("icecore.log.events")
+    found = {time: tables_at(spark, events.where(f"recorded_at <= timestamp'{time}'")).collect() for time in times}
+    return {
+        time: sorted([row.warehouse_id, [*row.namespace, row.name], row.metadata_location] for row in rows) for time, rows in found.items()
+    }
 
 
 def documented_tables_at(spark: Any) -> list[str]:
@@ -71,7 +80,12 @@ def verify_in_parts(spark: Any, opened: Settings, part_events: int) -> dict[str,
 
 
 def main(call: str, folder: str, argument: str, *settings: str) -> None:
-    calls = {"tables_at": tables_at_positions, "remove_orphan_files": remove_orphan_files, "verify_in_parts": verify_in_parts}
+    calls = {
+        "tables_at": tables_at_positions,
+        "tables_at_times": tables_at_times,
+        "remove_orphan_files": remove_orphan_files,
+        "verify_in_parts": verify_in_parts,
+    }
     with opened_database(Settings(data_dir=Path(folder))) as opened, open_pipeline(opened, Place(None, "system", settings)) as spark:
         print(json.dumps(calls[call](spark, opened, json.loads(argument))))
 

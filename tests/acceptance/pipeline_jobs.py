@@ -5,22 +5,28 @@ import subprocess
 import sys
 from typing import Any
 
+from tests.long_form import LONG
 from tests.servers.icecore import PROGRAM, Icecore, clean_environment
 from tests.servers.paths import ROOT
+from tests.servers.processes import stop
 from tests.servers.spark import pipeline_environment, pipeline_settings, spark_4_1
 
-SECONDS_MAX = 400
+SECONDS_MAX = 2_400 if LONG else 400
 
 
 def start(server: Icecore, *arguments: str) -> "subprocess.Popen[str]":
+    """In a process group of its own, with Java."""
     spark = spark_4_1()
     command = [str(PROGRAM), "pipeline", *arguments, "--data", str(server.data), *pipeline_settings(spark)]
     environment = {**clean_environment(), **pipeline_environment(spark)}
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True)
 
 
 def ended(job: "subprocess.Popen[str]", code: int = 0) -> str:
-    output, errors = job.communicate(timeout=SECONDS_MAX)
+    try:
+        output, errors = job.communicate(timeout=SECONDS_MAX)
+    finally:
+        stop(job, seconds_max=0)
     assert code == job.returncode, errors[-4000:]
     return output if code == 0 else errors
 

@@ -160,9 +160,9 @@ def test_past_states_are_those_of_the_catalog(server: Icecore) -> None:
     assert ["archive", "sales", "eu", "stock"] in [path for path, _ in tables_of(server, head)]
 
 
-def tables_of(server: Icecore, position: int) -> list[list[Any]]:
-    """The tables of the warehouse `lake` as of a position."""
-    past = RestCatalog("past", uri=server.catalog_uri, warehouse=f"lake@{position}")
+def tables_of(server: Icecore, point: int | str) -> list[list[Any]]:
+    """The tables of the warehouse `lake` as of a position or a time."""
+    past = RestCatalog("past", uri=server.catalog_uri, warehouse=f"lake@{point}")
     namespaces = [*past.list_namespaces()]
     for namespace in namespaces:
         namespaces += past.list_namespaces(namespace)

@@ -1,6 +1,8 @@
 """The settings a Spark session is given."""
 
-from icecore.pipeline.session import catalog_settings, session_settings
+import pytest
+
+from icecore.pipeline.session import catalog_settings, session_settings, submitted_settings
 
 
 def test_a_catalog_is_named_with_its_properties() -> None:
@@ -21,3 +23,16 @@ def test_times_are_in_utc_whatever_is_set() -> None:
     given = {"spark.sql.session.timeZone": "America/New_York", "spark.ui.enabled": "true"}
     settings = session_settings("http://127.0.0.1:8181/catalog", "system", given)
     assert ("UTC", "true") == (settings["spark.sql.session.timeZone"], settings["spark.ui.enabled"])
+
+
+def test_a_name_that_was_given_is_that_of_the_application() -> None:
+    """`spark-submit --name` is such a setting."""
+    place = ("http://127.0.0.1:8181/catalog", "system")
+    assert "icecore-pipeline" == session_settings(*place, {})["spark.app.name"]
+    assert "nightly" == session_settings(*place, {"spark.app.name": "nightly"})["spark.app.name"]
+
+
+def test_a_process_of_its_own_was_not_submitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So PySpark is not imported before it is known to be there."""
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    assert {} == submitted_settings()

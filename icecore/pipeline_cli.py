@@ -21,6 +21,8 @@ Conf = Annotated[
 @pipeline.command
 def ingest(
     *,
+    from_kafka: str | None = None,
+    from_files: str | None = None,
     uri: Uri = None,
     warehouse: WarehouseName = "system",
     follow: Flag = False,
@@ -29,10 +31,14 @@ def ingest(
     as_json: Json = False,
     options: CommonOptions = CommonOptions(),
 ) -> ExitCode:
-    """Land the log in Iceberg tables, each event once.
+    """Land the log in Iceberg tables, each event once. It is read from the database, unless an option names another source.
 
     Parameters
     ----------
+    from_kafka
+        Read the topic of this Kafka sink of the settings.
+    from_files
+        Read files with CloudEvents, one in a line: a folder, or a pattern.
     follow
         Continue with new events until SIGTERM or Ctrl-C.
     batch_events
@@ -41,7 +47,8 @@ def ingest(
     from . import pipeline_commands
 
     place = pipeline_commands.Place(uri, warehouse, tuple(conf or ()))
-    return pipeline_commands.ingest(options.settings(), Output(), place, follow=follow, batch_events=batch_events, as_json=as_json)
+    origin = pipeline_commands.Origin(from_kafka, from_files)
+    return pipeline_commands.ingest(options.settings(), Output(), place, origin, follow=follow, batch_events=batch_events, as_json=as_json)
 
 
 @pipeline.command

@@ -13,6 +13,7 @@ from functools import partial
 import structlog
 
 from ..domain.metadata.increasing_summary import PREVIOUS_SUFFIX
+from .event_source import EventSource
 from .landed_tables import (
     EVENTS,
     LANDED,
@@ -25,7 +26,6 @@ from .landed_tables import (
     landed_events,
     landed_position,
 )
-from .log_source import LogSource
 from .session import DataFrame, SparkSession, first_line, is_conflict
 from .transforms import object_changes, object_merge, table_changes, table_commits
 
@@ -57,13 +57,13 @@ class IngestReport:
 
 def ingest(
     spark: SparkSession,
-    source: LogSource,
+    source: EventSource,
     *,
     batch_events: int = BATCH_EVENTS_MAX,
     follow: bool = False,
     stop: Callable[[], bool] = lambda: False,
 ) -> IngestReport:
-    """Brings all tables up to the end of the log; with `follow` again and again until `stop`. Raises IngestError."""
+    """Brings all tables up to the end of the log; with `follow` again and again until `stop`. Raises IngestError and SourceError."""
     create_tables(spark)
     report = IngestReport()
     while True:
@@ -74,7 +74,7 @@ def ingest(
         time.sleep(FOLLOW_SECONDS)
 
 
-def _land(spark: SparkSession, source: LogSource, batch_events: int, report: IngestReport, stop: Callable[[], bool]) -> None:
+def _land(spark: SparkSession, source: EventSource, batch_events: int, report: IngestReport, stop: Callable[[], bool]) -> None:
     refusals = 0
     while not stop():
         before = {table.name: landed_position(spark, table) for table in LANDED}

@@ -162,14 +162,17 @@ class KafkaCopies:
         if self._read_to is not None:
             left = {} if pending is None else _left(pending, after)
             return {number: max(low, left.get(number, self._read_to.get(number, low))) for number, low in lows.items()}
-        recorded = None
-        if self._began_by_time is None:
-            recorded = landed_events(self._spark, after - 1, after).selectExpr("unix_millis(recorded_at) as ms").head()
-        self._began_by_time = recorded is not None
-        if recorded is None:
+        found = self._offsets_by_time(after, lows) if self._began_by_time is None else {}
+        # If no message is dated so late, the topic is far behind, or the clocks differ.
+        self._began_by_time = any(start is not None for start in found.values())
+        if not self._began_by_time:
             return lows
-        found = self._reader.offsets_at(lows, recorded.ms - CLOCKS_MS_MAX)
         return {number: end if (start := found[number]) is None else start for number, (_, end) in offsets.items()}
+
+    def _offsets_by_time(self, after: int, partitions: Iterable[int]) -> Mapping[int, int | None]:
+        """Where to begin for the events after a landed one; empty if none is landed."""
+        recorded = landed_events(self._spark, after - 1, after).selectExpr("unix_millis(recorded_at) as ms").head()
+        return {} if recorded is None else self._reader.offsets_at(partitions, recorded.ms - CLOCKS_MS_MAX)
 
     def read_from_the_beginning(self) -> bool:
         if not self._began_by_time:

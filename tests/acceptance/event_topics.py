@@ -35,14 +35,15 @@ def position_of(message: Message) -> int:
     return int(orjson.loads(message.value() or b"")["position"])
 
 
-def publish_again(url: str, topic: str, partition: int, published: list[Message]) -> None:
-    """Appends these messages to one partition, in this order."""
+def publish_again(url: str, topic: str, partition: int, published: list[Message], *, time_ms: int = 0) -> None:
+    """Appends these messages to one partition, in this order. time_ms -- their date; 0: now."""
     producer = Producer({"bootstrap.servers": url})
     for message in published:
-        producer.produce(topic, message.value(), message.key(), partition, headers=message.headers())
+        producer.produce(topic, message.value(), message.key(), partition, timestamp=time_ms, headers=message.headers())
     assert 0 == producer.flush(10)
 
 
 def make_topic(url: str, topic: str, partitions: int) -> None:
-    (made,) = AdminClient({"bootstrap.servers": url}).create_topics([NewTopic(topic, partitions, 1)]).values()
+    admin = AdminClient({"bootstrap.servers": url})
+    (made,) = admin.create_topics([NewTopic(topic, partitions, 1)]).values()
     made.result()

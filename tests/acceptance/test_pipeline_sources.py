@@ -2,6 +2,9 @@
 
 import gzip
 import json
+import os
+import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,10 +15,12 @@ from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import NoSuchTableError
 
 from tests.acceptance.event_topics import make_topic, messages, position_of, publish_again
-from tests.acceptance.pipeline_jobs import ended, python_module, start
+from tests.acceptance.pipeline_jobs import SECONDS_MAX, ended, python_module, start
+from tests.fixtures.readme import pieces
 from tests.fixtures.waiting import wait_for
-from tests.servers.icecore import Icecore, icecore, operate
+from tests.servers.icecore import PROGRAM, Icecore, clean_environment, icecore, operate
 from tests.servers.kafka import KafkaBroker, kafka_broker
+from tests.servers.paths import ROOT
 from tests.servers.spark import pipeline_settings, spark_4_1
 
 pytestmark = pytest.mark.timeout(1_800)
@@ -94,12 +99,22 @@ def landed(server: Icecore, head: int, settings: dict[str, str], broker: KafkaBr
 
 def export(server: Icecore, folder: Path, head: int) -> None:
     """Files in folders, one compressed; they overlap, and their names are not in the order of the log."""
-    lines = operate("log", "--cloudevents", "--data", str(server.data)).splitlines(keepends=True)[:head]
+    lines = exported(server, folder.parent)[:head]
     (folder / "2026" / "01").mkdir(parents=True)
     (folder / "z.ndjson").write_text("".join(lines[:11]), encoding="utf-8")
     with gzip.open(folder / "2026" / "01" / "m.ndjson.gz", "wt", encoding="utf-8") as file:
         file.write("".join(lines[8:15]))
     (folder / "2026" / "a.ndjson").write_text("".join(lines[15:]) + "\n", encoding="utf-8")
+
+
+def exported(server: Icecore, folder: Path) -> list[str]:
+    """What the documented export writes."""
+    command = pieces((ROOT / "docs" / "how-to" / "pipeline.md").read_text())["export events"]
+    path = os.pathsep.join((str(PROGRAM.parent), os.environ["PATH"]))
+    environment = {**clean_environment(), "PATH": path, "ICECORE_DATA_DIR": str(server.data)}
+    subprocess.run(["bash", "-e", "-o", "pipefail", "-c", command], cwd=folder, env=environment, check=True, timeout=SECONDS_MAX)
+    with gzip.open(folder / "events.ndjson.gz", "rt", encoding="utf-8") as file:
+        return file.readlines()
 
 
 def position(server: Icecore, warehouse: str, table: str) -> int:
@@ -170,8 +185,8 @@ def test_tables_landed_from_one_source_are_continued_from_another(server: Icecor
 
 
 def test_a_missing_event_is_refused_by_its_position(server: Icecore, broker: KafkaBroker, scratch: Path, head: int) -> None:
-    """Those before it are landed. In a topic it may still come, so it is waited for."""
-    lines = operate("log", "--cloudevents", "--data", str(server.data)).splitlines(keepends=True)[:head]
+    """Those before it are landed. In a topic it may still come, so it is waited for; here the messages are also dated too early."""
+    lines = exported(server, scratch)[:head]
     (scratch / "gap").mkdir()
     (scratch / "gap" / "all.ndjson").write_text("".join(lines[:13] + lines[14:]), encoding="utf-8")
     (scratch / "gapped").mkdir()
@@ -183,8 +198,11 @@ def test_a_missing_event_is_refused_by_its_position(server: Icecore, broker: Kaf
 
     make_topic(broker.url, "gapped", 2)
     whole = wait_for(lambda: with_positions(broker, head))
-    publish_again(broker.url, "gapped", 0, [message for number, message in sorted(whole.items()) if number not in (14, 17)])
-    publish_again(broker.url, "gapped", 1, [whole[14]])
+    yesterday = int((time.time() - 24 * 3_600) * 1_000)
+    present = [message for number, message in sorted(whole.items()) if number not in (14, 17)]
+    publish_again(broker.url, "gapped", 0, present, time_ms=yesterday)
+    publish_again(broker.url, "gapped", 1, [whole[14]], time_ms=yesterday)
+    publish_again(broker.url, "gapped", 1, [whole[head]])
     errors = ended(start(server, "ingest", *place, "--from-kafka", "gapped", settings=sink("gapped", broker.url, "gapped")), 1)
     assert "icecore: The topic gapped: the event at position 17 is missing, and that at 18 is there." in errors
     assert 16 == position(server, "gapped", "events")

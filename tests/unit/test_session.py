@@ -1,6 +1,6 @@
 """The settings a Spark session is given."""
 
-from icecore.pipeline.session import catalog_settings, session_settings
+from icecore.pipeline.session import catalog_settings, first_line, session_settings
 
 
 def test_a_catalog_is_named_with_its_properties() -> None:
@@ -21,3 +21,16 @@ def test_times_are_in_utc_whatever_is_set() -> None:
     given = {"spark.sql.session.timeZone": "America/New_York", "spark.ui.enabled": "true"}
     settings = session_settings("http://127.0.0.1:8181/catalog", "system", given)
     assert ("UTC", "true") == (settings["spark.sql.session.timeZone"], settings["spark.ui.enabled"])
+
+
+def test_a_task_that_could_not_read_its_source_says_why_in_a_line() -> None:
+    """Without the traces of Spark, Java and Python."""
+    error = Exception(
+        "An error occurred while calling o1.collect.\n: org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 failed"
+        ": org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n"
+        '  File "/x/kafka_copies.py", line 1, in messages\n'
+        "icecore.pipeline.event_source.SourceError: Kafka is unreachable\n\n"
+        "\tat org.apache.spark.api.python.BasePythonRunner\n"
+        "Caused by: org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n"
+    )
+    assert "Kafka is unreachable" == first_line(error)

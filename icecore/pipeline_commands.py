@@ -2,7 +2,7 @@
 
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from uuid import UUID
 
@@ -84,8 +84,9 @@ def _opened_source(settings: Settings, place: Place, origin: Origin) -> Iterator
         except ImportError:
             raise CommandFailed(ExitCode.USAGE, "--from-kafka needs Kafka's client: pip install 'icecore[kafka]'") from None
         with open_pipeline(settings, place) as spark:
-            topic = Topic.of(origin.kafka_sink, sink)
-            yield spark, CloudEventSource(KafkaCopies(spark, topic, UUID(catalog_prefix(spark))))
+            copies = KafkaCopies(spark, Topic.of(origin.kafka_sink, sink), UUID(catalog_prefix(spark)))
+            with closing(copies):
+                yield spark, CloudEventSource(copies)
     elif origin.files is not None:
         with open_pipeline(settings, place) as spark:
             yield spark, CloudEventSource(FileCopies(spark, origin.files, UUID(catalog_prefix(spark))))

@@ -143,6 +143,9 @@ class KafkaCopies:
         self._began_by_time: bool | None = None
         self.name = f"The topic {topic.name}"
 
+    def close(self) -> None:
+        self._reader.close()
+
     def read(self, after: int, pending: DataFrame | None) -> DataFrame | None:
         offsets = self._reader.offsets()
         ends = {number: end for number, (_, end) in offsets.items()}

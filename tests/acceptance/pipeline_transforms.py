@@ -12,7 +12,6 @@ from typing import Any
 from icecore.pipeline.landed_tables import EVENTS
 from icecore.pipeline.session import CATALOG, EXTENSIONS, SPARK_CATALOG, DataFrame, SparkSession
 from icecore.pipeline.transforms import object_changes, object_merge, table_changes, table_commits
-from tests.acceptance.pipeline_copies import check_copies
 from tests.acceptance.pipeline_facts import check_facts
 from tests.acceptance.pipeline_merges import check_merges
 from tests.acceptance.pipeline_runs import check_runs
@@ -149,7 +148,7 @@ def main(folder: str) -> None:
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    for check in (check_commits, check_sums, check_changes, check_objects, check_facts, check_runs, check_merges, check_copies):
+    for check in (check_commits, check_sums, check_changes, check_objects, check_facts, check_runs, check_merges):
         check(spark)
         print(check.__name__, "passed")
     spark.stop()

@@ -232,6 +232,13 @@ def test_a_source_that_cannot_be_read_is_said_in_a_line(server: Icecore, scratch
     assert 0 == position(server, "lake", "events")
 
 
+def test_copies_on_small_data() -> None:
+    """In a process that has PySpark."""
+    done = python_module("tests.acceptance.pipeline_copies")
+    checks = ("check_order", "check_own", "check_gaps", "check_refused")
+    assert [f"{check} passed" for check in checks] == done.stdout.splitlines(), done.stderr[-4000:]
+
+
 def test_options_that_name_no_whole_copy_are_refused(server: Icecore) -> None:
     """Without Spark."""
     filtered = {**sink("some", "127.0.0.1:9", "t", TYPES="table.*"), "ICECORE_SINKS__OUT__TYPE": "stdout"}

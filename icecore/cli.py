@@ -191,6 +191,7 @@ def log(
     actor: str | None = None,
     limit: int | None = None,
     as_json: Annotated[Json, Parameter(help="Print JSON, one object per line.")] = False,
+    cloudevents: Annotated[Flag, Parameter(help="Print CloudEvents as sinks get them, one per line.")] = False,
     options: CommonOptions = CommonOptions(),
 ) -> ExitCode:
     """Print the events of the log, oldest first.
@@ -216,7 +217,7 @@ def log(
     from .event_selection import EventOptions
 
     selection = EventOptions(after, since, until, table, actor)
-    return print_events(options.settings(), selection, follow=follow, limit=limit, as_json=as_json)
+    return print_events(options.settings(), selection, follow=follow, limit=limit, as_json=as_json, as_cloud_events=cloudevents)
 
 
 @app.command

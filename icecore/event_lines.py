@@ -3,7 +3,7 @@
 import asyncio
 import signal
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from datetime import UTC
 from typing import Any
@@ -23,25 +23,33 @@ from .log.follow import follow_events
 from .log_database import opened_database, require_schema
 from .output import Output
 from .projections.names import path_names
+from .publishers.cloud_events import encode_json, outgoing
+from .publishers.enricher import EventEnricher
 from .settings import Settings
 
 _CHANGES = (("set", "updates"), ("removed", "removals"))
 _KIND_STYLES = {"warehouse": "magenta", "namespace": "blue", "table": "green", "view": "cyan", "proposal": "yellow"}
+_TextOf = Callable[[Connection, RecordedEvent], Awaitable[str]]
 _END_STYLES = {"dropped": "red", "unregistered": "red", "purged": "red", "rejected": "red", "expired": "red"}
 
 
-def print_events(settings: Settings, options: EventOptions, *, follow: bool, limit: int | None, as_json: bool) -> ExitCode:
+def print_events(
+    settings: Settings, options: EventOptions, *, follow: bool, limit: int | None, as_json: bool, as_cloud_events: bool
+) -> ExitCode:
     """Prints at most `limit` of the selected events: up to the end of the log, or, with `follow`, until Ctrl-C."""
+    if as_json and as_cloud_events:
+        raise CommandFailed(ExitCode.USAGE, "--json and --cloudevents exclude each other")
     if options.first < 1:
         raise CommandFailed(ExitCode.USAGE, "--from must be a position of at least 1")
     if limit is not None and limit < 1:
         raise CommandFailed(ExitCode.USAGE, "--limit must be at least 1")
     with opened_database(settings) as opened:
-        uvloop.run(_print(opened, options, follow, limit, as_json))
+        uvloop.run(_print(opened, options, follow, limit, event_json if as_json else cloud_event() if as_cloud_events else None))
     return ExitCode.OK
 
 
-async def _print(settings: Settings, options: EventOptions, follow: bool, limit: int | None, as_json: bool) -> None:
+async def _print(settings: Settings, options: EventOptions, follow: bool, limit: int | None, text_of: _TextOf | None) -> None:
+    """text_of -- None: event_line, in colour."""
     await require_schema(settings)
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -55,8 +63,8 @@ async def _print(settings: Settings, options: EventOptions, follow: bool, limit:
         async with aclosing(follow_events(settings.dsn, selection.first - 1, stop=stop)) as events:
             async for event in events:
                 if selection.matches(event):
-                    if as_json:
-                        console.out(await event_json(connection, event), highlight=False)
+                    if text_of is not None:
+                        console.out(await text_of(connection, event), highlight=False)
                     else:
                         console.print(await event_line(connection, event))
                     printed += 1
@@ -89,6 +97,17 @@ async def event_json(connection: Connection, event: RecordedEvent) -> str:
             "data": orjson.Fragment(data_json(event.state)),
         }
     ).decode()
+
+
+def cloud_event() -> _TextOf:
+    """Makes the CloudEvent of an event as sinks get it, as one JSON object, however large."""
+    enricher = EventEnricher()
+
+    async def text_of(connection: Connection, event: RecordedEvent) -> str:
+        (enriched,) = (await enricher.enrich(connection, [event])).events
+        return encode_json(outgoing(enriched, "icecore")).decode()
+
+    return text_of
 
 
 async def event_line(connection: Connection, event: RecordedEvent) -> Text:

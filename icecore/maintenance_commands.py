@@ -24,7 +24,7 @@ from .pipeline.maintain import maintain as run_plan
 from .pipeline.maintenance_facts import table_facts
 from .pipeline.maintenance_plan import Candidate, Plan, plan_maintenance
 from .pipeline.maintenance_policy import InvalidPolicyError, MaintenancePolicy, parse_policy
-from .pipeline_commands import Place, open_pipeline, require_landed_log
+from .pipeline_commands import PipelineTarget, open_pipeline, require_landed_log
 from .settings import Settings
 
 _GIB = 1024**3
@@ -40,13 +40,13 @@ class MaintainOptions:
     rewrite_gib_max: float
 
 
-def maintain(settings: Settings, console: Console, place: Place, options: MaintainOptions, *, as_json: bool) -> ExitCode:
+def maintain(settings: Settings, console: Console, target: PipelineTarget, options: MaintainOptions, *, as_json: bool) -> ExitCode:
     """Plans from the landed tables, shows the plan, and runs it if that is wanted."""
     if options.run and options.shadow:
         raise CommandFailed(ExitCode.USAGE, "--run and --shadow exclude each other")
     if not 0 <= options.rewrite_gib_max < float("inf"):
         raise CommandFailed(ExitCode.USAGE, "--rewrite-gib-max must be a number of at least 0")
-    with opened_database(settings) as opened, open_pipeline(opened, place) as spark:
+    with opened_database(settings) as opened, open_pipeline(opened, target) as spark:
         require_landed_log(spark)
         now = datetime.now(UTC)
         facts = table_facts(spark, now)

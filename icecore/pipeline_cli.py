@@ -22,6 +22,8 @@ Conf = Annotated[
 @pipeline.command
 def ingest(
     *,
+    from_kafka: str | None = None,
+    from_files: str | None = None,
     uri: Uri = None,
     warehouse: WarehouseName = "system",
     follow: Flag = False,
@@ -30,10 +32,14 @@ def ingest(
     as_json: Json = False,
     options: CommonOptions = CommonOptions(),
 ) -> ExitCode:
-    """Land the log in Iceberg tables, each event once.
+    """Land the log in Iceberg tables, each event once. It is read from the database, unless an option names another source.
 
     Parameters
     ----------
+    from_kafka
+        Read the topic of this Kafka sink of the settings.
+    from_files
+        Read files with CloudEvents, one in a line: a folder, or a pattern.
     follow
         Continue with new events until SIGTERM or Ctrl-C.
     batch_events
@@ -41,8 +47,11 @@ def ingest(
     """
     from . import pipeline_commands
 
-    place = pipeline_commands.Place(uri, warehouse, tuple(conf or ()))
-    return pipeline_commands.ingest(options.settings(), Output(), place, follow=follow, batch_events=batch_events, as_json=as_json)
+    target = pipeline_commands.PipelineTarget(uri, warehouse, tuple(conf or ()))
+    ingest_source = pipeline_commands.IngestSource(from_kafka, from_files)
+    return pipeline_commands.ingest(
+        options.settings(), Output(), target, ingest_source, follow=follow, batch_events=batch_events, as_json=as_json
+    )
 
 
 @pipeline.command
@@ -57,8 +66,8 @@ def verify(
     """Compare the read models with the landed log and check the hash chain. The exit code is 1 if there is a difference."""
     from . import pipeline_commands
 
-    place = pipeline_commands.Place(uri, warehouse, tuple(conf or ()))
-    return pipeline_commands.verify(options.settings(), Output(), place, as_json=as_json)
+    target = pipeline_commands.PipelineTarget(uri, warehouse, tuple(conf or ()))
+    return pipeline_commands.verify(options.settings(), Output(), target, as_json=as_json)
 
 
 @pipeline.command
@@ -79,8 +88,8 @@ def report(
     """
     from . import pipeline_commands
 
-    place = pipeline_commands.Place(uri, warehouse, tuple(conf or ()))
-    return pipeline_commands.report(options.settings(), Output(), place, output)
+    target = pipeline_commands.PipelineTarget(uri, warehouse, tuple(conf or ()))
+    return pipeline_commands.report(options.settings(), Output(), target, output)
 
 
 @pipeline.command
@@ -111,6 +120,6 @@ def maintain(
     """
     from . import maintenance_commands, pipeline_commands
 
-    place = pipeline_commands.Place(uri, warehouse, tuple(conf or ()))
+    target = pipeline_commands.PipelineTarget(uri, warehouse, tuple(conf or ()))
     maintain_options = maintenance_commands.MaintainOptions(run=run, shadow=shadow, any_time=any_time, rewrite_gib_max=rewrite_gib_max)
-    return maintenance_commands.maintain(options.settings(), Output(), place, maintain_options, as_json=as_json)
+    return maintenance_commands.maintain(options.settings(), Output(), target, maintain_options, as_json=as_json)

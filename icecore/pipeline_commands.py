@@ -2,7 +2,7 @@
 
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,19 +18,32 @@ from .domain.project import PROJECT_ID_DEFAULT
 from .exit_codes import CommandFailed, ExitCode
 from .log_database import opened_database, require_schema
 from .operator_commands import print_report
+from .output import printable
+from .pipeline.cloud_event_source import CloudEventSource
+from .pipeline.event_source import EventSource, SourceError
+from .pipeline.file_copies import FileCopies
 from .pipeline.ingest import BATCH_EVENTS_MAX, IngestError, IngestReport
 from .pipeline.ingest import ingest as run_ingest
 from .pipeline.landed_tables import EVENTS
 from .pipeline.log_source import LogSource
 from .pipeline.metrics_source import MetricsSource
 from .pipeline.report import report_page
-from .pipeline.session import SparkSession, first_line, open_session, session_settings, spark_errors, submitted_settings
+from .pipeline.session import (
+    SparkSession,
+    catalog_prefix,
+    first_line,
+    open_session,
+    session_settings,
+    spark_errors,
+    submitted_settings,
+)
 from .pipeline.verify import verify as run_verify
+from .publishers.sink_settings import KafkaSink
 from .settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PipelineTarget:
     """Where the landed tables are. uri -- None: the server of the data folder. settings -- of Spark, as KEY=VALUE."""
 
     uri: str | None
@@ -38,40 +51,52 @@ class Place:
     settings: tuple[str, ...]
 
 
-def ingest(settings: Settings, console: Console, place: Place, *, follow: bool, batch_events: int | None, as_json: bool) -> ExitCode:
+@dataclass(frozen=True, slots=True)
+class IngestSource:
+    """Where `ingest` reads the log: the topic of a sink, files, or the database if both are None."""
+
+    kafka_sink: str | None = None
+    files: str | None = None
+
+
+def ingest(
+    settings: Settings,
+    console: Console,
+    target: PipelineTarget,
+    ingest_source: IngestSource,
+    *,
+    follow: bool,
+    batch_events: int | None,
+    as_json: bool,
+) -> ExitCode:
     """Brings the landed tables up to the end of the log. Prints how far each is."""
     if batch_events is not None and batch_events < 1:
         raise CommandFailed(ExitCode.USAGE, "--batch-events must be at least 1")
     ending: list[int] = []
-    with opened_database(settings) as opened:
-        own_warehouse_id = uvloop.run(_warehouse_id(opened, place.warehouse))
-        source, metrics = LogSource(opened.dsn, own_warehouse_id), MetricsSource(opened.dsn, own_warehouse_id)
-        with open_pipeline(opened, place) as spark:
-            if follow:
-                for number in (signal.SIGTERM, signal.SIGINT):
-                    signal.signal(number, lambda received, _: ending.append(received))
-            report = run_ingest(
-                spark, source, metrics, batch_events=batch_events or BATCH_EVENTS_MAX, follow=follow, stop=lambda: bool(ending)
-            )
+    with _opened_source(settings, target, ingest_source) as (spark, source, metrics):
+        if follow:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, lambda received, _: ending.append(received))
+        report = run_ingest(spark, source, metrics, batch_events=batch_events or BATCH_EVENTS_MAX, follow=follow, stop=lambda: bool(ending))
     print_report(console, asdict(report) if as_json else _ingest_text(report))
     return ExitCode.OK
 
 
-def verify(settings: Settings, console: Console, place: Place, *, as_json: bool) -> ExitCode:
+def verify(settings: Settings, console: Console, target: PipelineTarget, *, as_json: bool) -> ExitCode:
     """Compares the read models with the landed log, and checks the hash chain."""
     with opened_database(settings) as opened:
-        source = LogSource(opened.dsn, uvloop.run(_warehouse_id(opened, place.warehouse)))
-        with open_pipeline(opened, place) as spark:
+        source = LogSource(opened.dsn, uvloop.run(_warehouse_id(opened, target.warehouse)))
+        with open_pipeline(opened, target) as spark:
             report = run_verify(spark, source)
     print_report(console, report.to_json() if as_json else str(report))
     return ExitCode.OK if report.ok else ExitCode.NO
 
 
-def report(settings: Settings, console: Console, place: Place, output: Path) -> ExitCode:
+def report(settings: Settings, console: Console, target: PipelineTarget, output: Path) -> ExitCode:
     """Writes the report to a file, which is replaced. Neither the database nor the object store is read: only the landed tables are."""
     if not output.parent.is_dir() or output.is_dir():
         raise CommandFailed(ExitCode.USAGE, f"Cannot write {output}: its folder does not exist, or it is a folder")
-    with open_pipeline(settings, place) as spark:
+    with open_pipeline(settings, target) as spark:
         require_landed_log(spark)
         try:
             page = report_page(spark, datetime.now(UTC))
@@ -96,6 +121,42 @@ def _ingest_text(report: IngestReport) -> str:
     return "\n".join([landed, *(f"{name}: position {position}" for name, position in report.positions.items())])
 
 
+@contextmanager
+def _opened_source(
+    settings: Settings, target: PipelineTarget, ingest_source: IngestSource
+) -> Iterator[tuple[SparkSession, EventSource, MetricsSource | None]]:
+    """A session and the sources. The database is opened only if it is the source; metrics reports are only there."""
+    if ingest_source.kafka_sink is not None and ingest_source.files is not None:
+        raise CommandFailed(ExitCode.USAGE, "--from-kafka and --from-files exclude each other")
+    if ingest_source.kafka_sink is not None:
+        sink = _kafka_sink(settings, ingest_source.kafka_sink)
+        try:
+            from .pipeline.kafka_copies import KafkaCopies, Topic
+        except ImportError:
+            raise CommandFailed(ExitCode.USAGE, "--from-kafka needs Kafka's client: pip install 'icecore[kafka]'") from None
+        with open_pipeline(settings, target) as spark:
+            copies = KafkaCopies(spark, Topic.of(ingest_source.kafka_sink, sink), UUID(catalog_prefix(spark)))
+            with closing(copies):
+                yield spark, CloudEventSource(copies), None
+    elif ingest_source.files is not None:
+        with open_pipeline(settings, target) as spark:
+            yield spark, CloudEventSource(FileCopies(spark, ingest_source.files, UUID(catalog_prefix(spark)))), None
+    else:
+        with opened_database(settings) as opened:
+            own_warehouse_id = uvloop.run(_warehouse_id(opened, target.warehouse))
+            with open_pipeline(opened, target) as spark:
+                yield spark, LogSource(opened.dsn, own_warehouse_id), MetricsSource(opened.dsn, own_warehouse_id)
+
+
+def _kafka_sink(settings: Settings, name: str) -> KafkaSink:
+    sink = settings.sinks.get(name)
+    if not isinstance(sink, KafkaSink):
+        raise CommandFailed(ExitCode.USAGE, f"--from-kafka must name a sink of the settings with the type kafka: {printable(name)} is none")
+    if sink.types or sink.warehouses or sink.namespaces:
+        raise CommandFailed(ExitCode.USAGE, f"The sink {name} has filters, so its topic does not have the whole log")
+    return sink
+
+
 async def _warehouse_id(opened: Settings, reference: str) -> UUID:
     await require_schema(opened)
     # Not through a catalog, which would need the key of the warehouses' credentials.
@@ -104,22 +165,22 @@ async def _warehouse_id(opened: Settings, reference: str) -> UUID:
 
 
 @contextmanager
-def open_pipeline(opened: Settings, place: Place) -> Iterator[SparkSession]:
+def open_pipeline(opened: Settings, target: PipelineTarget) -> Iterator[SparkSession]:
     """A session whose catalog is the warehouse of the landed tables; under `spark-submit` with its settings.
 
     What Spark raises becomes a CommandFailed.
     """
-    uri = place.uri or _served(opened)
-    if not all(each.startswith("spark.") and "=" in each for each in place.settings):
+    uri = target.uri or _served(opened)
+    if not all(each.startswith("spark.") and "=" in each for each in target.settings):
         raise CommandFailed(ExitCode.USAGE, "--conf must be KEY=VALUE, with a key that begins with spark.")
-    given = dict(each.partition("=")[::2] for each in place.settings)
+    given = dict(each.partition("=")[::2] for each in target.settings)
     try:
-        spark = open_session(session_settings(uri, place.warehouse, {**submitted_settings(), **given}))
+        spark = open_session(session_settings(uri, target.warehouse, {**submitted_settings(), **given}))
     except ImportError:
         raise CommandFailed(ExitCode.USAGE, "The pipeline needs PySpark: pip install 'icecore[spark]'") from None
     try:
         yield spark
-    except IngestError as error:
+    except (IngestError, SourceError) as error:
         raise CommandFailed(ExitCode.NO, str(error)) from None
     except spark_errors() as error:
         raise CommandFailed(ExitCode.CRASHED, f"Spark failed: {first_line(error)}") from None

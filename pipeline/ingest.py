@@ -10,9 +10,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
+import psycopg
 import structlog
 
+from ..domain.client_errors import client_error_text
 from ..domain.metadata.increasing_summary import PREVIOUS_SUFFIX
+from .event_source import EventSource
 from .landed_tables import (
     EVENTS,
     LANDED,
@@ -26,9 +29,8 @@ from .landed_tables import (
     landed_events,
     landed_position,
 )
-from .log_source import LogSource
 from .metrics_source import MetricsSource
-from .session import DataFrame, SparkSession, first_line, is_conflict
+from .session import DataFrame, SparkSession, first_line, is_conflict, spark_errors
 from .transforms import object_changes, object_merge, table_changes, table_commits
 from .views import create_views
 
@@ -42,6 +44,8 @@ REFUSALS_MAX = 20
 """Refused commits without progress of the table after which the job gives up."""
 FOLLOW_SECONDS = 2.0
 """Pause between two looks at the log's end."""
+FOLLOW_FAILURES_MAX = 60
+"""Looks in a row that fail, for example because the catalog or the database restarts, after which a job with `follow` ends."""
 
 
 class IngestError(Exception):
@@ -65,8 +69,8 @@ class IngestReport:
 
 def ingest(
     spark: SparkSession,
-    source: LogSource,
-    metrics: MetricsSource,
+    source: EventSource,
+    metrics: MetricsSource | None,
     *,
     batch_events: int = BATCH_EVENTS_MAX,
     follow: bool = False,
@@ -74,13 +78,22 @@ def ingest(
 ) -> IngestReport:
     """Brings all tables up to the end of the log and of the metrics reports; with `follow` again and again until `stop`.
 
-    Raises IngestError.
+    metrics -- None: the source has no metrics reports. Raises IngestError and SourceError.
     """
     create_tables(spark)
     create_views(spark)
     report = IngestReport()
+    failures = 0
     while True:
-        _land(spark, source, metrics, batch_events, report, stop)
+        try:
+            _land(spark, source, metrics, batch_events, report, stop)
+            failures = 0
+        except Exception as error:
+            failures += 1
+            passes = isinstance(error, (*spark_errors(), psycopg.OperationalError))
+            if not follow or not passes or failures >= FOLLOW_FAILURES_MAX:
+                raise
+            _log.warning("landing_failed", error=_message(error), failures=failures)
         if not follow or stop():
             report.positions = {table.name: landed_position(spark, table) for table in LANDED}
             return report
@@ -103,12 +116,17 @@ _WriteBatch = Callable[[SparkSession, LandedTable, int, int], None]
 
 
 def _land(
-    spark: SparkSession, source: LogSource, metrics: MetricsSource, batch_events: int, report: IngestReport, stop: Callable[[], bool]
+    spark: SparkSession,
+    source: EventSource,
+    metrics: MetricsSource | None,
+    batch_events: int,
+    report: IngestReport,
+    stop: Callable[[], bool],
 ) -> None:
     refusals = 0
     while not stop():
         before = {table.name: landed_position(spark, table) for table in LANDED}
-        batches = [*_log_batches(source, before, batch_events), *_report_batches(metrics, before, batch_events)]
+        batches = [*_log_batches(source, before, batch_events), *(_report_batches(metrics, before, batch_events) if metrics else ())]
         if not batches:
             return
         try:
@@ -129,7 +147,11 @@ def _land(
             _log.info("batch_refused", reason=first_line(error))
 
 
-def _log_batches(source: LogSource, before: Mapping[str, int], batch_events: int) -> Iterator[_Batch]:
+def _message(error: Exception) -> str:
+    return client_error_text(error) if isinstance(error, psycopg.Error) else first_line(error)
+
+
+def _log_batches(source: EventSource, before: Mapping[str, int], batch_events: int) -> Iterator[_Batch]:
     """The next batch of each table that has less of the log than `events`, and of `events`."""
     landed = before[EVENTS.name]
     for table in LOG_TABLES[1:]:
@@ -151,7 +173,7 @@ def _report_batches(metrics: MetricsSource, before: Mapping[str, int], batch_rep
             yield _Batch(table, after, to, partial(_write_reports, metrics), metrics_reports=count)
 
 
-def _write_events(source: LogSource, spark: SparkSession, table: LandedTable, after: int, to: int) -> None:
+def _write_events(source: EventSource, spark: SparkSession, table: LandedTable, after: int, to: int) -> None:
     rows = source.events(spark, after, to, range_events=RANGE_EVENTS)
     _commit(spark, table, after, to, lambda: _append(rows, table))
 

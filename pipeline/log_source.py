@@ -13,6 +13,7 @@ from ..log.follow import BATCH_EVENTS_MAX, read_events
 from ..log.head import last_position_outside
 from ..publishers.enriched_event import EnrichedEvent
 from ..publishers.enricher import EventEnricher
+from .event_source import SourceError
 from .landed_tables import EVENTS
 from .session import DataFrame, SparkSession
 
@@ -22,7 +23,7 @@ PositionRange = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class LogSource:
-    """The log in a database.
+    """The log in a database, as an EventSource.
 
     own_warehouse_id -- of the warehouse that holds the landed tables.
     """
@@ -31,11 +32,6 @@ class LogSource:
     own_warehouse_id: UUID
 
     def last_foreign_position(self, after: int) -> int | None:
-        """The last position whose event is not of the own warehouse; None if there is none after `after`.
-
-        The commits of the pipeline are events too. They are landed with events of others, so that the log has no gap, but never alone: each
-        landing would be followed by another.
-        """
         return asyncio.run(self._last_foreign_position(after))
 
     async def _last_foreign_position(self, after: int) -> int | None:
@@ -43,13 +39,12 @@ class LogSource:
             return await last_position_outside(connection, self.own_warehouse_id, after)
 
     def events(self, spark: SparkSession, after: int, to: int, *, range_events: int) -> DataFrame:
-        """The events after a position, up to `to`, in ranges of `range_events`, each read by one task."""
         ranges = divided(after, to, range_events)
         rows = spark.sparkContext.parallelize(ranges, len(ranges)).mapPartitions(self.read)
         return spark.createDataFrame(rows, EVENTS.schema, verifySchema=False)
 
     def read(self, ranges: Iterable[PositionRange]) -> Iterator[tuple[Any, ...]]:
-        """The rows of `events` in these ranges. Memory is bounded by one batch of the log. Raises LookupError for a gap."""
+        """The rows of `events` in these ranges. Memory is bounded by one batch of the log. Raises SourceError for a gap."""
         with asyncio.Runner() as runner:
             connection = runner.run(_connect(self.dsn))
             try:
@@ -105,5 +100,5 @@ async def _batch(connection: Connection, enricher: EventEnricher, after: int, to
     events: list[RecordedEvent] = await read_events(connection, after, min(BATCH_EVENTS_MAX, to - after))
     expected = range(after + 1, after + 1 + len(events))
     if not events or [event.position for event in events] != [*expected]:
-        raise LookupError(f"The log has a gap after position {after}: run icecore verify")
+        raise SourceError(f"The log has a gap after position {after}: run icecore verify")
     return (await enricher.enrich(connection, events)).events

@@ -22,6 +22,8 @@ _JAVA_ERROR = re.compile(r"(?:: |Caused by: )((?:[\w$]+\.)+[\w$]+(?:: .*)?)")
 """The class and message of the outermost Java exception, and of its causes, in a message of Py4J."""
 _CONFLICTS = ("iceberg.exceptions.CommitFailedException", "iceberg.exceptions.ValidationException")
 """The second one is that of a MERGE or a rewrite which finds the changes of another writer."""
+_SOURCE_ERROR = re.compile(r"(?:\w+\.)*SourceError: (.*)")
+"""The last line of the trace of a task that could not read its source."""
 _JARS = frozenset({"spark.jars", "spark.jars.packages"})
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 """The variable by which `spark-submit` tells a program where its Java is."""
@@ -82,6 +84,12 @@ def open_session(settings: Mapping[str, str]) -> SparkSession:
     return session
 
 
+def catalog_prefix(spark: SparkSession) -> str:
+    """The prefix that the session's catalog got for its warehouse: Icecore's is the id of the warehouse."""
+    catalog = spark._jsparkSession.sessionState().catalogManager().catalog(CATALOG).icebergCatalog()
+    return str(catalog.properties()["prefix"])
+
+
 def spark_errors() -> tuple[type[Exception], ...]:
     """What a call of Spark raises if Spark or the catalog fails."""
     from py4j.protocol import Py4JError
@@ -102,6 +110,9 @@ def is_conflict(error: Exception) -> bool:
 
 
 def first_line(error: Exception) -> str:
-    """The message of an error of Spark without Java's trace: that of its last cause."""
+    """The message of an error of Spark without traces: that of its last cause, or of the task that could not read its source."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    said = next((found[1] for line in lines if (found := _SOURCE_ERROR.fullmatch(line))), None)
+    if said is not None:
+        return said[:_MESSAGE_MAX]
     return [type(error).__name__, *lines[:1], *java_errors(error)][-1][:_MESSAGE_MAX]

@@ -21,7 +21,7 @@ from ..projections.verify_report import VerifyReport
 from .ingest import RANGE_EVENTS, IngestError
 from .landed_tables import EVENTS, create_tables, landed_events, landed_position
 from .log_source import LogSource
-from .replay import FOLDED, folded_row
+from .replay import FOLDED, StoredRowsMissingError, folded_row, require_stored_rows
 from .session import DataFrame, SparkSession
 
 PART_EVENTS = 20_000
@@ -51,6 +51,10 @@ def verify(spark: SparkSession, source: LogSource) -> VerifyReport:
             if landed > head:
                 raise IngestError(f"The landed tables are at position {landed}, and the log ends at {head}: they are of another log")
             events = landed_events(spark, 0, landed)
+            try:
+                require_stored_rows(events, "verify")
+            except StoredRowsMissingError as error:
+                raise IngestError(str(error)) from None
             if head > landed:
                 events = events.unionByName(source.events(spark, landed, head, range_events=RANGE_EVENTS))
             report = VerifyReport()

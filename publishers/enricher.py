@@ -154,14 +154,16 @@ def _namespace(event: RecordedEvent, decoded: Event, path: Path, found: Referenc
     warehouse = data.WarehouseName(id=event.warehouse_id, name=path.names[0])
     match decoded:
         case domain_events.NamespaceCreated():
-            return data.NamespaceEvent(namespace=name, warehouse=warehouse, properties_set=decoded.properties)
+            return data.NamespaceEvent(namespace=name, warehouse=warehouse, parent_id=decoded.parent_id, properties_set=decoded.properties)
         case domain_events.NamespacePropertiesChanged():
             return data.NamespaceEvent(
                 namespace=name, warehouse=warehouse, properties_set=decoded.updates, properties_removed=decoded.removals
             )
         case domain_events.NamespaceMoved():
             previous = found.paths_before[event.position]
-            return data.NamespaceMoved(namespace=name, warehouse=warehouse, previous_name=list(previous.names[1:]))
+            return data.NamespaceMoved(
+                namespace=name, warehouse=warehouse, parent_id=decoded.parent_id, previous_name=list(previous.names[1:])
+            )
         case domain_events.NamespaceProtectionChanged():
             return data.NamespaceProtectionChanged(namespace=name, warehouse=warehouse, protected=decoded.protected)
         case domain_events.NamespaceDropped():

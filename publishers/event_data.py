@@ -253,6 +253,8 @@ class NamespaceEvent(EventData):
 
     namespace: NamespaceName
     warehouse: WarehouseName
+    parent_id: UUID | None = None
+    """The id of the namespace above, or of the warehouse. Set by `namespace.created`."""
     properties_set: _StringsByName = field(default_factory=dict)
     properties_removed: _Strings = field(default_factory=list)
 
@@ -263,6 +265,8 @@ class NamespaceMoved(EventData):
 
     namespace: NamespaceName
     warehouse: WarehouseName
+    parent_id: UUID | None = None
+    """The id of the namespace above, or of the warehouse."""
     previous_name: list[str]
     """The former path, outermost level first."""
 

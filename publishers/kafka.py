@@ -7,7 +7,7 @@ what a former leader left open and fenced that leader off.
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, ClassVar, TypeVar
@@ -58,7 +58,7 @@ class Kafka:
         self._settings = settings
         self._base_url = base_url
         self._checkpoint_topic = settings.checkpoint_topic or f"{settings.topic}.checkpoint"
-        self._configuration = _configuration(name, settings) | {"error_cb": self._note}
+        self._configuration = client_properties(name, settings) | {"error_cb": self._note}
         # The last error reported by a client: a call that fails afterwards only reports that no broker responded.
         self._complaint = ""
         # librdkafka's calls block, so they run in a thread of their own.
@@ -89,18 +89,10 @@ class Kafka:
         error: KafkaError = failure.args[0]
         if error.code() in _MOVED:
             return SinkMovedError(f"another producer took over this sink's transactions: {_described(error)}")
-        # After a lost connection, the complaint has the reason.
-        general = [] if self._complaint and error.code() == KafkaError._TRANSPORT else [_described(error)]
-        parts = list(dict.fromkeys([*general, *filter(None, [self._complaint])]))
-        named = [name for name in self._configuration if f'"{name}"' in error.str()]
-        if named:
-            parts.append(f"see the property {', '.join(named)}")
-        where = ", ".join(filter(None, map(address_of, self._settings.url)))
-        return SinkError(f"Kafka is unreachable or refuses the connection: {'; '.join(parts)}" + (f" at {where}" if where else ""))
+        return SinkError(connection_failure(error, self._complaint, self._settings, self._configuration))
 
     def _note(self, error: KafkaError) -> None:
-        if error.code() != KafkaError._ALL_BROKERS_DOWN:
-            self._complaint = _described(error)
+        self._complaint = complaint_of(error) or self._complaint
 
     def _open(self) -> SinkPosition:
         self._make_topics()
@@ -250,12 +242,29 @@ def _checkpoint_value(checkpoint: Checkpoint) -> bytes:
     return orjson.dumps({"position": checkpoint.position, "event-id": checkpoint.event_id})
 
 
+def complaint_of(error: KafkaError) -> str:
+    """What an error that a client reported says about the connection; empty if it only says that no broker responds."""
+    return "" if error.code() == KafkaError._ALL_BROKERS_DOWN else _described(error)
+
+
+def connection_failure(error: KafkaError, complaint: str, settings: KafkaSink, properties: Mapping[str, Any]) -> str:
+    """A failed call in words, without values of properties. complaint -- the last error that the client reported; may be empty."""
+    # After a lost connection, the complaint has the reason.
+    general = [] if complaint and error.code() == KafkaError._TRANSPORT else [_described(error)]
+    parts = list(dict.fromkeys([*general, *filter(None, [complaint])]))
+    named = [name for name in properties if f'"{name}"' in error.str()]
+    if named:
+        parts.append(f"see the property {', '.join(named)}")
+    where = ", ".join(filter(None, map(address_of, settings.url)))
+    return f"Kafka is unreachable or refuses the connection: {'; '.join(parts)}" + (f" at {where}" if where else "")
+
+
 def _described(error: KafkaError) -> str:
     """Known phrases of the error's text, else librdkafka's description of its code; the rest may come from a broker."""
     return known_phrases(error.str()) or KafkaError(error.code()).str().partition(": ")[2]
 
 
-def _configuration(name: str, settings: KafkaSink) -> dict[str, Any]:
+def client_properties(name: str, settings: KafkaSink) -> dict[str, Any]:
     """librdkafka's properties for every client of the sink; the operator's own come last.
 
     Raises SinkError for a file that cannot be read.

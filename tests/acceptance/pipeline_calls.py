@@ -20,7 +20,7 @@ from icecore.pipeline.log_source import LogSource
 from icecore.pipeline.maintain import maintain
 from icecore.pipeline.maintenance_plan import Candidate
 from icecore.pipeline.replay import tables_at
-from icecore.pipeline_commands import Place, open_pipeline
+from icecore.pipeline_commands import PipelineTarget, open_pipeline
 from icecore.settings import Settings
 from tests.fixtures.readme import pieces
 from tests.servers.paths import ROOT
@@ -86,7 +86,8 @@ def main(call: str, folder: str, argument: str, *settings: str) -> None:
         "remove_orphan_files": remove_orphan_files,
         "verify_in_parts": verify_in_parts,
     }
-    with opened_database(Settings(data_dir=Path(folder))) as opened, open_pipeline(opened, Place(None, "system", settings)) as spark:
+    target = PipelineTarget(None, "system", settings)
+    with opened_database(Settings(data_dir=Path(folder))) as opened, open_pipeline(opened, target) as spark:
         print(json.dumps(calls[call](spark, opened, json.loads(argument))))
 
 

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from tests.long_form import LONG
@@ -14,11 +15,11 @@ from tests.servers.spark import pipeline_environment, pipeline_settings, spark_4
 SECONDS_MAX = 2_400 if LONG else 400
 
 
-def start(server: Icecore, *arguments: str) -> "subprocess.Popen[str]":
-    """In a process group of its own, with Java."""
+def start(server: Icecore, *arguments: str, settings: Mapping[str, str] | None = None) -> "subprocess.Popen[str]":
+    """In a process group of its own, with Java. settings -- Icecore's, in the environment of the job."""
     spark = spark_4_1()
     command = [str(PROGRAM), "pipeline", *arguments, "--data", str(server.data), *pipeline_settings(spark)]
-    environment = {**clean_environment(), **pipeline_environment(spark)}
+    environment = {**clean_environment(), **pipeline_environment(spark), **(settings or {})}
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True)
 
 

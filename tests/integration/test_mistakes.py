@@ -208,6 +208,7 @@ MISTAKES = {
     "a time without a zone": Mistake(["log", "--since", "2026-01-01"], ["--since must be an RFC 3339 time with a time zone"]),
     "a time to come": Mistake(["log", "--since", "2999-01-01T00:00:00Z"], ["--since 2999-01-01T00:00:00Z is in the future"]),
     "an end of what has none": Mistake(["log", "--follow", "--until", "2026-01-01T00:00:00Z"], ["--until and --follow cannot be combined"]),
+    "two forms of events": Mistake(["log", "--json", "--cloudevents"], ["--json and --cloudevents exclude each other"]),
     "a table without its namespace": Mistake(["log", "--table", "t"], ["--table must be [WAREHOUSE:]NAMESPACE.TABLE or the id"]),
     "a table of no warehouse": Mistake(["log", "--table", "nowhere:a.t"], ["Warehouse does not exist: nowhere"], ExitCode.NO),
     "a table that is not there": Mistake(["log", "--table", "demo:a.nowhere"], ["does not exist: a"], ExitCode.NO),

@@ -14,7 +14,7 @@ from icecore.exit_codes import CommandFailed, ExitCode
 from icecore.maintenance_commands import RunRecorder, _as_json, current_policy
 from icecore.pipeline.maintain import CannotMaintain, MaintenanceReport
 from icecore.pipeline.maintenance_plan import Candidate, Plan
-from icecore.pipeline_commands import Place, open_pipeline
+from icecore.pipeline_commands import PipelineTarget, open_pipeline
 
 PLANNED = Candidate(UUID(int=1), UUID(int=2), "t", "rewrite_data_files", "", {}, {"icecore.maintenance.enabled": "false"})
 
@@ -86,7 +86,7 @@ def test_json_says_why_the_rest_of_the_plan_was_skipped() -> None:
 
 @pytest.mark.parametrize("setting", ["spark.master", "master=local", "=x", "spark.master local"])
 def test_a_setting_of_spark_without_a_name_or_value_is_refused(setting: str) -> None:
-    place = Place("http://127.0.0.1:1/catalog", "system", (setting,))
-    with pytest.raises(CommandFailed, match="must be KEY=VALUE") as refused, open_pipeline(cast(Any, None), place):
+    target = PipelineTarget("http://127.0.0.1:1/catalog", "system", (setting,))
+    with pytest.raises(CommandFailed, match="must be KEY=VALUE") as refused, open_pipeline(cast(Any, None), target):
         pass
     assert ExitCode.USAGE == refused.value.code

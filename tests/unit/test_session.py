@@ -2,7 +2,7 @@
 
 import pytest
 
-from icecore.pipeline.session import catalog_settings, session_settings, submitted_settings
+from icecore.pipeline.session import catalog_settings, first_line, session_settings, submitted_settings
 
 
 def test_a_catalog_is_named_with_its_properties() -> None:
@@ -36,3 +36,16 @@ def test_a_process_of_its_own_was_not_submitted(monkeypatch: pytest.MonkeyPatch)
     """So PySpark is not imported before it is known to be there."""
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
     assert {} == submitted_settings()
+
+
+def test_a_task_that_could_not_read_its_source_says_why_in_a_line() -> None:
+    """Without the traces of Spark, Java and Python."""
+    error = Exception(
+        "An error occurred while calling o1.collect.\n: org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 failed"
+        ": org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n"
+        '  File "/x/kafka_copies.py", line 1, in messages\n'
+        "icecore.pipeline.event_source.SourceError: Kafka is unreachable\n\n"
+        "\tat org.apache.spark.api.python.BasePythonRunner\n"
+        "Caused by: org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n"
+    )
+    assert "Kafka is unreachable" == first_line(error)

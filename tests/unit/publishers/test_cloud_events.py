@@ -2,16 +2,26 @@
 
 import re
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Literal
 from uuid import UUID
 
 import orjson
 import pytest
 from cloudevents.core.bindings import http, kafka
+from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
 from icecore.domain.project import PROJECT_ID_DEFAULT
 from icecore.domain.recorded import RecordedEvent
-from icecore.publishers.cloud_events import OrjsonFormat, Replay, encode_http, encode_json, encode_kafka, outgoing
+from icecore.publishers.cloud_events import (
+    Replay,
+    decode_json,
+    decode_kafka,
+    encode_http,
+    encode_json,
+    encode_kafka,
+    outgoing,
+)
 from icecore.publishers.enriched_event import EnrichedEvent
 from icecore.publishers.event_data import NamespaceEvent, NamespaceName, TableRemovedEvent, TabularName, WarehouseName
 
@@ -90,7 +100,7 @@ def test_structured_mode_is_read_back_by_the_package() -> None:
     """The result is a valid CloudEvent for other libraries, including data."""
     message = encode_http(outgoing(dropped(), "icecore"), "structured")
     assert "application/cloudevents+json" == message.headers["content-type"]
-    read = http.from_structured(http.HTTPMessage(message.headers, message.body), OrjsonFormat(), CloudEvent)
+    read = http.from_structured(http.HTTPMessage(message.headers, message.body), JSONFormat(), CloudEvent)
     assert (str(EVENT), "a.b.é", TIME) == (read.get_id(), read.get_subject(), read.get_time())
     assert orjson.loads(message.body)["data"] == read.get_data()
     data = orjson.loads(message.body)["data"]
@@ -109,7 +119,7 @@ def test_binary_mode_keeps_the_data_apart() -> None:
     lines = b"".join(f"{name}: {value}\r\n".encode() for name, value in over_http.headers.items())
     assert len(lines) + len(over_http.body) == over_http.bytes_count
     raw = kafka.KafkaMessage({name: value.encode() for name, value in over_kafka.headers.items()}, event.key, over_kafka.body)
-    assert str(EVENT) == kafka.from_binary(raw, OrjsonFormat(), CloudEvent).get_id()
+    assert str(EVENT) == kafka.from_binary(raw, JSONFormat(), CloudEvent).get_id()
 
 
 def test_bytes_do_not_depend_on_the_time_zone_of_the_session() -> None:
@@ -158,3 +168,25 @@ def test_what_lakekeeper_does_not_tell_keeps_its_name() -> None:
     data = NamespaceEvent(namespace=NamespaceName(id=NAMESPACE, name=["a"]), warehouse=WarehouseName(id=WAREHOUSE, name="demo"))
     enriched = EnrichedEvent(recorded("namespace.created.v1"), ("demo", "a"), data)
     assert "io.icecore.namespace.created.v1" == outgoing(enriched, "lakekeeper").cloud_event.get_type()
+
+
+@pytest.mark.parametrize("mode", ["structured", "binary"])
+def test_a_message_is_decoded_to_what_was_encoded(mode: Literal["structured", "binary"]) -> None:
+    """Attributes and the bytes of the data."""
+    event = outgoing(dropped(), "lakekeeper", Replay(REPLAY))
+    message = encode_kafka(event, mode)
+    expected = (event.cloud_event.get_attributes(), event.cloud_event.get_data())
+    decoded = [
+        decode_kafka({name: value.encode() for name, value in message.headers.items()}, message.body),
+        decode_json(encode_json(event)),
+    ]
+    assert [expected, expected] == [(each.get_attributes(), each.get_data()) for each in decoded]
+
+
+@pytest.mark.parametrize(
+    "line", ["", "[]", "7", '{"position":', '{"secret-7": 1}', '{"specversion": "1.0", "id": "secret-7", "time": "secret-7"}']
+)
+def test_what_is_no_cloud_event_is_refused_without_its_values(line: str) -> None:
+    for decode in (lambda: decode_json(line), lambda: decode_kafka({}, line.encode()), lambda: decode_kafka({"ce_id": b"secret-7"}, b"{}")):
+        with pytest.raises(ValueError, match=r"^not a CloudEvent \(\w+\)$"):
+            decode()

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from icecore.publishers.kafka import Kafka, _configuration, _producer_properties
+from icecore.publishers.kafka import Kafka, _producer_properties, client_properties
 from icecore.publishers.sink import SinkError
 from icecore.publishers.sink_settings import KafkaSink
 
 
 def configured(**settings: Any) -> dict[str, Any]:
-    return _configuration("s", KafkaSink(type="kafka", url="a:1,b:2", **settings))  # type: ignore[arg-type]
+    return client_properties("s", KafkaSink(type="kafka", url="a:1,b:2", **settings))  # type: ignore[arg-type]
 
 
 def test_plain_by_default() -> None:

@@ -1,6 +1,6 @@
 """Many changes of many tables by clients, PyIceberg and Spark: what `icecore pipeline ingest` lands, compared with log and catalog.
 
-The quick form has 150 commits on 12 tables, the long form (ICECORE_TEST_LONG=1) 20,000 on 202.
+The quick form has 150 commits on 12 tables, the long form (ICECORE_TEST_LONG=1) 20,000 on more than 200.
 """
 
 import json
@@ -28,7 +28,7 @@ from tests.servers.icecore import Icecore, icecore, operate
 from tests.servers.spark import catalog_settings, spark_4_1, spark_shell
 
 TABLES = 200 if LONG else 10
-"""Of the clients; PyIceberg and Spark have one each."""
+"""Of the clients; PyIceberg and Spark have some of their own."""
 CLIENT_COMMITS, PYICEBERG_COMMITS, SPARK_COMMITS = (19_000, 700, 300) if LONG else (120, 18, 12)
 CLIENTS = 4
 TIMES = 5
@@ -36,6 +36,8 @@ NAMESPACES = ("n0", "n1", "n2", "n3")
 MOVED = ("n0", "n1", "n2", "archive%1Fn3")
 COLUMN_EVERY, RENAME_EVERY = 6, 9
 """Every how many commits PyIceberg and Spark add a column instead of a row, and rename their table."""
+TABLE_EVERY = 50
+"""After how many commits PyIceberg takes a new table."""
 WITH_METADATA = ("table.created.v1", "table.committed.v1")
 SUMS = {
     "added_data_files": "added-data-files",
@@ -102,15 +104,18 @@ def change(server: Icecore, scratch: Path) -> Acknowledged:
 
 def pyiceberg_changes(catalog: RestCatalog) -> int:
     """The number of renames."""
-    table, renames = catalog.create_table("engines.arrow", pa.schema([("id", pa.int64())])), 0
+    renames = 0
     for number in range(PYICEBERG_COMMITS):
+        if number % TABLE_EVERY == 0:
+            # Each append reads and writes the list of all manifests.
+            table = catalog.create_table(f"engines.arrow_{number}", pa.schema([("id", pa.int64())]))
         if number % COLUMN_EVERY:
             table.append(pa.table({"id": [number]}))
         else:
             table.update_schema().add_column(f"c{number}", LongType()).commit()
         if number % RENAME_EVERY == RENAME_EVERY - 1:
             renames += 1
-            table = catalog.rename_table(table.name(), f"engines.arrow{renames}")
+            table = catalog.rename_table(table.name(), f"engines.renamed_{renames}")
     return renames
 
 

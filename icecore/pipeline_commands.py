@@ -22,7 +22,7 @@ from .output import printable
 from .pipeline.cloud_event_source import CloudEventSource
 from .pipeline.event_source import EventSource, SourceError
 from .pipeline.file_copies import FileCopies
-from .pipeline.ingest import BATCH_EVENTS_MAX, IngestError, IngestReport
+from .pipeline.ingest import BATCH_EVENTS_MAX, IngestError, IngestReport, check_same_database
 from .pipeline.ingest import ingest as run_ingest
 from .pipeline.landed_tables import EVENTS
 from .pipeline.log_source import LogSource
@@ -145,7 +145,9 @@ def _opened_source(
         with opened_database(settings) as opened:
             own_warehouse_id = uvloop.run(_warehouse_id(opened, target.warehouse))
             with open_pipeline(opened, target) as spark:
-                yield spark, LogSource(opened.dsn, own_warehouse_id), MetricsSource(opened.dsn, own_warehouse_id)
+                log, metrics = LogSource(opened.dsn, own_warehouse_id), MetricsSource(opened.dsn, own_warehouse_id)
+                check_same_database(spark, log, metrics)
+                yield spark, log, metrics
 
 
 def _kafka_sink(settings: Settings, name: str) -> KafkaSink:

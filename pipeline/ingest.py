@@ -29,7 +29,8 @@ from .landed_tables import (
     landed_events,
     landed_position,
 )
-from .metrics_source import MetricsSource
+from .log_source import LogSource
+from .metrics_source import MetricsSource, ReportBatch
 from .session import DataFrame, SparkSession, first_line, is_conflict, spark_errors
 from .transforms import object_changes, object_merge, table_changes, table_commits
 from .views import create_views
@@ -39,7 +40,7 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.pipeline")
 BATCH_EVENTS_MAX = 20_000
 """Events or metrics reports in one commit of a table. Spark before 4.2 cannot limit what a source gives, so the job does."""
 RANGE_EVENTS = 2_500
-"""Positions that one task reads."""
+"""Events that one task reads."""
 REFUSALS_MAX = 20
 """Refused commits without progress of the table after which the job gives up."""
 FOLLOW_SECONDS = 2.0
@@ -98,6 +99,23 @@ def ingest(
             report.positions = {table.name: landed_position(spark, table) for table in LANDED}
             return report
         time.sleep(FOLLOW_SECONDS)
+
+
+def check_same_database(spark: SparkSession, log: LogSource, metrics: MetricsSource) -> None:
+    """Raises IngestError if the tables have events or metrics reports that are not in the database.
+
+    It was restored from a backup, or is another one. What it got since then would have positions that the tables already have.
+    """
+    advice = "the database was restored from a backup, or is another one. Drop the tables of the namespace log, and land them again"
+    if spark.catalog.tableExists(EVENTS.full_name) and (position := landed_position(spark, EVENTS)):
+        last = landed_events(spark, position - 1, position).select("event_id").head()
+        if last is not None and last.event_id != log.event_id(position):
+            raise IngestError(f"The event at position {position} of the table {EVENTS.name} is not that of the log: {advice}")
+    for table in REPORT_TABLES:
+        if spark.catalog.tableExists(table.full_name) and (position := landed_position(spark, table)):
+            last_position = metrics.last_position()
+            if 0 < last_position < position:
+                raise IngestError(f"The table {table.name} is at position {position}, the metrics reports end at {last_position}: {advice}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,10 +185,9 @@ def _log_batches(source: EventSource, before: Mapping[str, int], batch_events: i
 def _report_batches(metrics: MetricsSource, before: Mapping[str, int], batch_reports: int) -> Iterator[_Batch]:
     for table in REPORT_TABLES:
         after = before[table.name]
-        found = metrics.batch(table, after, batch_reports)
-        if found is not None:
-            to, count = found
-            yield _Batch(table, after, to, partial(_write_reports, metrics), metrics_reports=count)
+        reports = metrics.batch(table, after, batch_reports)
+        if reports is not None:
+            yield _Batch(table, after, reports.to, partial(_write_reports, metrics, reports), metrics_reports=reports.count)
 
 
 def _write_events(source: EventSource, spark: SparkSession, table: LandedTable, after: int, to: int) -> None:
@@ -178,8 +195,8 @@ def _write_events(source: EventSource, spark: SparkSession, table: LandedTable, 
     _commit(spark, table, after, to, lambda: _append(rows, table))
 
 
-def _write_reports(metrics: MetricsSource, spark: SparkSession, table: LandedTable, after: int, to: int) -> None:
-    rows = metrics.reports(spark, table, after, to, range_positions=RANGE_EVENTS)
+def _write_reports(metrics: MetricsSource, reports: ReportBatch, spark: SparkSession, table: LandedTable, after: int, to: int) -> None:
+    rows = metrics.reports(spark, table, reports)
     _commit(spark, table, after, to, lambda: _append(rows, table))
 
 

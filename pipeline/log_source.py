@@ -38,6 +38,15 @@ class LogSource:
         async with await _connect(self.dsn) as connection:
             return await last_position_outside(connection, self.own_warehouse_id, after)
 
+    def event_id(self, position: int) -> str | None:
+        """The id of the event at a position; None if the log ends before it."""
+        return asyncio.run(self._event_id(position))
+
+    async def _event_id(self, position: int) -> str | None:
+        async with await _connect(self.dsn) as connection:
+            events = await read_events(connection, position - 1, 1)
+        return str(events[0].event_id) if events else None
+
     def events(self, spark: SparkSession, after: int, to: int, *, range_events: int) -> DataFrame:
         ranges = divided(after, to, range_events)
         rows = spark.sparkContext.parallelize(ranges, len(ranges)).mapPartitions(self.read)

@@ -1,10 +1,11 @@
 """Reads the metrics reports of engines as rows of `scan_reports` and `commit_reports`, on executors, from Postgres."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
+from itertools import pairwise
 from typing import Any
 from uuid import UUID
 
@@ -14,11 +15,13 @@ from ..database.connection import connect
 from ..database.connections import Connection
 from ..database.named_sql import named_sql
 from .landed_tables import COMMIT_REPORTS, SCAN_REPORTS, LandedTable
-from .log_source import PositionRange, divided
+from .log_source import PositionRange
 from .session import DataFrame, SparkSession
 
 _SQL = named_sql("icecore.pipeline", "metrics_source.sql")
 
+RANGE_REPORTS = 2_500
+"""Reports that one task reads."""
 READ_REPORTS_MAX = 100
 """Reports in memory at a time; the catalog accepts reports of up to 256 KiB."""
 _SECONDS = {
@@ -31,8 +34,23 @@ _SECONDS = {
     "days": 86_400.0,
 }
 """The length of each time unit that a timer may have."""
+_TEXT_MAX = 256
+"""Characters of names in reports that are landed."""
 _LONG_MAX = 2**63 - 1
 _INTEGER_MAX = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class ReportBatch:
+    """The metrics reports of one commit. ranges -- of their positions, in order, with RANGE_REPORTS reports each. count -- of all."""
+
+    ranges: Sequence[PositionRange]
+    count: int
+
+    @property
+    def to(self) -> int:
+        """The position of the last report."""
+        return self.ranges[-1][1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,20 +60,29 @@ class MetricsSource:
     dsn: str = field(repr=False)
     own_warehouse_id: UUID
 
-    def batch(self, table: LandedTable, after: int, limit: int) -> tuple[int, int] | None:
-        """The position of the last of the next reports for a table, and their number, at most `limit`; None if there is none."""
+    def batch(self, table: LandedTable, after: int, limit: int) -> ReportBatch | None:
+        """The next reports for a table after a position, at most `limit`; None if there is none."""
         return asyncio.run(self._batch(table, after, limit))
 
-    async def _batch(self, table: LandedTable, after: int, limit: int) -> tuple[int, int] | None:
+    async def _batch(self, table: LandedTable, after: int, limit: int) -> ReportBatch | None:
+        parameters = {**self._parameters(table), "after": after, "limit": limit, "range_reports": RANGE_REPORTS}
         async with await _connect(self.dsn) as connection:
-            cursor = await connection.execute(_SQL["batch"], {**self._parameters(table), "after": after, "limit": limit})
-            [(last, count)] = await cursor.fetchall()
-        return None if last is None else (last, count)
+            ends = await (await connection.execute(_SQL["batch"], parameters)).fetchall()
+        starts = [after, *(position for position, _ in ends)]
+        return ReportBatch(tuple(pairwise(starts)), ends[-1][1]) if ends else None
 
-    def reports(self, spark: SparkSession, table: LandedTable, after: int, to: int, *, range_positions: int) -> DataFrame:
-        """The rows of a table for the reports after a position, up to `to`. Each range of `range_positions` is read by one task."""
-        ranges = divided(after, to, range_positions)
-        rows = spark.sparkContext.parallelize(ranges, len(ranges)).mapPartitions(partial(self.read, table))
+    def last_position(self) -> int:
+        """The position of the newest report; 0 if there is none."""
+        return asyncio.run(self._last_position())
+
+    async def _last_position(self) -> int:
+        async with await _connect(self.dsn) as connection:
+            [(last,)] = await (await connection.execute(_SQL["last_position"])).fetchall()
+        return last or 0
+
+    def reports(self, spark: SparkSession, table: LandedTable, batch: ReportBatch) -> DataFrame:
+        """The rows of a table for a batch. Each of its ranges is read by one task."""
+        rows = spark.sparkContext.parallelize(batch.ranges, len(batch.ranges)).mapPartitions(partial(self.read, table))
         return spark.createDataFrame(rows, table.schema, verifySchema=False)
 
     def read(self, table: LandedTable, ranges: Iterable[PositionRange]) -> Iterator[tuple[Any, ...]]:
@@ -112,7 +139,7 @@ def commit_report_row(
         report.integer("sequence-number"),
         report.text("operation"),
         report.seconds("total-duration"),
-        report.count("attempts"),
+        report.count("attempts", _INTEGER_MAX),
         report.count("added-data-files"),
         report.count("removed-data-files"),
         report.count("added-records"),
@@ -134,32 +161,36 @@ class _Report:
     def common_columns(self) -> tuple[Any, ...]:
         """engine, table_name, snapshot_id and metadata."""
         metadata = {name: value for name, value in _object(self._members.get("metadata")).items() if isinstance(value, str)}
-        engine = " ".join(metadata[key] for key in ("engine-name", "engine-version") if metadata.get(key))
+        engine = " ".join(metadata[key] for key in ("engine-name", "engine-version") if metadata.get(key))[:_TEXT_MAX]
         return engine or None, self.text("table-name"), self.integer("snapshot-id"), metadata
 
     def text(self, name: str) -> str | None:
         value = self._members.get(name)
-        return value if isinstance(value, str) else None
+        return value[:_TEXT_MAX] if isinstance(value, str) else None
 
     def texts(self, name: str) -> list[str]:
         value = self._members.get(name)
         return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
 
     def integer(self, name: str, maximum: int = _LONG_MAX) -> int | None:
-        return _integer(self._members.get(name), maximum)
+        return _integer(self._members.get(name), -maximum, maximum)
 
     def json(self, name: str) -> str | None:
+        """None also for what is nested too deeply to be written."""
         value = self._members.get(name)
-        return None if value is None else orjson.dumps(value).decode()
+        try:
+            return None if value is None else orjson.dumps(value).decode()
+        except orjson.JSONEncodeError:
+            return None
 
-    def count(self, name: str) -> int | None:
+    def count(self, name: str, maximum: int = _LONG_MAX) -> int | None:
         """The value of a counter."""
-        return _integer(_object(self._metrics.get(name)).get("value"), _LONG_MAX)
+        return _integer(_object(self._metrics.get(name)).get("value"), 0, maximum)
 
     def seconds(self, name: str) -> float | None:
         """The total of a timer."""
         timer = _object(self._metrics.get(name))
-        total, unit = _integer(timer.get("total-duration"), _LONG_MAX), timer.get("time-unit")
+        total, unit = _integer(timer.get("total-duration"), 0, _LONG_MAX), timer.get("time-unit")
         factor = _SECONDS.get(unit.lower()) if isinstance(unit, str) else None
         return None if total is None or factor is None else total * factor
 
@@ -168,8 +199,8 @@ def _object(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _integer(value: Any, maximum: int) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and -maximum <= value <= maximum else None
+def _integer(value: Any, minimum: int, maximum: int) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and minimum <= value <= maximum else None
 
 
 def _text_or_none(value: UUID | None) -> str | None:

@@ -2,6 +2,7 @@
 
 import io
 import logging
+import warnings
 from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 from typing import Any, Literal
@@ -35,15 +36,16 @@ def bars(title: str, names: Sequence[str], series: Mapping[str, Sequence[float]]
         return _svg(figure, axes, title)
 
 
-def lines(title: str, series: Mapping[str, Sequence[tuple[date, float]]], *, unit: Unit = "number") -> str:
-    """A line over days for each series."""
+def lines(title: str, series: Sequence[tuple[str, Sequence[tuple[date, float]]]], *, unit: Unit = "number") -> str:
+    """A line over days for each series, whose names may be equal."""
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
     with _style():
         figure, axes = _figure(3.2)
-        for number, (label, points) in enumerate(series.items()):
-            axes.plot(*zip(*points, strict=True), label=_shortened(label), marker="o", markersize=3, color=_COLOURS[number % len(_COLOURS)])
-        days = [day for points in series.values() for day, _ in points]
+        for number, (label, points) in enumerate(series):
+            colour = _COLOURS[number % len(_COLOURS)]
+            axes.plot(*zip(*points, strict=True), label=_legend_text(label), marker="o", markersize=3, color=colour)
+        days = [day for _, points in series for day, _ in points]
         axes.set_xlim(min(*days, max(days) - timedelta(days=_DAYS_MIN)), max(days) + timedelta(days=1))
         locator = AutoDateLocator(minticks=1, maxticks=8)
         axes.xaxis.set_major_locator(locator)
@@ -75,7 +77,10 @@ def _svg(figure: Any, axes: Any, title: str) -> str:
     """The `svg` element alone, as it stands in HTML."""
     axes.set_title(title, loc="left")
     buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    with warnings.catch_warnings():
+        # The browser draws the text, with fonts that have the characters that Matplotlib's lack.
+        warnings.simplefilter("ignore", UserWarning)
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     text = buffer.getvalue()
     return text[text.index("<svg") :]
 
@@ -92,7 +97,17 @@ def _show_values(axis: Any, unit: Unit) -> None:
         axis.set_major_locator(MaxNLocator(integer=True))
 
 
+def _legend_text(name: str) -> str:
+    """Matplotlib leaves names that begin with _ out of legends."""
+    return f"\N{ZERO WIDTH SPACE}{_shortened(name)}" if name.startswith("_") else _shortened(name)
+
+
+def visible(text: str) -> str:
+    """The text with a replacement for each character that is not printed: those that XML forbids, and those that change the direction."""
+    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
+
+
 def _shortened(name: str) -> str:
-    """Without characters that XML forbids; of a long name, its end."""
-    plain = "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in name)
+    """Of a long name, its end."""
+    plain = visible(name)
     return plain if len(plain) <= _LABEL_MAX else f"…{plain[1 - _LABEL_MAX :]}"

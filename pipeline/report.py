@@ -10,7 +10,7 @@ from rich import filesize
 
 from ..database.named_sql import named_sql
 from .landed_tables import EVENTS, NAMESPACE, landed_position
-from .plots import bars, lines
+from .plots import bars, lines, visible
 from .session import CATALOG, SparkSession
 
 _SQL = named_sql("icecore.pipeline", "report.sql")
@@ -72,14 +72,14 @@ def _sections(spark: SparkSession) -> Iterator[Section]:
 
 def _growth(spark: SparkSession) -> Section:
     days, largest = _rows(spark, "commits_by_day"), _rows(spark, "growth")
-    sizes: dict[str, list[tuple[Any, float]]] = {}
+    sizes: dict[str, tuple[str, list[tuple[Any, float]]]] = {}
     for row in _rows(spark, "bytes_by_day"):
-        sizes.setdefault(_name(row), []).append((row.day, float(row.total_bytes)))
+        sizes.setdefault(row.table_id, (_name(row), []))[1].append((row.day, float(row.total_bytes)))
     plots = []
     if days:
-        plots.append(lines("Table commits per day", {"all tables": [(row.day, float(row.commits)) for row in days]}))
+        plots.append(lines("Table commits per day", [("all tables", [(row.day, float(row.commits)) for row in days])]))
     if sizes:
-        plots.append(lines("Bytes of the tables that grew most", sizes, unit="bytes"))
+        plots.append(lines("Bytes of the tables that grew most", [*sizes.values()], unit="bytes"))
     columns = {
         "Table": _name,
         "Commits": _column(_number, "commits"),
@@ -176,7 +176,7 @@ _Columns = Mapping[str, Callable[[Any], str]]
 
 
 def _section(title: str, text: str, columns: _Columns, rows: Sequence[Any], empty: str, plots: Sequence[str]) -> Section:
-    return Section(title, text, [*columns], [[column(row) for column in columns.values()] for row in rows], empty, plots)
+    return Section(title, text, [*columns], [[visible(column(row)) for column in columns.values()] for row in rows], empty, plots)
 
 
 def _column(formatted: Callable[[Any], str], name: str) -> Callable[[Any], str]:

@@ -20,7 +20,7 @@ FROM table_growth WHERE day >= current_date - INTERVAL '{growth_days}' DAY
 GROUP BY table_id ORDER BY added_bytes DESC, table_id LIMIT {rows_max}
 
 -- name: bytes_by_day --
-SELECT g.day, n.warehouse, n.namespace, n.name, g.total_bytes
+SELECT g.table_id, g.day, n.warehouse, n.namespace, n.name, g.total_bytes
 FROM table_growth g
 JOIN (
   SELECT table_id, max_by(warehouse, day) AS warehouse, max_by(namespace, day) AS namespace, max_by(name, day) AS name,
@@ -28,13 +28,13 @@ JOIN (
   FROM table_growth WHERE day >= current_date - INTERVAL '{growth_days}' DAY
   GROUP BY table_id ORDER BY added DESC, table_id LIMIT {growth_tables_max}
 ) n ON n.table_id = g.table_id
-WHERE g.day >= current_date - INTERVAL '{growth_days}' DAY AND g.total_bytes IS NOT NULL ORDER BY n.added DESC, g.day
+WHERE g.day >= current_date - INTERVAL '{growth_days}' DAY AND g.total_bytes IS NOT NULL ORDER BY n.added DESC, g.table_id, g.day
 
 -- name: hot_tables --
 SELECT * FROM hot_tables ORDER BY commits + scans DESC, table_id LIMIT {rows_max}
 
 -- name: writer_conflicts --
-SELECT * FROM writer_conflicts ORDER BY conflict_rate DESC, commits DESC, engine, actor LIMIT {rows_max}
+SELECT * FROM writer_conflicts ORDER BY commits DESC, engine, actor LIMIT {rows_max}
 
 -- name: small_files --
 SELECT * FROM small_files WHERE excess_files > 0 ORDER BY excess_files DESC, table_id LIMIT {rows_max}

@@ -14,7 +14,7 @@ from typing import TypeVar
 from uuid import UUID
 
 from .locations import StorageLocation
-from .separate_thread import in_separate_thread
+from .separate_thread import ThreadNotStartedError, in_separate_thread
 from .storage_profile import LocalProfile
 
 COMPARING_SECONDS_MAX = 5.0
@@ -191,7 +191,11 @@ async def in_thread(compare: Callable[[], _T], project_id: UUID | None) -> _T:
     async with asyncio.timeout(COMPARING_SECONDS_MAX):
         while not _PLACES.take(project_id):  # noqa: ASYNC110 - threads release it
             await asyncio.sleep(_ROOM_LOOK_SECONDS)
-        return await in_separate_thread(partial(_compared, compare, project_id), "compare-folders")
+        try:
+            return await in_separate_thread(partial(_compared, compare, project_id), "compare-folders")
+        except ThreadNotStartedError:
+            _PLACES.leave(project_id)
+            raise
 
 
 def _compared(compare: Callable[[], _T], project_id: UUID | None) -> _T:

@@ -10,10 +10,14 @@ from typing import TypeVar
 _T = TypeVar("_T")
 
 
+class ThreadNotStartedError(RuntimeError):
+    """The process cannot start another thread; the function was not called."""
+
+
 async def in_separate_thread(function: Callable[[], _T], name: str) -> _T:
     """The result of `function`, or what it raises. If the caller is cancelled, the thread continues and its result is dropped.
 
-    The thread is a daemon, so that one that never returns does not keep the process from ending.
+    The thread is a daemon, so that one that never returns does not keep the process from ending. Raises ThreadNotStartedError.
     """
     loop = asyncio.get_running_loop()
     returned: asyncio.Future[_T] = loop.create_future()
@@ -31,5 +35,8 @@ async def in_separate_thread(function: Callable[[], _T], name: str) -> _T:
         with suppress(RuntimeError):
             loop.call_soon_threadsafe(give, outcome)
 
-    threading.Thread(target=run, name=name, daemon=True).start()
+    try:
+        threading.Thread(target=run, name=name, daemon=True).start()
+    except RuntimeError as error:
+        raise ThreadNotStartedError(str(error)) from None
     return await returned

@@ -27,6 +27,8 @@ OTHER_TYPE = "other"
 KEPT_BYTES_MAX = 1024 * 1024 * 1024
 """Limit on the reports in the table."""
 _FORGET_EVERY_BATCHES = 100
+CLOSE_SECONDS_MAX = 5.0
+"""How long a server that stops writes the reports that wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,7 @@ class MetricsReports:
         self._reports_max, self._bytes_max = reports_max, bytes_max
         self._queue: asyncio.Queue[MetricsReport] = asyncio.Queue(QUEUE_REPORTS_MAX)
         self._bytes = 0
+        self._unwritten = 0
         self._task: asyncio.Task[None] | None = None
         self._outage = OutageLog("icecore.metrics", "metrics_reports_lost", "metrics_reports_recovered")
 
@@ -62,11 +65,18 @@ class MetricsReports:
         self._task = asyncio.create_task(self._write(), name="metrics-reports")
 
     async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-        while not self._queue.empty():
-            await self._keep(self._batch([]))
+        """Writes what waits. What cannot be written in CLOSE_SECONDS_MAX is lost."""
+        if self._task is None:
+            self.start()
+        assert self._task is not None
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS_MAX):
+                await self._queue.join()
+        except TimeoutError:
+            self._outage.failed("close", reports=self._unwritten, error="The server stopped before they could be written")
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        self._task = None
 
     def offer(self, report: MetricsReport) -> None:
         """Puts the report in the queue, or drops it if the queue is full."""
@@ -75,6 +85,7 @@ class MetricsReports:
             self._outage.failed("queue", began="metrics_report_dropped", **limits)
             return
         self._queue.put_nowait(report)
+        self._unwritten += 1
         self._bytes += len(report.content)
 
     async def _write(self) -> None:
@@ -115,3 +126,6 @@ class MetricsReports:
             self._outage.failed("lost", reports=len(batch), error=client_error_text(error))
         finally:
             self._bytes -= sum(len(each.content) for each in batch)
+            self._unwritten -= len(batch)
+            for _ in batch:
+                self._queue.task_done()

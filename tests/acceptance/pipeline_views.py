@@ -1,6 +1,6 @@
 """The views on the landed tables and the report from them, in a process that has PySpark (pipeline_transforms.py)."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -13,7 +13,7 @@ from icecore.pipeline.landed_tables import (
     TABLE_COMMITS,
     create_tables,
 )
-from icecore.pipeline.plots import bars
+from icecore.pipeline.plots import bars, lines
 from icecore.pipeline.report import report_page
 from icecore.pipeline.session import CATALOG, SparkSession
 from icecore.pipeline.views import VIEWS, view_query
@@ -106,6 +106,8 @@ def check_views(spark: SparkSession) -> None:
     for title in ("Growth", "Hot tables", "Conflicts", "Small files", "Readers", "Unused tables"):
         assert f"<h2>{title}</h2>" in page, title
     assert 6 == page.count("<svg"), "two of growth, none of unused tables"
+    same_name = lines("t", [("_x", [(date(2026, 1, 1), 1.0)]), ("_x", [(date(2026, 1, 2), 2.0)])])
+    assert 2 == same_name.count("_x<"), "two lines of one name, which are in the legend"
     control = bars("t", ["a\x00b\x1b" + "n" * 100], {"s": [1.0]})
     assert "\x00" not in control
     assert f"…{'n' * 59}<" in control, "a long name is shortened"

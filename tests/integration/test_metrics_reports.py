@@ -13,7 +13,9 @@ from uuid_utils.compat import uuid7
 from icecore.commands.tables import metrics_reports
 from icecore.commands.tables.metrics_reports import QUEUE_BYTES_MAX, QUEUE_REPORTS_MAX, MetricsReport, MetricsReports
 from icecore.compose import Application
-from icecore.database.advisory_locks import AdvisoryLock
+from icecore.database.advisory_locks import AdvisoryLock, lock_session, unlock
+from icecore.pipeline.landed_tables import SCAN_REPORTS
+from icecore.pipeline.metrics_source import RANGE_REPORTS, MetricsSource
 from tests.fixtures.rest_client import RestClient, table_path
 from tests.fixtures.shared_server import SharedCatalog
 
@@ -179,6 +181,49 @@ async def test_a_full_queue_drops_reports_and_refuses_nothing(catalog: Applicati
         reports.offer(report(str(number).encode()))
     await reports.close()
     assert list(range(QUEUE_REPORTS_MAX)) == await count(catalog)
+
+
+async def test_a_stop_does_not_wait_for_a_stuck_session(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It holds the lock for longer than service managers wait. The lost reports are logged."""
+    monkeypatch.setattr(metrics_reports, "CLOSE_SECONDS_MAX", 0.3)
+    reports = MetricsReports(catalog.backends, 1_000)
+    async with catalog.backends.connection() as stuck:
+        await lock_session(stuck, AdvisoryLock.METRICS_REPORTS)
+        for number in range(250):
+            reports.offer(report(str(number).encode()))
+        with structlog.testing.capture_logs() as logs:
+            async with asyncio.timeout(20):
+                await reports.close()
+        await unlock(stuck, AdvisoryLock.METRICS_REPORTS)
+    assert [("metrics_reports_lost", 250)] == [(log["event"], log["reports"]) for log in logs]
+    assert [] == await count(catalog)
+
+
+def test_batches_are_divided_by_reports_not_by_positions(shared_catalog: SharedCatalog) -> None:
+    """Positions have gaps of millions, and each range is a task with a connection. Reports about the own warehouse are left out."""
+    own, other = uuid7(), uuid7()
+    insert = (
+        "insert into icecore.metrics_reports (report_id, table_id, warehouse_id, received_at, report_type, report)"
+        " select gen_random_uuid(), gen_random_uuid(), %s, now(), %s, '{}' from generate_series(1, %s) returning position"
+    )
+    source = MetricsSource(shared_catalog.server.dsn, own)
+    after = source.last_position()
+    with psycopg.connect(shared_catalog.server.dsn, autocommit=True) as connection:
+        connection.execute(insert, [own, "scan-report", 10])
+        connection.execute("alter table icecore.metrics_reports alter column position restart with 300000000")
+        found = [position for (position,) in connection.execute(insert, [other, "scan-report", RANGE_REPORTS + 3]).fetchall()]
+        connection.execute("alter table icecore.metrics_reports alter column position restart with 600000000")
+        found += [position for (position,) in connection.execute(insert, [other, "scan-report", 5]).fetchall()]
+        connection.execute(insert, [other, "commit-report", 1])
+    batch = source.batch(SCAN_REPORTS, after, 10_000)
+    assert batch is not None
+    assert (((after, found[RANGE_REPORTS - 1]), (found[RANGE_REPORTS - 1], found[-1])), len(found)) == (batch.ranges, batch.count)
+    assert found == [row[0] for row in source.read(SCAN_REPORTS, batch.ranges)]
+    limited = source.batch(SCAN_REPORTS, after, 7)
+    assert limited is not None
+    assert (((after, found[6]),), 7, found[6]) == (limited.ranges, limited.count, limited.to)
+    assert source.batch(SCAN_REPORTS, found[-1], 10) is None
+    assert found[-1] + 1 == source.last_position()
 
 
 async def test_large_reports_fill_the_queue_by_their_bytes(catalog: Application) -> None:

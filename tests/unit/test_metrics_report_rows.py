@@ -12,6 +12,7 @@ from icecore.pipeline.metrics_source import commit_report_row, scan_report_row
 
 RECEIVED_AT = datetime(2026, 1, 2, tzinfo=UTC)
 REPORT_ID, TABLE_ID, WAREHOUSE_ID = UUID(int=1), UUID(int=2), UUID(int=3)
+SCAN_REPORTS_FILTER = [*SCAN_REPORTS.columns].index("filter")
 SCAN = {
     "report-type": "scan-report",
     "table-name": "ice.sales.orders",
@@ -109,7 +110,8 @@ def test_a_commit_report() -> None:
     "odd",
     [
         *({"metrics": odd} for odd in (None, [], "m", {"result-data-files": 5}, {"result-data-files": {"value": "5"}})),
-        *({"metrics": {"result-data-files": {"value": odd}}} for odd in (2**63, True, 1.5, None)),
+        *({"metrics": {"result-data-files": {"value": odd}}} for odd in (2**63, -1, True, 1.5, None)),
+        {"metrics": {"total-planning-duration": {"time-unit": "seconds", "total-duration": -1}}},
         {"metrics": {"total-planning-duration": {"time-unit": "fortnights", "total-duration": 1}}},
         {"metrics": {"total-planning-duration": {"time-unit": 1, "total-duration": 1}}},
         {"metadata": ["x"], "snapshot-id": "7", "schema-id": 2**31, "table-name": 5, "projected-field-names": "id"},
@@ -121,3 +123,18 @@ def test_what_is_not_as_in_the_spec_is_null(odd: dict[str, Any]) -> None:
     row = scan({"report-type": "scan-report", **odd}, None, None)
     empty = {name: None for name in row if name not in ("position", "report_id", "received_at", "table_id")}
     assert {**row, **empty, "metadata": {}, "projected_columns": []} == row
+
+
+@pytest.mark.parametrize("attempts", [-1, 2**31, "1"])
+def test_impossible_attempts_are_null(attempts: Any) -> None:
+    """One report would decide the conflict rate of all."""
+    assert commit({"metrics": {"attempts": {"value": attempts}}})["attempts"] is None
+
+
+def test_long_and_deep_members_are_limited() -> None:
+    """Names are cut; a filter that is nested more deeply than JSON can be written is left out."""
+    long = "n" * 300
+    row = scan({"table-name": long, "metadata": {"engine-name": long, "engine-version": "1"}})
+    assert (256, 256) == (len(row["table_name"]), len(row["engine"]))
+    deep = b'{"filter":' + b"[" * 300 + b"]" * 300 + b"}"
+    assert scan_report_row(5, REPORT_ID, RECEIVED_AT, TABLE_ID, None, None, deep)[SCAN_REPORTS_FILTER] is None

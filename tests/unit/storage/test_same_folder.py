@@ -15,6 +15,7 @@ from icecore.storage import same_folder
 from icecore.storage.object_store import ObjectStores
 from icecore.storage.profiles import LocalProfile, parse_storage_profile
 from icecore.storage.same_folder import _CACHED_LEVELS_MAX, COMPARISONS_CONCURRENT_MAX, shared_folders
+from icecore.storage.separate_thread import ThreadNotStartedError
 from icecore.storage.storage_profile import ALLOWED_LOCATIONS_MAX
 
 PROCESSOR_SECONDS_MAX = 0.4
@@ -209,6 +210,21 @@ async def test_comparisons_that_fail_leave_room_for_others(monkeypatch: pytest.M
         failing.setattr(same_folder, "_inode_of", fail)
         for _ in range(COMPARISONS_CONCURRENT_MAX):
             with pytest.raises(RuntimeError, match="a fault of ours"):
+                await shared_folders(one, [other])
+    assert await shared_folders(one, [other]) is None
+
+
+async def test_a_thread_that_does_not_start_leaves_its_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As where a container limits the number of its threads."""
+    one, other = profile(tmp_path / "one"), profile(tmp_path / "other")
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as failing:
+        failing.setattr(threading.Thread, "start", refuse)
+        for _ in range(COMPARISONS_CONCURRENT_MAX + 1):
+            with pytest.raises(ThreadNotStartedError):
                 await shared_folders(one, [other])
     assert await shared_folders(one, [other]) is None
 

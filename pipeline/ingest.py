@@ -104,9 +104,9 @@ def ingest(
 def check_same_database(spark: SparkSession, log: LogSource, metrics: MetricsSource) -> None:
     """Raises IngestError if the tables have events or metrics reports that are not in the database.
 
-    It was restored from a backup, or is another one. What it got since then would have positions that the tables already have.
+    Its catalog is then not that of the tables: what is new in it may have positions that the tables already have.
     """
-    advice = "the database was restored from a backup, or is another one. Drop the tables of the namespace log, and land them again"
+    advice = "the catalog of the tables has another database"
     if spark.catalog.tableExists(EVENTS.full_name) and (position := landed_position(spark, EVENTS)):
         last = landed_events(spark, position - 1, position).select("event_id").head()
         if last is not None and last.event_id != log.event_id(position):

@@ -222,7 +222,7 @@ def test_a_source_that_cannot_be_read_is_said_in_a_line(server: Icecore, scratch
         ("--from-kafka", "none"): "Kafka has no topic none, or does not show it",
         ("--from-files", str(scratch / "nowhere")): f"The files {scratch / 'nowhere'}: there are none",
         ("--from-files", str(scratch / "stored.ndjson")): (
-            f"The files {scratch / 'stored.ndjson'}: file://{scratch / 'stored.ndjson'}: not an event of Icecore"
+            f"The files {scratch / 'stored.ndjson'}: file:{scratch / 'stored.ndjson'}: not an event of Icecore"
         ),
     }
     for options, message in expected.items():

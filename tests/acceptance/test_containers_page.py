@@ -90,6 +90,15 @@ def test_stops_have_the_time_of_the_grace_period() -> None:
     assert min(times) > 20
 
 
+def test_kubernetes_adds_no_variables_to_the_settings() -> None:
+    """For the Service `icecore` it would set ICECORE_PORT and others, and Icecore refuses unknown variables with its prefix."""
+    assert ["icecore"] == [each["metadata"]["name"] for each in OBJECTS if each["kind"] == "Service"]
+    pods = {each["metadata"]["name"]: each["spec"]["template"]["spec"] for each in OBJECTS if "template" in each.get("spec", {})}
+    assert dict.fromkeys(("icecore-migrate", "icecore", "icecore-worker"), False) == {
+        name: pod.get("enableServiceLinks") for name, pod in pods.items()
+    }
+
+
 def test_image_is_built_from_an_ignored_rest() -> None:
     """No data, environment or history is sent to the build; the image of all files is the one that is built."""
     assert ".*\n" == PAGE["dockerignore"]

@@ -118,6 +118,10 @@ def check_same_database(spark: SparkSession, log: LogSource, metrics: MetricsSou
                 raise IngestError(f"The table {table.name} is at position {position}, the metrics reports end at {last_position}: {advice}")
 
 
+_WriteBatch = Callable[[SparkSession, LandedTable, int, int], None]
+"""Writes to a table what moves it from one position to another."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Batch:
     """One commit, which moves a table from position `after` to `to`. events, metrics_reports -- number that it lands."""
@@ -125,12 +129,9 @@ class _Batch:
     table: LandedTable
     after: int
     to: int
-    write: "_WriteBatch"
+    write: _WriteBatch
     events: int = 0
     metrics_reports: int = 0
-
-
-_WriteBatch = Callable[[SparkSession, LandedTable, int, int], None]
 
 
 def _land(
@@ -237,7 +238,7 @@ def _append(rows: DataFrame, table: LandedTable) -> None:
     rows.writeTo(table.full_name).append()
 
 
-class _Write:
+class _JavaCallable:
     """A write that Java calls."""
 
     def __init__(self, write: Callable[[], object]) -> None:
@@ -264,7 +265,7 @@ def _commit(spark: SparkSession, table: LandedTable, after: int, to: int, write:
 
     context = spark.sparkContext
     ensure_callback_server_started(context._gateway)
-    called = _Write(write)
+    called = _JavaCallable(write)
     properties = {table.position_key: str(to), f"{table.position_key}{PREVIOUS_SUFFIX}": str(after)}
     failure = context._jvm.java.lang.Class.forName("java.lang.RuntimeException")
     context._jvm.org.apache.iceberg.spark.CommitMetadata.withCommitProperties(properties, called, failure)

@@ -35,7 +35,7 @@ class LogSource:
         return asyncio.run(self._last_foreign_position(after))
 
     async def _last_foreign_position(self, after: int) -> int | None:
-        async with await _connect(self.dsn) as connection:
+        async with await connect_source(self.dsn) as connection:
             return await last_position_outside(connection, self.own_warehouse_id, after)
 
     def event_id(self, position: int) -> str | None:
@@ -43,7 +43,7 @@ class LogSource:
         return asyncio.run(self._event_id(position))
 
     async def _event_id(self, position: int) -> str | None:
-        async with await _connect(self.dsn) as connection:
+        async with await connect_source(self.dsn) as connection:
             events = await read_events(connection, position - 1, 1)
         return str(events[0].event_id) if events else None
 
@@ -55,7 +55,7 @@ class LogSource:
     def read(self, ranges: Iterable[PositionRange]) -> Iterator[tuple[Any, ...]]:
         """The rows of `events` in these ranges. Memory is bounded by one batch of the log. Raises SourceError for a gap."""
         with asyncio.Runner() as runner:
-            connection = runner.run(_connect(self.dsn))
+            connection = runner.run(connect_source(self.dsn))
             try:
                 enricher = EventEnricher()
                 for after, to in ranges:
@@ -101,7 +101,8 @@ def divided(after: int, to: int, size: int) -> list[PositionRange]:
     return [(first, min(first + size, to)) for first in range(after, to, size)]
 
 
-async def _connect(dsn: str) -> Connection:
+async def connect_source(dsn: str) -> Connection:
+    """A connection of the pipeline, also on executors."""
     return await connect(dsn, prepare_threshold=0, application_name="icecore-pipeline")
 
 

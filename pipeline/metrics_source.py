@@ -1,21 +1,20 @@
 """Reads the metrics reports of engines as rows of `scan_reports` and `commit_reports`, on executors, from Postgres."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import orjson
 
-from ..database.connection import connect
 from ..database.connections import Connection
 from ..database.named_sql import named_sql
 from .landed_tables import COMMIT_REPORTS, SCAN_REPORTS, LandedTable
-from .log_source import PositionRange
+from .log_source import PositionRange, connect_source
 from .session import DataFrame, SparkSession
 
 _SQL = named_sql("icecore.pipeline", "metrics_source.sql")
@@ -38,6 +37,18 @@ _TEXT_MAX = 256
 """Characters of names in reports that are landed."""
 _LONG_MAX = 2**63 - 1
 _INTEGER_MAX = 2**31 - 1
+
+
+class StoredReport(NamedTuple):
+    """A metrics report with what the catalog stored about it. content -- the report as the client sent it, JSON."""
+
+    position: int
+    report_id: UUID
+    received_at: datetime
+    table_id: UUID
+    warehouse_id: UUID | None
+    actor: str | None
+    content: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +77,7 @@ class MetricsSource:
 
     async def _batch(self, table: LandedTable, after: int, limit: int) -> ReportBatch | None:
         parameters = {**self._parameters(table), "after": after, "limit": limit, "range_reports": RANGE_REPORTS}
-        async with await _connect(self.dsn) as connection:
+        async with await connect_source(self.dsn) as connection:
             ends = await (await connection.execute(_SQL["batch"], parameters)).fetchall()
         starts = [after, *(position for position, _ in ends)]
         return ReportBatch(tuple(pairwise(starts)), ends[-1][1]) if ends else None
@@ -76,7 +87,7 @@ class MetricsSource:
         return asyncio.run(self._last_position())
 
     async def _last_position(self) -> int:
-        async with await _connect(self.dsn) as connection:
+        async with await connect_source(self.dsn) as connection:
             [(last,)] = await (await connection.execute(_SQL["last_position"])).fetchall()
         return last or 0
 
@@ -89,32 +100,30 @@ class MetricsSource:
         """The rows of a table for the reports in these ranges."""
         row = _ROWS[table.name]
         with asyncio.Runner() as runner:
-            connection = runner.run(_connect(self.dsn))
+            connection = runner.run(connect_source(self.dsn))
             try:
                 for after, to in ranges:
                     position = after
                     while reports := runner.run(self._read(connection, table, position, to)):
-                        yield from (row(*each) for each in reports)
-                        position = reports[-1][0]
+                        yield from map(row, reports)
+                        position = reports[-1].position
             finally:
                 runner.run(connection.close())
 
-    async def _read(self, connection: Connection, table: LandedTable, after: int, to: int) -> list[tuple[Any, ...]]:
+    async def _read(self, connection: Connection, table: LandedTable, after: int, to: int) -> list[StoredReport]:
         parameters = {**self._parameters(table), "after": after, "to": to, "limit": READ_REPORTS_MAX}
-        return await (await connection.execute(_SQL["reports"], parameters, binary=True)).fetchall()
+        cursor = await connection.execute(_SQL["reports"], parameters, binary=True)
+        return [StoredReport(*row) for row in await cursor.fetchall()]
 
     def _parameters(self, table: LandedTable) -> dict[str, Any]:
         return {"report_type": _REPORT_TYPES[table.name], "own": self.own_warehouse_id}
 
 
-def scan_report_row(
-    position: int, report_id: UUID, received_at: datetime, table_id: UUID, warehouse_id: UUID | None, actor: str | None, content: bytes
-) -> tuple[Any, ...]:
+def scan_report_row(stored: StoredReport) -> tuple[Any, ...]:
     """A row of `scan_reports`, in the order of its columns. What a report lacks, or has in another type, is NULL."""
-    report = _Report(content)
+    report = _Report(stored.content)
     return (
-        *(position, str(report_id), received_at, str(table_id), _text_or_none(warehouse_id), actor),
-        *report.common_columns(),
+        *_common_columns(stored, report),
         report.integer("schema-id", _INTEGER_MAX),
         report.json("filter"),
         report.texts("projected-field-names"),
@@ -128,14 +137,11 @@ def scan_report_row(
     )
 
 
-def commit_report_row(
-    position: int, report_id: UUID, received_at: datetime, table_id: UUID, warehouse_id: UUID | None, actor: str | None, content: bytes
-) -> tuple[Any, ...]:
+def commit_report_row(stored: StoredReport) -> tuple[Any, ...]:
     """A row of `commit_reports`, in the order of its columns. What a report lacks, or has in another type, is NULL."""
-    report = _Report(content)
+    report = _Report(stored.content)
     return (
-        *(position, str(report_id), received_at, str(table_id), _text_or_none(warehouse_id), actor),
-        *report.common_columns(),
+        *_common_columns(stored, report),
         report.integer("sequence-number"),
         report.text("operation"),
         report.seconds("total-duration"),
@@ -147,7 +153,22 @@ def commit_report_row(
     )
 
 
-_ROWS: dict[str, Callable[..., tuple[Any, ...]]] = {SCAN_REPORTS.name: scan_report_row, COMMIT_REPORTS.name: commit_report_row}
+def _common_columns(stored: StoredReport, report: "_Report") -> tuple[Any, ...]:
+    """Those that both tables begin with."""
+    position, report_id, received_at, table_id, warehouse_id, actor, _ = stored
+    warehouse = None if warehouse_id is None else str(warehouse_id)
+    metadata = report.metadata()
+    engine = " ".join(metadata[key] for key in ("engine-name", "engine-version") if metadata.get(key))[:_TEXT_MAX]
+    return (
+        *(position, str(report_id), received_at, str(table_id), warehouse, actor),
+        *(engine or None, report.text("table-name"), report.integer("snapshot-id"), metadata),
+    )
+
+
+_ROWS: Mapping[str, Callable[[StoredReport], tuple[Any, ...]]] = {
+    SCAN_REPORTS.name: scan_report_row,
+    COMMIT_REPORTS.name: commit_report_row,
+}
 _REPORT_TYPES = {SCAN_REPORTS.name: "scan-report", COMMIT_REPORTS.name: "commit-report"}
 
 
@@ -158,11 +179,8 @@ class _Report:
         self._members = _object(orjson.loads(content))
         self._metrics = _object(self._members.get("metrics"))
 
-    def common_columns(self) -> tuple[Any, ...]:
-        """engine, table_name, snapshot_id and metadata."""
-        metadata = {name: value for name, value in _object(self._members.get("metadata")).items() if isinstance(value, str)}
-        engine = " ".join(metadata[key] for key in ("engine-name", "engine-version") if metadata.get(key))[:_TEXT_MAX]
-        return engine or None, self.text("table-name"), self.integer("snapshot-id"), metadata
+    def metadata(self) -> dict[str, str]:
+        return {name: value for name, value in _object(self._members.get("metadata")).items() if isinstance(value, str)}
 
     def text(self, name: str) -> str | None:
         value = self._members.get(name)
@@ -201,11 +219,3 @@ def _object(value: Any) -> dict[str, Any]:
 
 def _integer(value: Any, minimum: int, maximum: int) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and minimum <= value <= maximum else None
-
-
-def _text_or_none(value: UUID | None) -> str | None:
-    return None if value is None else str(value)
-
-
-async def _connect(dsn: str) -> Connection:
-    return await connect(dsn, prepare_threshold=0, application_name="icecore-pipeline")

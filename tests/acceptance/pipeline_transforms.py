@@ -16,6 +16,7 @@ from tests.acceptance.pipeline_facts import check_facts
 from tests.acceptance.pipeline_merges import check_merges
 from tests.acceptance.pipeline_runs import check_runs
 from tests.acceptance.pipeline_views import check_views
+from tests.acceptance.summary_members import SUMS, TOTALS
 from tests.servers.maven import jar
 from tests.servers.spark import RUNTIME_4_1
 
@@ -70,20 +71,7 @@ def check_commits(spark: SparkSession) -> None:
 
 def check_sums(spark: SparkSession) -> None:
     """Each column is of the summaries' members that Iceberg writes for it."""
-    members = {
-        "added_data_files": "added-data-files",
-        "removed_data_files": "deleted-data-files",
-        "added_delete_files": "added-delete-files",
-        "removed_delete_files": "removed-delete-files",
-        "added_rows": "added-records",
-        "removed_rows": "deleted-records",
-        "added_bytes": "added-files-size",
-        "removed_bytes": "removed-files-size",
-        "total_data_files": "total-data-files",
-        "total_delete_files": "total-delete-files",
-        "total_rows": "total-records",
-        "total_bytes": "total-files-size",
-    }
+    members = SUMS | TOTALS
     summary = {member: str(number) for number, member in enumerate(members.values(), 1)}
     committed = {"snapshots-added": [{"snapshot-id": 1, "operation": "append", "summary": summary}], "summary": summary}
     none = spark.createDataFrame([], "table_id string, recorded_at timestamp")

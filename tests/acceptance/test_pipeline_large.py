@@ -22,6 +22,7 @@ from pyiceberg.types import LongType
 
 from tests.acceptance.catalog_changes import WAREHOUSE, Acknowledged, change_tables, soft_deleting_warehouse
 from tests.acceptance.pipeline_jobs import called, ended, start
+from tests.acceptance.summary_members import SUMS, TOTALS
 from tests.acceptance.test_pipeline import tables_of
 from tests.long_form import LONG
 from tests.servers.icecore import Icecore, icecore, operate
@@ -39,22 +40,6 @@ COLUMN_EVERY, RENAME_EVERY = 6, 9
 TABLE_EVERY = 50
 """After how many commits PyIceberg takes a new table."""
 WITH_METADATA = ("table.created.v1", "table.committed.v1")
-SUMS = {
-    "added_data_files": "added-data-files",
-    "removed_data_files": "deleted-data-files",
-    "added_delete_files": "added-delete-files",
-    "removed_delete_files": "removed-delete-files",
-    "added_rows": "added-records",
-    "removed_rows": "deleted-records",
-    "added_bytes": "added-files-size",
-    "removed_bytes": "removed-files-size",
-}
-TOTALS = {
-    "total_data_files": "total-data-files",
-    "total_delete_files": "total-delete-files",
-    "total_rows": "total-records",
-    "total_bytes": "total-files-size",
-}
 
 pytestmark = pytest.mark.timeout(7_200 if LONG else 900)
 

@@ -8,11 +8,10 @@ import orjson
 import pytest
 
 from icecore.pipeline.landed_tables import COMMIT_REPORTS, SCAN_REPORTS
-from icecore.pipeline.metrics_source import commit_report_row, scan_report_row
+from icecore.pipeline.metrics_source import StoredReport, commit_report_row, scan_report_row
 
 RECEIVED_AT = datetime(2026, 1, 2, tzinfo=UTC)
 REPORT_ID, TABLE_ID, WAREHOUSE_ID = UUID(int=1), UUID(int=2), UUID(int=3)
-SCAN_REPORTS_FILTER = [*SCAN_REPORTS.columns].index("filter")
 SCAN = {
     "report-type": "scan-report",
     "table-name": "ice.sales.orders",
@@ -51,12 +50,12 @@ COMMIT = {
 
 
 def scan(report: Any, warehouse_id: UUID | None = WAREHOUSE_ID, actor: str | None = "ada") -> dict[str, Any]:
-    row = scan_report_row(5, REPORT_ID, RECEIVED_AT, TABLE_ID, warehouse_id, actor, orjson.dumps(report))
+    row = scan_report_row(StoredReport(5, REPORT_ID, RECEIVED_AT, TABLE_ID, warehouse_id, actor, orjson.dumps(report)))
     return dict(zip(SCAN_REPORTS.columns, row, strict=True))
 
 
 def commit(report: Any) -> dict[str, Any]:
-    row = commit_report_row(5, REPORT_ID, RECEIVED_AT, TABLE_ID, WAREHOUSE_ID, "ada", orjson.dumps(report))
+    row = commit_report_row(StoredReport(5, REPORT_ID, RECEIVED_AT, TABLE_ID, WAREHOUSE_ID, "ada", orjson.dumps(report)))
     return dict(zip(COMMIT_REPORTS.columns, row, strict=True))
 
 
@@ -137,4 +136,5 @@ def test_long_and_deep_members_are_limited() -> None:
     row = scan({"table-name": long, "metadata": {"engine-name": long, "engine-version": "1"}})
     assert (256, 256) == (len(row["table_name"]), len(row["engine"]))
     deep = b'{"filter":' + b"[" * 300 + b"]" * 300 + b"}"
-    assert scan_report_row(5, REPORT_ID, RECEIVED_AT, TABLE_ID, None, None, deep)[SCAN_REPORTS_FILTER] is None
+    row = dict(zip(SCAN_REPORTS.columns, scan_report_row(StoredReport(5, REPORT_ID, RECEIVED_AT, TABLE_ID, None, None, deep)), strict=True))
+    assert row["filter"] is None

@@ -566,7 +566,7 @@ class MaintenancePlanned(Event):
 
 @_event("maintenance.finished.v1")
 class MaintenanceFinished(Event):
-    """What the procedure did. `outcome`: `success`, `conflict` (concurrent commits won), `failed` or `skipped` (`error` says why)."""
+    """What the procedure did. `outcome`: `success`, `conflict` (concurrent commits won) or `failed`. `error` says why."""
 
     table_id: UUID
     procedure: str

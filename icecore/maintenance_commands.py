@@ -1,7 +1,7 @@
 """`icecore pipeline maintain`: shows a plan of maintenance, and runs it."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from .access.request_context import ANONYMOUS
+from .access.request_context import Principal
 from .commands.execution.executor import CommandExecutor
 from .commands.maintenance.record_runs import PlannedRun, record_outcome, record_plan, table_to_maintain
 from .compose import Application, open_catalog
@@ -19,14 +19,15 @@ from .exit_codes import CommandFailed, ExitCode
 from .log_database import opened_database, require_schema, require_writable
 from .operator_commands import print_report
 from .output import cell, print_table, printable
-from .pipeline.maintain import CannotMaintain, CurrentTable, MaintenanceReport, RunResult
+from .pipeline.maintain import CannotMaintain, CurrentTable, MaintenanceResult, RunResult, current_policy
 from .pipeline.maintain import maintain as run_plan
 from .pipeline.maintenance_facts import table_facts
 from .pipeline.maintenance_plan import Candidate, Plan, plan_maintenance
-from .pipeline.maintenance_policy import InvalidPolicyError, MaintenancePolicy, parse_policy
 from .pipeline_commands import PipelineTarget, open_pipeline, require_landed_log
 from .settings import Settings
 
+MAINTENANCE = Principal("icecore-maintenance")
+"""Of the events of runs. The commits of the procedures have the principal of the catalog's client."""
 _GIB = 1024**3
 
 
@@ -53,20 +54,20 @@ def maintain(settings: Settings, console: Console, target: PipelineTarget, optio
         plan = plan_maintenance(facts, now, rewrite_bytes_max=int(options.rewrite_gib_max * _GIB), any_time=options.any_time)
         if not as_json:
             _print_plan(console, plan)
-        report = MaintenanceReport()
+        result = MaintenanceResult()
         if options.run or options.shadow:
             with run_recorder(opened) as recorder:
 
-                def report_run(planned: Candidate, outcome: RunResult | None, skipped: str | None) -> None:
+                def after_run(planned: Candidate, outcome: RunResult | None, skipped: str | None) -> None:
                     if not as_json:
                         console.out(_run_text(planned, outcome, skipped), highlight=False)
 
-                report = run_plan(spark, plan.runs, recorder, now, shadow=options.shadow, report_run=report_run)
+                result = run_plan(spark, plan.runs, recorder, now, shadow=options.shadow, after_run=after_run)
     if as_json:
-        print_report(console, _as_json(plan, report))
-    if report.stopped is not None:
-        raise CommandFailed(ExitCode.NO, f"The rest of the plan was skipped: {report.stopped}")
-    return ExitCode.NO if any(outcome.outcome == "failed" for _, outcome in report.runs) else ExitCode.OK
+        print_report(console, _as_json(plan, result))
+    if result.stopped is not None:
+        raise CommandFailed(ExitCode.NO, f"The rest of the plan was skipped: {result.stopped}")
+    return ExitCode.NO if any(outcome.outcome == "failed" for _, outcome in result.runs) else ExitCode.OK
 
 
 @contextmanager
@@ -94,12 +95,12 @@ class RunRecorder:
 
     def begin(self, planned: Candidate, *, shadow: bool) -> CurrentTable:
         try:
-            table = self._runner.run(table_to_maintain(self._commands, ANONYMOUS, planned.warehouse_id, planned.table_id))
+            table = self._runner.run(table_to_maintain(self._commands, MAINTENANCE, planned.warehouse_id, planned.table_id))
         except (NoSuchTable, NoSuchWarehouse, TableProtected, WarehouseReadOnly) as refusal:
             raise CannotMaintain(refusal.message) from None
         policy = current_policy(planned, table.properties)
         run = self._runner.run(
-            record_plan(self._commands, ANONYMOUS, table, PlannedRun(planned.procedure, planned.reason, planned.estimate, shadow))
+            record_plan(self._commands, MAINTENANCE, table, PlannedRun(planned.procedure, planned.reason, planned.estimate, shadow))
         )
         reference = f"{table.warehouse.project_id}/{table.warehouse.id}"
         return CurrentTable(reference, table.warehouse.id, table.namespace, table.name, table.location, policy, (table.warehouse, run))
@@ -109,7 +110,7 @@ class RunRecorder:
         self._runner.run(
             record_outcome(
                 self._commands,
-                ANONYMOUS,
+                MAINTENANCE,
                 warehouse,
                 run,
                 outcome.outcome,
@@ -119,17 +120,6 @@ class RunRecorder:
                 error=outcome.error,
             )
         )
-
-
-def current_policy(planned: Candidate, properties: Mapping[str, str]) -> MaintenancePolicy:
-    """The policy of a table with its properties now. Raises CannotMaintain if they do not permit the procedure any more."""
-    try:
-        policy = parse_policy({**planned.inherited, **properties})
-    except InvalidPolicyError as error:
-        raise CannotMaintain(str(error)) from None
-    if planned.procedure not in policy.procedures:
-        raise CannotMaintain(f"The properties of the table do not permit {planned.procedure} any more")
-    return policy
 
 
 def _print_plan(console: Console, plan: Plan) -> None:
@@ -156,7 +146,7 @@ def _run_text(planned: Candidate, outcome: RunResult | None, skipped: str | None
     return printable(f"{planned.procedure} {planned.name}: {outcome.outcome} after {outcome.duration_ms / 1_000:.1f} s: {said}")
 
 
-def _as_json(plan: Plan, report: MaintenanceReport) -> dict[str, Any]:
+def _as_json(plan: Plan, result: MaintenanceResult) -> dict[str, Any]:
     return {
         "plan": [
             {**_identified(each), "reason": each.reason, "estimate": dict(each.estimate), "wait-reason": each.wait_reason}
@@ -172,10 +162,10 @@ def _as_json(plan: Plan, report: MaintenanceReport) -> dict[str, Any]:
                 "duration-ms": outcome.duration_ms,
                 "error": outcome.error,
             }
-            for each, outcome in report.runs
+            for each, outcome in result.runs
         ],
-        "skipped": [{**_identified(each), "reason": reason} for each, reason in report.skipped],
-        "stopped": report.stopped,
+        "skipped": [{**_identified(each), "reason": reason} for each, reason in result.skipped],
+        "stopped": result.stopped,
     }
 
 

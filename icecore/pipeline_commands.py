@@ -22,7 +22,7 @@ from .output import printable
 from .pipeline.cloud_event_source import CloudEventSource
 from .pipeline.event_source import EventSource, SourceError
 from .pipeline.file_copies import FileCopies
-from .pipeline.ingest import BATCH_EVENTS_MAX, IngestError, IngestReport, check_same_database
+from .pipeline.ingest import BATCH_EVENTS_MAX, IngestError, IngestResult, check_same_database
 from .pipeline.ingest import ingest as run_ingest
 from .pipeline.landed_tables import EVENTS
 from .pipeline.log_source import LogSource
@@ -77,8 +77,8 @@ def ingest(
         if follow:
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, lambda received, _: ending.append(received))
-        report = run_ingest(spark, source, metrics, batch_events=batch_events or BATCH_EVENTS_MAX, follow=follow, stop=lambda: bool(ending))
-    print_report(console, asdict(report) if as_json else _ingest_text(report))
+        result = run_ingest(spark, source, metrics, batch_events=batch_events or BATCH_EVENTS_MAX, follow=follow, stop=lambda: bool(ending))
+    print_report(console, asdict(result) if as_json else _ingest_text(result))
     return ExitCode.OK
 
 
@@ -87,6 +87,7 @@ def verify(settings: Settings, console: Console, target: PipelineTarget, *, as_j
     with opened_database(settings) as opened:
         source = LogSource(opened.dsn, uvloop.run(_warehouse_id(opened, target.warehouse)))
         with open_pipeline(opened, target) as spark:
+            require_landed_log(spark)
             report = run_verify(spark, source)
     print_report(console, report.to_json() if as_json else str(report))
     return ExitCode.OK if report.ok else ExitCode.NO
@@ -116,9 +117,9 @@ def require_landed_log(spark: SparkSession) -> None:
         raise CommandFailed(ExitCode.USAGE, "The log has not been landed: run icecore pipeline ingest first")
 
 
-def _ingest_text(report: IngestReport) -> str:
-    landed = f"{report.events} events and {report.metrics_reports} metrics reports landed"
-    return "\n".join([landed, *(f"{name}: position {position}" for name, position in report.positions.items())])
+def _ingest_text(result: IngestResult) -> str:
+    landed = f"{result.events} events and {result.metrics_reports} metrics reports landed"
+    return "\n".join([landed, *(f"{name}: position {position}" for name, position in result.positions.items())])
 
 
 @contextmanager
@@ -143,9 +144,9 @@ def _opened_source(
             yield spark, CloudEventSource(FileCopies(spark, ingest_source.files, UUID(catalog_prefix(spark)))), None
     else:
         with opened_database(settings) as opened:
-            own_warehouse_id = uvloop.run(_warehouse_id(opened, target.warehouse))
+            pipeline_warehouse_id = uvloop.run(_warehouse_id(opened, target.warehouse))
             with open_pipeline(opened, target) as spark:
-                log, metrics = LogSource(opened.dsn, own_warehouse_id), MetricsSource(opened.dsn, own_warehouse_id)
+                log, metrics = LogSource(opened.dsn, pipeline_warehouse_id), MetricsSource(opened.dsn, pipeline_warehouse_id)
                 check_same_database(spark, log, metrics)
                 yield spark, log, metrics
 

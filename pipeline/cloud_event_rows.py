@@ -19,13 +19,13 @@ _TOPIC = SCHEMA_PREFIX + TYPE_PREFIX
 
 
 def read_row(
-    decode: Callable[[], BaseCloudEvent], after: int, own_warehouse_id: str, origin: str, offset: int | None
+    decode: Callable[[], BaseCloudEvent], after: int, pipeline_warehouse_id: str, origin: str, offset: int | None
 ) -> tuple[Any, ...] | None:
     """The row with the columns READ_SCHEMA of the event that `decode` returns; None up to position `after`. decode -- raises ValueError."""
     try:
         event = decode()
         position = int(event.get_attributes()["position"])
-        return None if position <= after else (*event_row(event, position, own_warehouse_id), origin, offset, None)
+        return None if position <= after else (*event_row(event, position, pipeline_warehouse_id), origin, offset, None)
     except SourceError as error:
         problem = str(error)
     except (KeyError, ValueError, TypeError):
@@ -34,7 +34,7 @@ def read_row(
     return (*_PROBLEM, origin, offset, problem)
 
 
-def event_row(event: BaseCloudEvent, position: int, own_warehouse_id: str) -> tuple[Any, ...]:
+def event_row(event: BaseCloudEvent, position: int, pipeline_warehouse_id: str) -> tuple[Any, ...]:
     """In the order of EVENTS.columns. Raises SourceError for an event without data; KeyError, ValueError and TypeError for one that is not
     of Icecore.
     """
@@ -62,7 +62,7 @@ def event_row(event: BaseCloudEvent, position: int, own_warehouse_id: str) -> tu
         attributes.get("causation"),
         attributes.get("traceparent"),
         None,
-        attributes["warehouse"] == own_warehouse_id,
+        attributes["warehouse"] == pipeline_warehouse_id,
         _path(kind, stream_id, orjson.loads(data)),
         data.decode(),
         None,

@@ -55,7 +55,7 @@ class CloudEventSource:
         self._last: int | None = None
         self._missing: tuple[int, int] | None = None
 
-    def last_foreign_position(self, after: int) -> int | None:
+    def last_position_to_land(self, after: int) -> int | None:
         if self._last is None or self._last <= after:
             self._look(after)
         return self._last if self._last is not None and self._last > after else None
@@ -110,25 +110,25 @@ class CloudEventSource:
 
 
 def _whole(events: DataFrame, after: int) -> tuple[int | None, tuple[int, int] | None]:
-    """The last foreign position before the first gap after `after`, None if there is none; and the gap: the missing position, and the next
+    """The last position to land before the first gap after `after`, None if there is none; and the gap: the missing position, and the next
     one.
     """
-    summed = ("min(position) as lowest", "max(position) as highest", "count(*) as rows", "max(if(own, null, position)) as foreign")
+    summed = ("min(position) as lowest", "max(position) as highest", "count(*) as rows", "max(if(of_pipeline, null, position)) as to_land")
     pieces = events.groupBy("piece").agg(*map(_expression, summed)).collect()
-    foreign: int | None = None
+    to_land: int | None = None
     for piece in sorted(pieces, key=lambda each: each.lowest):
         if (piece.lowest, piece.rows) != (after + 1, piece.highest - after):
-            rows = events.where(f"piece = {piece.piece}").select("position", "own").orderBy("position").collect()
-            return _before_gap(rows, after, foreign)
-        after, foreign = piece.highest, piece.foreign or foreign
-    return foreign, None
+            rows = events.where(f"piece = {piece.piece}").select("position", "of_pipeline").orderBy("position").collect()
+            return _before_gap(rows, after, to_land)
+        after, to_land = piece.highest, piece.to_land or to_land
+    return to_land, None
 
 
-def _before_gap(rows: Sequence[Any], after: int, foreign: int | None) -> tuple[int | None, tuple[int, int]]:
+def _before_gap(rows: Sequence[Any], after: int, to_land: int | None) -> tuple[int | None, tuple[int, int]]:
     for row in rows:
         if row.position != after + 1:
-            return foreign, (after + 1, row.position)
-        after, foreign = row.position, foreign if row.own else row.position
+            return to_land, (after + 1, row.position)
+        after, to_land = row.position, to_land if row.of_pipeline else row.position
     raise AssertionError("a position is missing between these rows")
 
 

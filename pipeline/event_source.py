@@ -12,7 +12,7 @@ class SourceError(Exception):
 class EventSource(Protocol):
     """The log, or a copy of it. Positions are those of the log, so that tables landed from one source can be continued from another."""
 
-    def last_foreign_position(self, after: int) -> int | None:
+    def last_position_to_land(self, after: int) -> int | None:
         """The last position, or an earlier one, whose event is not of the warehouse that holds the landed tables; None if there is none
         after `after`. All events up to it can be read.
 
@@ -21,7 +21,7 @@ class EventSource(Protocol):
         """
 
     def events(self, spark: SparkSession, after: int, to: int, *, range_events: int) -> DataFrame:
-        """The rows of `events` after a position, up to `to`, which is at most the last foreign position.
+        """The rows of `events` after a position, up to `to`, which is at most the last position to land.
 
         range_events -- events that one task reads, if the source reads ranges of positions.
         """

@@ -20,10 +20,10 @@ class FileCopies:
     gap_seconds_max: ClassVar[float] = 0.0
     gap_advice: ClassVar[str] = "Add the file with it, or land the log up to there from Postgres"
 
-    def __init__(self, spark: SparkSession, path: str, own_warehouse_id: UUID) -> None:
+    def __init__(self, spark: SparkSession, path: str, pipeline_warehouse_id: UUID) -> None:
         self._spark = spark
         self._path = path
-        self._own = str(own_warehouse_id)
+        self._pipeline_warehouse = str(pipeline_warehouse_id)
         self._files: frozenset[str] | None = None
         self.name = f"The files {path}"
 
@@ -40,7 +40,9 @@ class FileCopies:
         if files == self._files:
             return None
         self._files = files
-        rows = lines.select("value", "_metadata.file_path").rdd.mapPartitions(partial(_read, after=after, own=self._own))
+        rows = lines.select("value", "_metadata.file_path").rdd.mapPartitions(
+            partial(_read, after=after, pipeline_warehouse=self._pipeline_warehouse)
+        )
         return self._spark.createDataFrame(rows, READ_SCHEMA, verifySchema=False)
 
     def read_from_the_beginning(self) -> bool:
@@ -50,9 +52,9 @@ class FileCopies:
         return origin
 
 
-def _read(lines: Iterable[Any], *, after: int, own: str) -> Iterator[tuple[Any, ...]]:
+def _read(lines: Iterable[Any], *, after: int, pipeline_warehouse: str) -> Iterator[tuple[Any, ...]]:
     for line, file in lines:
         if line.strip():
-            row = read_row(partial(decode_json, line), after, own, file, None)
+            row = read_row(partial(decode_json, line), after, pipeline_warehouse, file, None)
             if row is not None:
                 yield row

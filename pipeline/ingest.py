@@ -54,7 +54,7 @@ class IngestError(Exception):
 
 
 @dataclass(slots=True)
-class IngestReport:
+class IngestResult:
     """What one run landed.
 
     positions -- how far each table is, in the log or in the metrics reports. commits -- of all tables. refused -- commits refused because
@@ -76,18 +76,18 @@ def ingest(
     batch_events: int = BATCH_EVENTS_MAX,
     follow: bool = False,
     stop: Callable[[], bool] = lambda: False,
-) -> IngestReport:
+) -> IngestResult:
     """Brings all tables up to the end of the log and of the metrics reports; with `follow` again and again until `stop`.
 
     metrics -- None: the source has no metrics reports. Raises IngestError and SourceError.
     """
     create_tables(spark)
     create_views(spark)
-    report = IngestReport()
+    result = IngestResult()
     failures = 0
     while True:
         try:
-            _land(spark, source, metrics, batch_events, report, stop)
+            _land(spark, source, metrics, batch_events, result, stop)
             failures = 0
         except Exception as error:
             failures += 1
@@ -96,8 +96,8 @@ def ingest(
                 raise
             _log.warning("landing_failed", error=_message(error), failures=failures)
         if not follow or stop():
-            report.positions = {table.name: landed_position(spark, table) for table in LANDED}
-            return report
+            result.positions = {table.name: landed_position(spark, table) for table in LANDED}
+            return result
         time.sleep(FOLLOW_SECONDS)
 
 
@@ -139,7 +139,7 @@ def _land(
     source: EventSource,
     metrics: MetricsSource | None,
     batch_events: int,
-    report: IngestReport,
+    result: IngestResult,
     stop: Callable[[], bool],
 ) -> None:
     refusals = 0
@@ -151,14 +151,14 @@ def _land(
         try:
             for batch in batches:
                 batch.write(spark, batch.table, batch.after, batch.to)
-                report.commits += 1
-                report.events += batch.events
-                report.metrics_reports += batch.metrics_reports
+                result.commits += 1
+                result.events += batch.events
+                result.metrics_reports += batch.metrics_reports
             refusals = 0
         except Exception as error:
             if not is_conflict(error):
                 raise
-            report.refused += 1
+            result.refused += 1
             progress = any(landed_position(spark, table) > before[table.name] for table in LANDED)
             refusals = 0 if progress else refusals + 1
             if refusals >= REFUSALS_MAX:
@@ -177,7 +177,7 @@ def _log_batches(source: EventSource, before: Mapping[str, int], batch_events: i
         after = before[table.name]
         if after < landed:
             yield _Batch(table, after, min(after + batch_events, landed), _WRITES[table.name])
-    last = source.last_foreign_position(landed)
+    last = source.last_position_to_land(landed)
     if last is not None:
         to = min(landed + batch_events, last)
         yield _Batch(EVENTS, landed, to, partial(_write_events, source), events=to - landed)

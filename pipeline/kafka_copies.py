@@ -134,10 +134,10 @@ class KafkaCopies:
         " Land the log up to there from Postgres, or publish the event again with icecore sinks replay"
     )
 
-    def __init__(self, spark: SparkSession, topic: Topic, own_warehouse_id: UUID) -> None:
+    def __init__(self, spark: SparkSession, topic: Topic, pipeline_warehouse_id: UUID) -> None:
         self._spark = spark
         self._topic = topic
-        self._own = str(own_warehouse_id)
+        self._pipeline_warehouse = str(pipeline_warehouse_id)
         self._reader = TopicReader(topic)
         self._read_to: dict[int, int] | None = None
         self._began_by_time: bool | None = None
@@ -156,7 +156,7 @@ class KafkaCopies:
         ranges = [(number, *each) for number, end in ends.items() for each in divided(starts[number], end, RANGE_MESSAGES)]
         if not ranges:
             return None
-        read = partial(_read, topic=self._topic, after=after, own=self._own)
+        read = partial(_read, topic=self._topic, after=after, pipeline_warehouse=self._pipeline_warehouse)
         rows = self._spark.sparkContext.parallelize(ranges, len(ranges)).mapPartitions(read)
         return self._spark.createDataFrame(rows, READ_SCHEMA, verifySchema=False)
 
@@ -193,13 +193,13 @@ def _left(pending: DataFrame, after: int) -> dict[int, int]:
     return {int(row["origin"]): row["first"] for row in rows}
 
 
-def _read(ranges: Iterable[_Range], *, topic: Topic, after: int, own: str) -> Iterator[tuple[Any, ...]]:
+def _read(ranges: Iterable[_Range], *, topic: Topic, after: int, pipeline_warehouse: str) -> Iterator[tuple[Any, ...]]:
     """The rows of the events after a position in these ranges. Raises SourceError."""
     reader = TopicReader(topic)
     try:
         for partition, start, end in ranges:
             for message in reader.messages(partition, start, end):
-                row = read_row(partial(_decoded, message), after, own, str(partition), message.offset())
+                row = read_row(partial(_decoded, message), after, pipeline_warehouse, str(partition), message.offset())
                 if row is not None:
                     yield row
     finally:

@@ -61,7 +61,7 @@ EVENTS = LandedTable(
         "causation_id": "string",
         "traceparent": "string",
         "context": "string",
-        "own": "boolean",
+        "of_pipeline": "boolean",
         "path": "array<string>",
         "data": "string",
         "state": "binary",
@@ -71,7 +71,7 @@ EVENTS = LandedTable(
 )
 """One row per event. kind, type -- `table` and `table.committed` of the topic `table.committed.v1`. path -- names as of the event: the
 warehouse, the levels of the namespace, the object. data -- as consumers get it (docs/reference/events.md). state, hash -- the stored row,
-for verification. own -- an event of the warehouse that holds these tables; the other tables leave these out.
+for verification. of_pipeline -- an event of the warehouse that holds these tables; the other tables leave these out.
 """
 
 _TABLE = {
@@ -110,10 +110,13 @@ TABLE_COMMITS = LandedTable(
         "total_bytes": "bigint",
         "seconds_since_previous": "double",
         "writer": "string",
+        "added_position_delete_files": "bigint",
+        "removed_position_delete_files": "bigint",
     },
     "days(recorded_at)",
 )
-"""One row per event that gave a table a metadata file. added_…, removed_… -- sums over the snapshots that the event added. total_… -- of
+"""One row per event that gave a table a metadata file. added_…, removed_… -- sums over the snapshots that the event added. Position delete
+files are among the delete files, and deletion vectors are not among the position delete files. total_… -- of
 the current snapshot, if the event made it current. seconds_since_previous -- since the table's row before; NULL for its first. writer --
 the engine and its version as in the summary.
 """

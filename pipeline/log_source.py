@@ -25,18 +25,18 @@ PositionRange = tuple[int, int]
 class LogSource:
     """The log in a database, as an EventSource.
 
-    own_warehouse_id -- of the warehouse that holds the landed tables.
+    pipeline_warehouse_id -- of the warehouse that holds the landed tables.
     """
 
     dsn: str = field(repr=False)
-    own_warehouse_id: UUID
+    pipeline_warehouse_id: UUID
 
-    def last_foreign_position(self, after: int) -> int | None:
-        return asyncio.run(self._last_foreign_position(after))
+    def last_position_to_land(self, after: int) -> int | None:
+        return asyncio.run(self._last_position_to_land(after))
 
-    async def _last_foreign_position(self, after: int) -> int | None:
+    async def _last_position_to_land(self, after: int) -> int | None:
         async with await connect_source(self.dsn) as connection:
-            return await last_position_outside(connection, self.own_warehouse_id, after)
+            return await last_position_outside(connection, self.pipeline_warehouse_id, after)
 
     def event_id(self, position: int) -> str | None:
         """The id of the event at a position; None if the log ends before it."""
@@ -88,7 +88,7 @@ class LogSource:
             None if event.causation_id is None else str(event.causation_id),
             event.traceparent,
             event.context,
-            event.warehouse_id == self.own_warehouse_id,
+            event.warehouse_id == self.pipeline_warehouse_id,
             list(enriched.path),
             enriched.data.to_json().decode(),
             bytearray(event.state),

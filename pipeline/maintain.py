@@ -16,7 +16,7 @@ import structlog
 
 from ..domain.maintenance import Outcome
 from .maintenance_plan import Candidate
-from .maintenance_policy import MaintenancePolicy
+from .maintenance_policy import InvalidPolicyError, MaintenancePolicy, parse_policy
 from .session import CATALOG, SparkSession, first_line, is_conflict, spark_errors
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.pipeline")
@@ -27,7 +27,11 @@ FAILURES_MAX = 3
 
 
 class CannotMaintain(Exception):
-    """Nothing may be done to the table now; the message says why."""
+    """Nothing may be done to the table now; the message says why. The run has not begun, so nothing is recorded."""
+
+
+class FileOutsideTableError(Exception):
+    """A procedure would remove a file outside the table's location; the message names it. Nothing was removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +69,23 @@ class Recorder(Protocol):
 
 
 @dataclass(slots=True)
-class MaintenanceReport:
+class MaintenanceResult:
     """runs -- what was done, with the outcome of each. skipped -- with the reason. stopped -- why the rest of the plan was skipped."""
 
     runs: list[tuple[Candidate, RunResult]] = field(default_factory=list)
     skipped: list[tuple[Candidate, str]] = field(default_factory=list)
     stopped: str | None = None
+
+
+def current_policy(planned: Candidate, properties: Mapping[str, str]) -> MaintenancePolicy:
+    """The policy of a table with its properties now. Raises CannotMaintain if they do not permit the procedure any more."""
+    try:
+        policy = parse_policy({**planned.inherited, **properties})
+    except InvalidPolicyError as error:
+        raise CannotMaintain(str(error)) from None
+    if planned.procedure not in policy.procedures:
+        raise CannotMaintain(f"The properties of the table do not permit {planned.procedure} any more")
+    return policy
 
 
 def maintain(
@@ -80,32 +95,32 @@ def maintain(
     now: datetime,
     *,
     shadow: bool = False,
-    report_run: Callable[[Candidate, RunResult | None, str | None], None] = lambda planned, outcome, skipped: None,
-) -> MaintenanceReport:
+    after_run: Callable[[Candidate, RunResult | None, str | None], None] = lambda planned, outcome, skipped: None,
+) -> MaintenanceResult:
     """Runs what is planned, in order; with `shadow` it is only recorded. It stops after FAILURES_MAX failures in a row.
 
-    report_run -- called after each run with its outcome, or with the reason why it was skipped.
+    after_run -- called after each run with its outcome, or with the reason why it was skipped.
     """
-    report = MaintenanceReport()
+    result = MaintenanceResult()
     failures = 0
     for each in planned:
         try:
             table = recorder.begin(each, shadow=shadow)
         except CannotMaintain as error:
-            report.skipped.append((each, str(error)))
-            report_run(each, None, str(error))
+            result.skipped.append((each, str(error)))
+            after_run(each, None, str(error))
             continue
         if shadow:
             continue
         outcome = _run(spark, each, table, now)
         recorder.finish(table, outcome)
-        report.runs.append((each, outcome))
-        report_run(each, outcome, None)
+        result.runs.append((each, outcome))
+        after_run(each, outcome, None)
         failures = failures + 1 if outcome.outcome == "failed" else 0
         if failures >= FAILURES_MAX:
-            report.stopped = f"{failures} runs in a row failed, the last one with: {outcome.error}"
+            result.stopped = f"{failures} runs in a row failed, the last one with: {outcome.error}"
             break
-    return report
+    return result
 
 
 def _run(spark: SparkSession, planned: Candidate, table: CurrentTable, now: datetime) -> RunResult:
@@ -119,13 +134,17 @@ def _run(spark: SparkSession, planned: Candidate, table: CurrentTable, now: date
         error: str | None = None
         try:
             measured = procedure()
-        except CannotMaintain as refusal:
-            outcome, error = "failed", str(refusal)
+        except FileOutsideTableError as refused:
+            outcome, error = "failed", str(refused)
         except spark_errors() as raised:
             outcome, error = "conflict" if is_conflict(raised) else "failed", first_line(raised)
         if outcome != "conflict" or attempts == ATTEMPTS_MAX:
             break
-    _log.info("maintained", table=planned.name, procedure=planned.procedure, outcome=outcome, attempts=attempts, **_plain(measured))
+    fields = {"table": planned.name, "procedure": planned.procedure, "outcome": outcome, "attempts": attempts}
+    if outcome == "success":
+        _log.info("maintained", **fields, **_plain(measured))
+    else:
+        _log.warning("maintenance_failed", **fields, error=error)
     return RunResult(outcome, measured, attempts, int((time.monotonic() - began) * 1_000), error)
 
 
@@ -135,8 +154,7 @@ def _plain(measured: Mapping[str, int]) -> dict[str, int]:
 
 def _rewrite_data_files(spark: SparkSession, table: CurrentTable, now: datetime) -> Mapping[str, int]:
     # Smaller groups than the whole table would be committed one by one with partial progress, which fails later and does more twice.
-    options = f"map('min-input-files', '{table.policy.min_input_files}')"
-    row = _call(spark, table, "rewrite_data_files", options=options)
+    row = _call(spark, table, "rewrite_data_files", options=_min_input_files(table))
     return {
         "data-files-removed": row.rewritten_data_files_count - row.added_data_files_count,
         "bytes-rewritten": row.rewritten_bytes_count,
@@ -144,11 +162,15 @@ def _rewrite_data_files(spark: SparkSession, table: CurrentTable, now: datetime)
 
 
 def _rewrite_delete_files(spark: SparkSession, table: CurrentTable, now: datetime) -> Mapping[str, int]:
-    row = _call(spark, table, "rewrite_position_delete_files")
+    row = _call(spark, table, "rewrite_position_delete_files", options=_min_input_files(table))
     return {
         "delete-files-removed": row.rewritten_delete_files_count - row.added_delete_files_count,
         "bytes-rewritten": row.rewritten_bytes_count,
     }
+
+
+def _min_input_files(table: CurrentTable) -> str:
+    return f"map('min-input-files', '{table.policy.min_input_files}')"
 
 
 def _rewrite_manifests(spark: SparkSession, table: CurrentTable, now: datetime) -> Mapping[str, int]:
@@ -173,7 +195,7 @@ def _remove_orphan_files(spark: SparkSession, table: CurrentTable, now: datetime
     inside = table.location.rstrip("/") + "/"
     for row in found:
         if not _path(row.orphan_file_location).startswith(_path(inside)):
-            raise CannotMaintain(f"A file outside the table's location would be removed: {row.orphan_file_location}")
+            raise FileOutsideTableError(f"A file outside the table's location would be removed: {row.orphan_file_location}")
     removed = _rows(spark, table, "remove_orphan_files", older_than=older_than) if found else []
     return {"files-deleted": len(removed)}
 

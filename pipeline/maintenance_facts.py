@@ -41,7 +41,7 @@ def _facts(row: Any, namespaces: dict[UUID, Namespace], past: list[PastRun]) -> 
         protected=bool(row.protected),
         data_files=_count(row.data_files),
         data_bytes=_count(row.data_bytes),
-        delete_files=_count(row.delete_files),
+        position_delete_files=_count(row.position_delete_files),
         new_files=_count(row.new_files),
         new_bytes=_count(row.new_bytes),
         new_manifests=_count(row.new_manifests),

@@ -30,7 +30,9 @@ commits as (
   select c.table_id,
     max_by(total_data_files, c.position) filter (where total_data_files is not null) as data_files,
     max_by(total_bytes, c.position) filter (where total_data_files is not null) as data_bytes,
-    max_by(total_delete_files, c.position) filter (where total_delete_files is not null) as delete_files,
+    -- No summary has their total. The total of all delete files bounds what is left of snapshots that were rolled back.
+    least(try_subtract(try_sum(added_position_delete_files), try_sum(removed_position_delete_files)),
+      max_by(total_delete_files, c.position) filter (where total_delete_files is not null)) as position_delete_files,
     try_sum(if(c.position > coalesce(r.position, 0), added_data_files, 0)) as new_files,
     try_sum(if(c.position > coalesce(r.position, 0), added_bytes, 0)) as new_bytes,
     count_if(snapshots_added > 0 and c.position > coalesce(m.position, 0)) as new_manifests,

@@ -72,9 +72,9 @@ class PastRun:
 class TableFacts:
     """What the landed tables say of a table.
 
-    data_files, data_bytes, delete_files -- of the current snapshot. new_files, new_bytes -- added since the last rewrite of data files.
-    new_manifests -- commits with a snapshot since the last rewrite of manifests. snapshots -- of the table. old_snapshots -- those older
-    than the maximum age of its properties.
+    data_files, data_bytes, position_delete_files -- of the current snapshot. new_files, new_bytes -- added since the last rewrite of data
+    files. new_manifests -- commits with a snapshot since the last rewrite of manifests. snapshots -- of the table. old_snapshots -- those
+    older than the maximum age of its properties.
     commits_by_hour -- of the day, in UTC, in the last two weeks. past -- runs on the table, newest first. inherited -- policies of the
     namespaces above, which its own properties precede.
     """
@@ -86,7 +86,7 @@ class TableFacts:
     protected: bool = False
     data_files: int = 0
     data_bytes: int = 0
-    delete_files: int = 0
+    position_delete_files: int = 0
     new_files: int = 0
     new_bytes: int = 0
     new_manifests: int = 0
@@ -152,9 +152,9 @@ def plan_maintenance(facts: Iterable[TableFacts], now: datetime, *, rewrite_byte
         if table.protected:
             skipped.append((table.name, "The table is protected"))
             continue
-        busy = None if any_time else _busy(table, now)
+        busy = None if any_time else _busy_reason(table, now)
         candidates += [
-            replace(each, wait_reason=_pause(table, each.procedure, now) or busy)
+            replace(each, wait_reason=_pause_reason(table, each.procedure, now) or busy)
             for each in _candidates(table, policy, now)
             if each.procedure in policy.procedures
         ]
@@ -173,9 +173,9 @@ def _candidates(table: TableFacts, policy: MaintenancePolicy, now: datetime) -> 
         sizes = f"{_size(size // files)} each on average, for a target of {_size(policy.target_file_bytes)}"
         reason = f"{files} data files since the last rewrite, {sizes}"
         yield candidate("rewrite_data_files", reason, data_files_removed=files - after, bytes_rewritten=size)
-    if table.delete_files >= policy.min_input_files:
-        reason = f"{table.delete_files} delete files, which every read merges"
-        yield candidate("rewrite_position_delete_files", reason, delete_files_removed=table.delete_files - 1)
+    if table.position_delete_files >= policy.min_input_files:
+        reason = f"{table.position_delete_files} position delete files, which every read merges"
+        yield candidate("rewrite_position_delete_files", reason, delete_files_removed=table.position_delete_files - 1)
     if table.new_manifests >= MANIFESTS_MIN:
         reason = f"{table.new_manifests} commits since the last rewrite of manifests, each with a manifest of its own"
         yield candidate("rewrite_manifests", reason, manifests_removed=table.new_manifests - 1)
@@ -183,11 +183,11 @@ def _candidates(table: TableFacts, policy: MaintenancePolicy, now: datetime) -> 
     if expirable >= SNAPSHOTS_MIN:
         age = _duration(policy.snapshot_max_age_ms)
         yield candidate("expire_snapshots", f"{expirable} snapshots older than {age}", snapshots_removed=expirable)
-    if (since := _orphans_since(table, policy, now)) is not None:
+    if (since := _orphans_reason(table, policy, now)) is not None:
         yield candidate("remove_orphan_files", since, files_deleted=0)
 
 
-def _orphans_since(table: TableFacts, policy: MaintenancePolicy, now: datetime) -> str | None:
+def _orphans_reason(table: TableFacts, policy: MaintenancePolicy, now: datetime) -> str | None:
     """The reason to look for orphan files: it lists the table's folder, so it is rare, and never without a commit in between."""
     last = next((run.finished_at for run in table.past if run.procedure == "remove_orphan_files" and run.outcome == "success"), None)
     if table.first_commit_at is None or table.last_commit_at is None:
@@ -201,9 +201,9 @@ def _orphans_since(table: TableFacts, policy: MaintenancePolicy, now: datetime) 
     return f"orphan files were last looked for {(now - last).days} days ago"
 
 
-def _pause(table: TableFacts, procedure: str, now: datetime) -> str | None:
+def _pause_reason(table: TableFacts, procedure: str, now: datetime) -> str | None:
     """Why the procedure does not run again yet, by the outcomes before."""
-    past = [run for run in table.past if run.procedure == procedure and run.outcome != "skipped"]
+    past = [run for run in table.past if run.procedure == procedure]
     if not past:
         return None
     failures = next((number for number, run in enumerate(past) if run.outcome == "success"), len(past))
@@ -219,7 +219,7 @@ def _pause(table: TableFacts, procedure: str, now: datetime) -> str | None:
     return None if until <= now else f"until {until:%Y-%m-%d %H:%M}Z: {said}"
 
 
-def _busy(table: TableFacts, now: datetime) -> str | None:
+def _busy_reason(table: TableFacts, now: datetime) -> str | None:
     """Whether the table usually has more commits at this hour than on average."""
     total = sum(table.commits_by_hour.values())
     if table.first_commit_at is None or now - table.first_commit_at < timedelta(days=QUIET_DAYS_MIN):

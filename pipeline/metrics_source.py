@@ -66,10 +66,10 @@ class ReportBatch:
 
 @dataclass(frozen=True, slots=True)
 class MetricsSource:
-    """The metrics reports in a database, except those about tables of the warehouse `own_warehouse_id`."""
+    """The metrics reports in a database, except those about tables of the warehouse `pipeline_warehouse_id`."""
 
     dsn: str = field(repr=False)
-    own_warehouse_id: UUID
+    pipeline_warehouse_id: UUID
 
     def batch(self, table: LandedTable, after: int, limit: int) -> ReportBatch | None:
         """The next reports for a table after a position, at most `limit`; None if there is none."""
@@ -116,7 +116,7 @@ class MetricsSource:
         return [StoredReport(*row) for row in await cursor.fetchall()]
 
     def _parameters(self, table: LandedTable) -> dict[str, Any]:
-        return {"report_type": _REPORT_TYPES[table.name], "own": self.own_warehouse_id}
+        return {"report_type": _REPORT_TYPES[table.name], "pipeline_warehouse": self.pipeline_warehouse_id}
 
 
 def scan_report_row(stored: StoredReport) -> tuple[Any, ...]:

@@ -14,21 +14,24 @@ SELECT day, sum(commits) AS commits FROM table_growth
 WHERE day >= current_date - INTERVAL '{growth_days}' DAY GROUP BY day ORDER BY day
 
 -- name: growth --
-SELECT max_by(warehouse, day) AS warehouse, max_by(namespace, day) AS namespace, max_by(name, day) AS name, sum(commits) AS commits,
-  sum(added_rows) AS added_rows, sum(removed_rows) AS removed_rows, sum(added_bytes) AS added_bytes, sum(removed_bytes) AS removed_bytes
-FROM table_growth WHERE day >= current_date - INTERVAL '{growth_days}' DAY
-GROUP BY table_id ORDER BY added_bytes DESC, table_id LIMIT {rows_max}
+SELECT warehouse, namespace, name, commits, added_rows, removed_rows, added_bytes, removed_bytes FROM (
+  SELECT table_id, max_by(warehouse, day) AS warehouse, max_by(namespace, day) AS namespace, max_by(name, day) AS name, sum(commits) AS commits,
+    sum(added_rows) AS added_rows, sum(removed_rows) AS removed_rows, sum(added_bytes) AS added_bytes, sum(removed_bytes) AS removed_bytes
+  FROM table_growth WHERE day >= current_date - INTERVAL '{growth_days}' DAY GROUP BY table_id
+) t
+WHERE commits > 0
+ORDER BY coalesce(added_bytes, 0) - coalesce(removed_bytes, 0) DESC, table_id LIMIT {rows_max}
 
 -- name: bytes_by_day --
 SELECT g.table_id, g.day, n.warehouse, n.namespace, n.name, g.total_bytes
 FROM table_growth g
 JOIN (
   SELECT table_id, max_by(warehouse, day) AS warehouse, max_by(namespace, day) AS namespace, max_by(name, day) AS name,
-    sum(added_bytes) AS added
+    coalesce(sum(added_bytes), 0) - coalesce(sum(removed_bytes), 0) AS grown
   FROM table_growth WHERE day >= current_date - INTERVAL '{growth_days}' DAY
-  GROUP BY table_id ORDER BY added DESC, table_id LIMIT {growth_tables_max}
+  GROUP BY table_id ORDER BY grown DESC, table_id LIMIT {growth_tables_max}
 ) n ON n.table_id = g.table_id
-WHERE g.day >= current_date - INTERVAL '{growth_days}' DAY AND g.total_bytes IS NOT NULL ORDER BY n.added DESC, g.table_id, g.day
+WHERE g.day >= current_date - INTERVAL '{growth_days}' DAY AND g.total_bytes IS NOT NULL ORDER BY n.grown DESC, g.table_id, g.day
 
 -- name: hot_tables --
 SELECT * FROM hot_tables ORDER BY commits + scans DESC, table_id LIMIT {rows_max}

@@ -16,7 +16,7 @@ CATALOG = "icecore"
 EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 SPARK_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 RUNTIME = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0"
-"""Iceberg's runtime for the PySpark of the extra `spark`; Spark downloads it unless a setting names jars."""
+"""Iceberg's runtime for the PySpark of the extra `spark`; Spark downloads it unless a setting names jars (`spark.jars`) or this package."""
 _MESSAGE_MAX = 500
 _JAVA_ERROR = re.compile(r"(?:: |Caused by: )((?:[\w$]+\.)+[\w$]+(?:: .*)?)")
 """The class and message of the outermost Java exception, and of its causes, in a message of Py4J."""
@@ -24,7 +24,6 @@ _CONFLICTS = ("iceberg.exceptions.CommitFailedException", "iceberg.exceptions.Va
 """The second one is that of a MERGE or a rewrite which finds the changes of another writer."""
 _SOURCE_ERROR = re.compile(r"(?:\w+\.)*SourceError: (.*)")
 """The last line of the trace of a task that could not read its source."""
-_JARS = frozenset({"spark.jars", "spark.jars.packages"})
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 """The variable by which `spark-submit` tells a program where its Java is."""
 
@@ -52,10 +51,17 @@ def session_settings(uri: str, warehouse: str, settings: Mapping[str, str]) -> M
 
     Tables are not cached, because a job must see the commits of others. Its scans are not reported: they are no use of the tables.
     """
-    packages = {} if _JARS & settings.keys() else {"spark.jars.packages": RUNTIME}
     catalog = catalog_settings(CATALOG, uri, warehouse, cache_enabled="false", rest_metrics_reporting_enabled="false")
     own = {"spark.app.name": "icecore-pipeline", "spark.ui.enabled": "false"}
-    return {**catalog, **own, **packages, **settings, "spark.sql.session.timeZone": "UTC"}
+    return {**catalog, **own, **settings, **_packages(settings), "spark.sql.session.timeZone": "UTC"}
+
+
+def _packages(settings: Mapping[str, str]) -> Mapping[str, str]:
+    """Iceberg's runtime and the packages of the settings, of which one may be that runtime."""
+    packages = settings.get("spark.jars.packages", "")
+    if "spark.jars" in settings or "iceberg-spark-runtime" in packages:
+        return {}
+    return {"spark.jars.packages": ",".join(filter(None, (RUNTIME, packages)))}
 
 
 def submitted_settings() -> Mapping[str, str]:

@@ -23,6 +23,8 @@ _SUMS = {
     "removed_rows": "deleted-records",
     "added_bytes": "added-files-size",
     "removed_bytes": "removed-files-size",
+    "added_position_delete_files": "added-position-delete-files",
+    "removed_position_delete_files": "removed-position-delete-files",
 }
 _TOTALS = {
     "total_data_files": "total-data-files",
@@ -55,7 +57,7 @@ _STARTS = (
 
 
 def table_commits(events: DataFrame, previous: DataFrame) -> DataFrame:
-    """The rows of `table_commits` for these events; those of the own warehouse are left out.
+    """The rows of `table_commits` for these events; those of the pipeline's warehouse are left out.
 
     previous -- the last commits before the events: table_id and recorded_at.
     """
@@ -80,7 +82,7 @@ def table_commits(events: DataFrame, previous: DataFrame) -> DataFrame:
 
 
 def table_changes(events: DataFrame) -> DataFrame:
-    """The rows of `table_changes` for these events; those of the own warehouse are left out."""
+    """The rows of `table_changes` for these events; those of the pipeline's warehouse are left out."""
     refs = "transform(d.`refs-set`, r -> named_struct('name', r.name, 'type', r.type, 'snapshot_id', r.`snapshot-id`))"
     return (
         _table_events(events)
@@ -106,11 +108,11 @@ def table_changes(events: DataFrame) -> DataFrame:
 
 
 def object_changes(events: DataFrame) -> DataFrame:
-    """The rows of `objects` that these events begin, each ended by the next; those of the own warehouse are left out."""
+    """The rows of `objects` that these events begin, each ended by the next; those of the pipeline's warehouse are left out."""
     types = ", ".join(f"'{each}'" for each in _STARTS)
     following = "over (partition by stream_id order by position)"
     return (
-        events.where(f"not own and type in ({types})")
+        events.where(f"not of_pipeline and type in ({types})")
         .selectExpr(
             "stream_id as object_id",
             "kind",
@@ -161,7 +163,7 @@ _TABLE_COLUMNS = (
 def _table_events(events: DataFrame) -> DataFrame:
     """The events that gave a table a metadata file, with their data as `d`."""
     types = ", ".join(f"'{each}'" for each in _WITH_METADATA)
-    return events.where(f"not own and type in ({types})").withColumn("d", _expression(f"from_json(data, '{_DATA}')"))
+    return events.where(f"not of_pipeline and type in ({types})").withColumn("d", _expression(f"from_json(data, '{_DATA}')"))
 
 
 def _sum(key: str) -> str:

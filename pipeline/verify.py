@@ -19,7 +19,7 @@ from ..projections.verify import exported_snapshot, verify_part
 from ..projections.verify_chain import check_chain, check_link
 from ..projections.verify_report import VerifyReport
 from .ingest import RANGE_EVENTS, IngestError
-from .landed_tables import EVENTS, create_tables, landed_events, landed_position
+from .landed_tables import EVENTS, landed_events, landed_position
 from .log_source import LogSource
 from .replay import FOLDED, StoredRowsMissingError, folded_row, require_stored_rows
 from .session import DataFrame, SparkSession
@@ -42,7 +42,6 @@ def verify(spark: SparkSession, source: LogSource) -> VerifyReport:
     Not compared are the schema, the rows of commands, statistics and secrets: `icecore verify` does.
     """
     started = time.monotonic()
-    create_tables(spark)
     landed = landed_position(spark, EVENTS)
     with asyncio.Runner() as runner:
         opened = exported_snapshot(source.dsn)

@@ -1,6 +1,8 @@
 -- Views in the namespace of the landed tables, in SQL that Spark and Trino both understand. {log} is empty for Spark, which finds
 -- names in the view's own namespace. Clients write the numbers in summaries and reports, so sums are decimals, which do not overflow.
 
+-- Maintenance writes a table's own rows into other files, as `replace` commits. They are neither growth nor use of the table.
+
 -- name: live_tables --
 SELECT object_id AS table_id, warehouse_id, element_at(path, 1) AS warehouse,
   array_join(slice(path, 2, cardinality(path) - 2), '.') AS namespace, element_at(path, -1) AS name
@@ -9,9 +11,12 @@ WHERE kind = 'table' AND status = 'live' AND to_position IS NULL
 
 -- name: table_growth --
 SELECT table_id, max_by(warehouse, position) AS warehouse, max_by(namespace, position) AS namespace, max_by(name, position) AS name,
-  CAST(recorded_at AS date) AS day, count(*) AS commits,
-  sum(CAST(added_rows AS decimal(38, 0))) AS added_rows, sum(CAST(removed_rows AS decimal(38, 0))) AS removed_rows,
-  sum(CAST(added_bytes AS decimal(38, 0))) AS added_bytes, sum(CAST(removed_bytes AS decimal(38, 0))) AS removed_bytes,
+  CAST(recorded_at AS date) AS day,
+  count_if(operation IS DISTINCT FROM 'replace') AS commits,
+  sum(CASE WHEN operation IS DISTINCT FROM 'replace' THEN CAST(added_rows AS decimal(38, 0)) END) AS added_rows,
+  sum(CASE WHEN operation IS DISTINCT FROM 'replace' THEN CAST(removed_rows AS decimal(38, 0)) END) AS removed_rows,
+  sum(CASE WHEN operation IS DISTINCT FROM 'replace' THEN CAST(added_bytes AS decimal(38, 0)) END) AS added_bytes,
+  sum(CASE WHEN operation IS DISTINCT FROM 'replace' THEN CAST(removed_bytes AS decimal(38, 0)) END) AS removed_bytes,
   max_by(total_rows, CASE WHEN total_rows IS NOT NULL THEN position END) AS total_rows,
   max_by(total_bytes, CASE WHEN total_bytes IS NOT NULL THEN position END) AS total_bytes,
   max_by(total_data_files, CASE WHEN total_data_files IS NOT NULL THEN position END) AS total_data_files
@@ -26,7 +31,9 @@ FROM {log}live_tables t
 LEFT JOIN (
   SELECT table_id, count(*) AS commits, count(DISTINCT coalesce(writer, '')) AS writers,
     sum(CAST(added_bytes AS decimal(38, 0))) AS added_bytes
-  FROM {log}table_commits WHERE recorded_at >= current_timestamp - INTERVAL '7' DAY GROUP BY table_id
+  FROM {log}table_commits
+  WHERE recorded_at >= current_timestamp - INTERVAL '7' DAY AND operation IS DISTINCT FROM 'replace'
+  GROUP BY table_id
 ) c ON c.table_id = t.table_id
 LEFT JOIN (
   SELECT table_id, count(*) AS scans, sum(CAST(bytes AS decimal(38, 0))) AS scanned_bytes
@@ -79,7 +86,7 @@ GROUP BY t.table_id, t.warehouse, t.namespace, t.name, coalesce(s.engine, 'unkno
 SELECT t.table_id, t.warehouse, t.namespace, t.name, c.last_commit_at, s.last_scan_at, c.bytes
 FROM {log}live_tables t
 LEFT JOIN (
-  SELECT table_id, max(recorded_at) AS last_commit_at, max_by(total_bytes, CASE WHEN total_bytes IS NOT NULL THEN position END) AS bytes
+  SELECT table_id, max(CASE WHEN operation IS DISTINCT FROM 'replace' THEN recorded_at END) AS last_commit_at, max_by(total_bytes, CASE WHEN total_bytes IS NOT NULL THEN position END) AS bytes
   FROM {log}table_commits GROUP BY table_id
 ) c ON c.table_id = t.table_id
 LEFT JOIN (SELECT table_id, max(received_at) AS last_scan_at FROM {log}scan_reports GROUP BY table_id) s ON s.table_id = t.table_id

@@ -10,7 +10,7 @@ from .tables import existing_table
 
 
 async def report_metrics(call: ApiRequest) -> web.Response:
-    """Stores a report unchanged. Only its size and its `report-type` are checked."""
+    """Takes a report, to be stored unchanged in the background. Only its size and its `report-type` are checked."""
     body, fields = await call.fields()
     limits = call.catalog.limits
     if len(body) > limits.report_bytes_max:

@@ -16,9 +16,8 @@ from ..execution.submission import IdempotencyRecord, Submission
 async def drop_table(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: DropTable) -> CommandResponse:
     """204. With `purge_requested` a job deletes the files, and the location is free afterwards.
 
-    In a soft-deleting warehouse the table can be undropped until it expires. A requested purge waits for that, and the location is not
-    free.
-    If the table's property gc.enabled forbids it, the files stay, the event records that, and the location is free at once.
+    In a soft-deleting warehouse the table can be undropped until it expires. Until then a requested purge waits, and the location is not
+    free. If the table's property gc.enabled forbids the purge, the files stay, and the event records that.
     Raises TableProtected without `force`.
     """
     return await executor.execute(_Drop(context, warehouse, command, executor))

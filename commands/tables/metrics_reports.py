@@ -1,4 +1,4 @@
-"""Stores metrics reports in the background, within limits, so that they do not delay requests."""
+"""Stores metrics reports in the background, within limits, so that they do not delay requests. Some can be lost."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -24,9 +24,9 @@ _BATCH_BYTES_MAX = 1024 * 1024
 REPORT_TYPES = frozenset({"scan-report", "commit-report"})
 OTHER_TYPE = "other"
 """For reports of types that the spec does not have: they are stored, too."""
-KEPT_BYTES_MAX = 1024 * 1024 * 1024
+STORED_BYTES_MAX = 1024 * 1024 * 1024
 """Limit on the reports in the table."""
-_FORGET_EVERY_BATCHES = 100
+_DELETE_EVERY_BATCHES = 100
 CLOSE_SECONDS_MAX = 5.0
 """How long a server that stops writes the reports that wait."""
 
@@ -52,7 +52,7 @@ class MetricsReports:
     reports_max, bytes_max -- limits on the stored reports; the oldest are deleted.
     """
 
-    def __init__(self, backends: Backends, reports_max: int, bytes_max: int = KEPT_BYTES_MAX) -> None:
+    def __init__(self, backends: Backends, reports_max: int, bytes_max: int = STORED_BYTES_MAX) -> None:
         self._backends = backends
         self._reports_max, self._bytes_max = reports_max, bytes_max
         self._queue: asyncio.Queue[MetricsReport] = asyncio.Queue(QUEUE_REPORTS_MAX)
@@ -78,7 +78,7 @@ class MetricsReports:
         await asyncio.gather(self._task, return_exceptions=True)
         self._task = None
 
-    def offer(self, report: MetricsReport) -> None:
+    def enqueue(self, report: MetricsReport) -> None:
         """Puts the report in the queue, or drops it if the queue is full."""
         if self._queue.full() or (self._bytes and self._bytes + len(report.content) > QUEUE_BYTES_MAX):
             limits = {"queue_reports_max": QUEUE_REPORTS_MAX, "queue_bytes_max": QUEUE_BYTES_MAX}
@@ -92,7 +92,7 @@ class MetricsReports:
         batches = 0
         while True:
             batch = self._batch([await self._queue.get()])
-            await self._keep(batch, forget=batches % _FORGET_EVERY_BATCHES == 0)
+            await self._insert(batch, delete_oldest=batches % _DELETE_EVERY_BATCHES == 0)
             batches += 1
 
     def _batch(self, batch: list[MetricsReport]) -> list[MetricsReport]:
@@ -102,11 +102,11 @@ class MetricsReports:
             size += len(batch[-1].content)
         return batch
 
-    async def _keep(self, batch: list[MetricsReport], *, forget: bool = False) -> None:
+    async def _insert(self, batch: list[MetricsReport], *, delete_oldest: bool = False) -> None:
         try:
             async with self._backends.connection() as connection:
                 await connection.execute(
-                    _SQL["keep"],
+                    _SQL["insert"],
                     {
                         "lock": AdvisoryLock.METRICS_REPORTS,
                         "report_ids": [uuid7() for _ in batch],
@@ -118,8 +118,8 @@ class MetricsReports:
                         "reports": [report.content for report in batch],
                     },
                 )
-                if forget:
-                    await connection.execute(_SQL["forget"], {"reports_max": self._reports_max, "bytes_max": self._bytes_max})
+                if delete_oldest:
+                    await connection.execute(_SQL["delete_oldest"], {"reports_max": self._reports_max, "bytes_max": self._bytes_max})
             self._outage.succeeded()
         except Exception as error:
             # Any error: later reports must still be written.

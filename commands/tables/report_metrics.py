@@ -1,4 +1,4 @@
-"""ReportMetrics: stores scan and commit reports of engines unchanged."""
+"""ReportMetrics: takes scan and commit reports of engines, which are stored unchanged in the background."""
 
 from dataclasses import dataclass
 
@@ -24,7 +24,10 @@ class ReportMetrics:
 async def report_metrics(
     executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: ReportMetrics
 ) -> CommandResponse:
-    """204. There is no event, because the catalog does not change. Raises NoSuchWarehouse if the warehouse is inactive, and NoSuchTable."""
+    """204: the report is in the queue. It is lost if the queue is full, or if the server ends before it is written (metrics_reports.py).
+
+    There is no event, because the catalog does not change. Raises NoSuchWarehouse if the warehouse is inactive, and NoSuchTable.
+    """
     if not warehouse.active:
         raise warehouse.inactive_error()
     async with executor.connection() as connection:
@@ -32,5 +35,5 @@ async def report_metrics(
     await executor.authorize(context, [Resource("table", table_id)])
     report_type = command.report_type if command.report_type in REPORT_TYPES else OTHER_TYPE
     report = MetricsReport(table_id, warehouse.id, context.principal.id, report_type, command.report)
-    executor.metrics_reports.offer(report)
+    executor.metrics_reports.enqueue(report)
     return CommandResponse(204, None, 0)

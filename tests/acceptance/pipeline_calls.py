@@ -1,6 +1,6 @@
 """Calls of the pipeline as programs make them. Runs in a process that has PySpark, and prints JSON:
 
-`python -m tests.acceptance.pipeline_calls tables_at|tables_at_times|remove_orphan_files|verify_in_parts DATA_FOLDER JSON KEY=VALUE…`
+`python -m tests.acceptance.pipeline_calls CALL DATA_FOLDER JSON KEY=VALUE…`, where CALL is one of those in `main`
 """
 
 import contextlib
@@ -12,14 +12,19 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from pyiceberg.catalog.rest import RestCatalog
+
 from icecore.log_database import opened_database
 from icecore.maintenance_commands import run_recorder
 from icecore.pipeline import verify
+from icecore.pipeline.ingest import ingest
 from icecore.pipeline.landed_tables import landed_events
 from icecore.pipeline.log_source import LogSource
 from icecore.pipeline.maintain import maintain
 from icecore.pipeline.maintenance_plan import Candidate
+from icecore.pipeline.metrics_source import MetricsSource
 from icecore.pipeline.replay import tables_at
+from icecore.pipeline.session import catalog_prefix
 from icecore.pipeline_commands import PipelineTarget, open_pipeline
 from icecore.settings import Settings
 from tests.fixtures.readme import pieces
@@ -79,12 +84,38 @@ def verify_in_parts(spark: Any, opened: Settings, part_events: int) -> dict[str,
     return {"parts": made[0], "differences": [str(each) for each in report.differences[:10]]}
 
 
+def maintain_landed_tables(spark: Any, opened: Settings, warehouse: str) -> dict[str, int]:
+    """What the statements of docs/how-to/pipeline.md did to `events`, and what a landing after them made of it."""
+    catalog = RestCatalog("landed", uri=spark.conf.get("spark.sql.catalog.icecore.uri"), warehouse=warehouse)
+    snapshots_before = len(catalog.load_table("log.events").snapshots())
+    page = pieces((ROOT / "docs" / "how-to" / "pipeline.md").read_text())["maintain landed tables"]
+    rewrite, expire = (statement for statement in page.split(";") if statement.strip())
+    [rewritten] = spark.sql(rewrite).collect()
+    # A snapshot expires after five days, unless the statement says otherwise.
+    spark.sql(expire.replace("'log.events'", "'log.events', older_than => current_timestamp()"))
+    snapshots = len(catalog.load_table("log.events").snapshots())
+    pipeline_warehouse = UUID(catalog_prefix(spark))
+    sources = LogSource(opened.dsn, pipeline_warehouse), MetricsSource(opened.dsn, pipeline_warehouse)
+    landed = ingest(spark, *sources)
+    counts = "count(*) AS rows, count(DISTINCT position) AS positions, max(position) AS last_position"
+    [found] = spark.sql(f"SELECT {counts} FROM icecore.log.events").collect()
+    return {
+        "snapshots_before": snapshots_before,
+        "data_files_removed": rewritten.rewritten_data_files_count - rewritten.added_data_files_count,
+        "snapshots": snapshots,
+        "landed": landed.events,
+        "head": landed.positions["events"],
+        **found.asDict(),
+    }
+
+
 def main(call: str, folder: str, argument: str, *settings: str) -> None:
     calls = {
         "tables_at": tables_at_positions,
         "tables_at_times": tables_at_times,
         "remove_orphan_files": remove_orphan_files,
         "verify_in_parts": verify_in_parts,
+        "maintain_landed_tables": maintain_landed_tables,
     }
     target = PipelineTarget(None, "system", settings)
     with opened_database(Settings(data_dir=Path(folder))) as opened, open_pipeline(opened, target) as spark:

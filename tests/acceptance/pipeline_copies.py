@@ -51,23 +51,23 @@ def check_order(spark: SparkSession) -> None:
     """Repeated events are dropped, and what comes later continues after what is landed."""
     copies = Given(spark, *((number, f"e{number}", False) for number in (7, 2, 5, 1, 2, 6, 4, 3, 7, 1)))
     source = CloudEventSource(copies)
-    assert 7 == source.last_foreign_position(0)
+    assert 7 == source.last_position_to_land(0)
     assert [2, 3, 4, 5] == _landed(spark, source, 1, 5)
-    assert 7 == source.last_foreign_position(5)
-    assert source.last_foreign_position(7) is None
+    assert 7 == source.last_position_to_land(5)
+    assert source.last_position_to_land(7) is None
     copies.rows += [(number, f"e{number}", False) for number in (9, 8)]
-    assert 9 == source.last_foreign_position(7)
+    assert 9 == source.last_position_to_land(7)
     assert [8, 9] == _landed(spark, source, 7, 9)
 
 
 def check_own(spark: SparkSession) -> None:
-    """Events of the own warehouse are landed with others, never alone."""
+    """Events of the pipeline's warehouse are landed with others, never alone."""
     copies = Given(spark, (1, "e1", True), (2, "e2", False), (3, "e3", True), (4, "e4", True))
     source = CloudEventSource(copies)
-    assert 2 == source.last_foreign_position(0)
-    assert source.last_foreign_position(2) is None
+    assert 2 == source.last_position_to_land(0)
+    assert source.last_position_to_land(2) is None
     copies.rows.append((5, "e5", False))
-    assert 5 == source.last_foreign_position(2)
+    assert 5 == source.last_position_to_land(2)
     assert [3, 4, 5] == _landed(spark, source, 2, 5)
 
 
@@ -77,13 +77,13 @@ def check_gaps(spark: SparkSession) -> None:
         copies = Given(spark, *((number, f"e{number}", False) for number in range(1, 9) if number != missing))
         source = CloudEventSource(copies)
         if missing > 1:
-            assert missing - 1 == source.last_foreign_position(0)
+            assert missing - 1 == source.last_position_to_land(0)
         said = f"The copies: the event at position {missing} is missing, and that at {missing + 1} is there. Look elsewhere"
         assert said == _refusal(source, missing - 1)
         copies.rows.append((missing, f"e{missing}", False))
-        assert 8 == source.last_foreign_position(missing - 1)
+        assert 8 == source.last_position_to_land(missing - 1)
     late = CloudEventSource(Given(spark, *((number, f"e{number}", False) for number in range(1, 6)), late=2))
-    assert 5 == late.last_foreign_position(0)
+    assert 5 == late.last_position_to_land(0)
     assert [1, 2, 3, 4, 5] == _landed(spark, late, 0, 5)
 
 
@@ -101,7 +101,7 @@ def _landed(spark: SparkSession, source: CloudEventSource, after: int, to: int) 
 
 def _refusal(source: CloudEventSource, after: int) -> str:
     try:
-        source.last_foreign_position(after)
+        source.last_position_to_land(after)
     except SourceError as error:
         return str(error)
     raise AssertionError("nothing was refused")

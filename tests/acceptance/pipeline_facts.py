@@ -11,9 +11,7 @@ from icecore.pipeline.maintenance_facts import table_facts
 from icecore.pipeline.session import SparkSession
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
-WAREHOUSE, OUTER, INNER, TABLE, OTHER, RUN, FAILED, KILLED, SHADOW, ABSURD = (
-    UUID(int=number) for number in range(1, 11)
-)
+WAREHOUSE, OUTER, INNER, TABLE, OTHER, RUN, FAILED, KILLED, SHADOW, ABSURD = (UUID(int=number) for number in range(1, 11))
 
 
 def put(spark: SparkSession, table: LandedTable, *rows: dict[str, Any]) -> None:
@@ -36,7 +34,7 @@ def event(
         "recorded_at": NOW - timedelta(days=days_ago),
         "project_id": str(UUID(int=0)),
         "warehouse_id": str(WAREHOUSE),
-        "own": False,
+        "of_pipeline": False,
         "path": [],
         "data": json.dumps(data or {}),
         "state": bytearray(of.encode()),
@@ -49,8 +47,7 @@ def commit(position: int, days_ago: float, table: UUID = TABLE, **columns: Any) 
 
 
 def fill(spark: SparkSession) -> None:
-    """Tables in a namespace whose parent was renamed: on one, a rewrite succeeded, one failed and one was killed. One has absurd numbers.
-    """
+    """Tables in a namespace whose parent was renamed. On one, a rewrite succeeded, one failed, one was killed. One has absurd numbers."""
     create_tables(spark)
     names = {"icecore.maintenance.min-input-files": "7", "icecore.maintenance.enabled": "false", "owner": "me"}
     run = {"table-id": str(TABLE), "procedure": "rewrite_data_files"}
@@ -88,18 +85,37 @@ def fill(spark: SparkSession) -> None:
     put(spark, TABLE_CHANGES, *({**of_table, "position": at, "properties_set": new, "properties_removed": old} for at, new, old in changes))
     longest = {"history.expire.max-snapshot-age-ms": str(-(2**63))}
     put(spark, TABLE_CHANGES, {"table_id": str(ABSURD), "position": 8, "properties_set": longest, "properties_removed": []})
-    totals = {"total_data_files": 9, "total_bytes": 900, "total_delete_files": 2}
+    totals = {"total_data_files": 9, "total_bytes": 900, "total_delete_files": 7}
     put(
         spark,
         TABLE_COMMITS,
         commit(4, 40, snapshots_added=0),
-        commit(10, 30, added_data_files=5, added_bytes=500, total_data_files=5, total_bytes=500, total_delete_files=0),
+        commit(
+            10,
+            30,
+            added_position_delete_files=5,
+            added_data_files=5,
+            added_bytes=500,
+            total_data_files=5,
+            total_bytes=500,
+            total_delete_files=0,
+        ),
         commit(13, 20, added_data_files=1, added_bytes=500, total_data_files=1, total_bytes=500, total_delete_files=0),
-        commit(15, 3, added_data_files=8, added_bytes=400, **totals),
+        commit(15, 3, added_data_files=8, added_bytes=400, removed_position_delete_files=2, **totals),
         commit(17, 1, added_data_files=1, added_bytes=100, total_data_files=None),
         commit(18, 0.5, snapshots_added=0, snapshots_removed=1),
         commit(19, 1, OTHER),
-        commit(23, 2, ABSURD, added_data_files=2**63 - 1, added_bytes=-5, total_data_files=-9, total_bytes=-900, total_delete_files=-1),
+        commit(
+            23,
+            2,
+            ABSURD,
+            added_data_files=2**63 - 1,
+            added_bytes=-5,
+            total_data_files=-9,
+            total_bytes=-900,
+            total_delete_files=-1,
+            added_position_delete_files=3,
+        ),
         commit(24, 1, ABSURD, added_data_files=2**63 - 1, added_bytes=1, total_data_files=None),
     )
 
@@ -111,9 +127,9 @@ def check_facts(spark: SparkSession) -> None:
     assert (TABLE, WAREHOUSE, "lake.renamed.inner.orders") == (table.table_id, table.warehouse_id, table.name)
     inherited = {"icecore.maintenance.enabled": "true", "icecore.maintenance.min-input-files": "7"}
     assert {**inherited, "history.expire.max-snapshot-age-ms": "172800000", "gc.enabled": "true"} == {**table.inherited, **table.properties}
-    counts = (absurd.data_files, absurd.data_bytes, absurd.delete_files, absurd.new_files, absurd.new_bytes)
+    counts = (absurd.data_files, absurd.data_bytes, absurd.position_delete_files, absurd.new_files, absurd.new_bytes)
     assert (0, 0, 0, 0, 0) == counts, "clients write the summaries, and one table must not break the plan of all"
-    assert (9, 900, 2) == (table.data_files, table.data_bytes, table.delete_files)
+    assert (9, 900, 3) == (table.data_files, table.data_bytes, table.position_delete_files), "equality delete files are not among them"
     assert (9, 500) == (table.new_files, table.new_bytes), "after the rewrite that succeeded"
     assert 4 == table.new_manifests
     assert 3 == table.snapshots, "four were added, and one was removed"

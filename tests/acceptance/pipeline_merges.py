@@ -20,7 +20,7 @@ def check_merges(spark: SparkSession) -> None:
     types = ("table.created", "table.renamed", "table.renamed", "table.dropped")
     for number, each in enumerate(types):
         path = ["w", "n", "t"]
-        event = {"kind": "table", "type": each, "version": number + 1, "stream_id": TABLE, "own": False, "path": path, "data": "{}"}
+        event = {"kind": "table", "type": each, "version": number + 1, "stream_id": TABLE, "of_pipeline": False, "path": path, "data": "{}"}
         put(spark, EVENTS, {**event, "position": FIRST + number, "recorded_at": START + timedelta(seconds=number)})
         _merge_objects(spark, OBJECTS, FIRST + number - 1, FIRST + number)
     rows = spark.table(OBJECTS.full_name).where(f"object_id = '{TABLE}'").collect()

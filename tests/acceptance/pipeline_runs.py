@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from icecore.pipeline import maintain as module
-from icecore.pipeline.maintain import CannotMaintain, CurrentTable, MaintenanceReport, RunResult, maintain
+from icecore.pipeline.maintain import CannotMaintain, CurrentTable, MaintenanceResult, RunResult, maintain
 from icecore.pipeline.maintenance_plan import Candidate
 from icecore.pipeline.maintenance_policy import MaintenancePolicy
 from icecore.pipeline.session import SparkSession
@@ -69,7 +69,7 @@ def check_runs(spark: SparkSession) -> None:
     """A conflict is tried again, a failure is not. Three failures in a row end the plan. A shadow runs nothing."""
     recorder = Recorded()
     tables = [("a", [conflict, conflict, None]), ("b", [conflict] * 3), ("gone", []), ("c", [failure])]
-    report: MaintenanceReport = planned(spark, recorder, *tables)  # type: ignore[arg-type]
+    result: MaintenanceResult = planned(spark, recorder, *tables)  # type: ignore[arg-type]
     assert [("success", 3), ("conflict", 3), ("failed", 1)] == [(each.outcome, each.attempts) for each in recorder.finished]
     assert [SUCCESS, {}, {}] == [each.measured for each in recorder.finished]
     first, second, third = (each.error for each in recorder.finished)
@@ -77,17 +77,17 @@ def check_runs(spark: SparkSession) -> None:
     assert second == "org.apache.iceberg.exceptions.CommitFailedException: Requirement failed", second
     assert third is not None
     assert "nothing" in third, third
-    assert recorder.finished == [outcome for _, outcome in report.runs]
-    assert [("gone", "Table does not exist: gone")] == [(each.name, reason) for each, reason in report.skipped]
+    assert recorder.finished == [outcome for _, outcome in result.runs]
+    assert [("gone", "Table does not exist: gone")] == [(each.name, reason) for each, reason in result.skipped]
 
     recorder = Recorded()
     planned(spark, recorder, *((name, [failure if name != "c" else None]) for name in "abcde"))
     assert [*"abcde"] == recorder.begun
     recorder = Recorded()
-    report = planned(spark, recorder, ("ok", [None]), *((name, [failure]) for name in "abcd"))
-    assert report.stopped is not None
-    assert "3 runs in a row failed" in report.stopped
-    assert 4 == len(report.runs)
+    result = planned(spark, recorder, ("ok", [None]), *((name, [failure]) for name in "abcd"))
+    assert result.stopped is not None
+    assert "3 runs in a row failed" in result.stopped
+    assert 4 == len(result.runs)
     assert ["ok", *"abc"] == recorder.begun
     assert 4 == len(recorder.finished)
 

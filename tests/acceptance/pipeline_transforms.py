@@ -36,7 +36,7 @@ def events(spark: SparkSession, *given: tuple[str, dict[str, Any]], own: bool = 
             "type": kind,
             "recorded_at": START + timedelta(seconds=number),
             "warehouse_id": OWN,
-            "own": own,
+            "of_pipeline": own,
             "path": ["lake", "sales", "eu", "orders"],
             "data": json.dumps(data),
         }

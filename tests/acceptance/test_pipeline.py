@@ -80,7 +80,9 @@ def test_two_jobs_at_once_land_every_event_once(server: Icecore) -> None:
     assert [event["event-id"] for event in log] == [row["event_id"] for row in events[: len(log)]]
     commits = landed.load_table("log.table_commits").scan().to_arrow().to_pylist()
     kinds = ("table.created", "table.committed")
-    assert [row["position"] for row in events if row["type"] in kinds and not row["own"]] == sorted(row["position"] for row in commits)
+    assert [row["position"] for row in events if row["type"] in kinds and not row["of_pipeline"]] == sorted(
+        row["position"] for row in commits
+    )
     assert {1} == {row["added_rows"] for row in commits if row["type"] == "table.committed"}
     objects = landed.load_table("log.objects").scan().to_arrow().to_pylist()
     names = {".".join(row["path"]): row["status"] for row in objects if row["kind"] == "table" and row["to_position"] is None}
@@ -95,7 +97,7 @@ def test_two_jobs_at_once_land_every_event_once(server: Icecore) -> None:
 
 @pytest.mark.parametrize(("table", "engine"), [("scan_reports", "spark 4.1.4"), ("commit_reports", "spark 4.1.4")])
 def test_metrics_reports_are_landed_once(server: Icecore, table: str, engine: str) -> None:
-    """By the two jobs of the test before: those of Spark, and each of the others. Those of the own warehouse are left out."""
+    """By the two jobs of the test before: those of Spark, and each of the others. Those of the pipeline's warehouse are left out."""
     landed = RestCatalog("landed", uri=server.catalog_uri, warehouse="system").load_table(f"log.{table}").scan().to_arrow().to_pylist()
     assert [*range(REPORTS)] == sorted(row["snapshot_id"] for row in landed if row["engine"] == HOSTILE_ENGINE)
     [of_spark] = [row for row in landed if row["engine"] == engine]
@@ -184,6 +186,17 @@ def test_verify_divides_the_streams(server: Icecore) -> None:
     found = called(server, "verify_in_parts", 7)
     assert found["parts"] > 2
     assert [] == found["differences"]
+
+
+def test_landed_tables_are_maintained_and_continued(server: Icecore) -> None:
+    """By the statements of docs/how-to/pipeline.md. The position of a table outlives the snapshots that brought it."""
+    table = RestCatalog("lake", uri=server.catalog_uri, warehouse="lake").load_table("archive.sales.returns")
+    table.append(pa.table({"id": [99]}))
+    found = called(server, "maintain_landed_tables", "system")
+    assert found["data_files_removed"] > 0
+    assert found["snapshots"] < found["snapshots_before"]
+    assert found["landed"] > 0
+    assert [found["head"]] * 3 == [found["rows"], found["positions"], found["last_position"]]
 
 
 def test_transforms_on_small_data(tmp_path: Path) -> None:

@@ -236,9 +236,7 @@ async def test_ids_that_are_no_warehouse_s_are_not_kept(catalog: Application, mo
     assert [(PROJECT_ID, NO_WAREHOUSE, "GET /x", 404, 200)] == rows(catalog.dsn, ROWS)
 
 
-async def test_ids_that_a_client_makes_up_take_no_place_of_other_projects(
-    catalog: Application, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_ids_that_a_client_makes_up_take_no_place_of_other_projects(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endpoint_statistics, "_PROJECT_KEYS_MAX", 20)
     monkeypatch.setattr(endpoint_statistics, "_WAREHOUSE_KEYS_MAX", 50)
     other, warehouse = uuid4(), uuid4()

@@ -136,7 +136,7 @@ async def test_only_the_newest_reports_stay(catalog: Application, limits: tuple[
     """`reports_max` and `bytes_max` limit the table. The oldest are deleted."""
     reports = MetricsReports(catalog.backends, *limits)
     for number in range(25):
-        reports.offer(report(f"{number:02}".encode()))
+        reports.enqueue(report(f"{number:02}".encode()))
     reports.start()
     kept: list[int] = []
     for _ in range(100):
@@ -158,7 +158,7 @@ def test_a_statement_has_its_bounds(catalog: Application, monkeypatch: pytest.Mo
     monkeypatch.setattr(metrics_reports, "_BATCH_REPORTS_MAX", 4)
     reports = MetricsReports(catalog.backends, 1_000)
     for size in sizes:
-        reports.offer(report(b"x" * size))
+        reports.enqueue(report(b"x" * size))
     found = []
     while not reports._queue.empty():
         found.append(len(reports._batch([reports._queue.get_nowait()])))
@@ -169,7 +169,7 @@ async def test_what_waits_is_written_when_the_server_stops(catalog: Application)
     """A graceful stop loses no report."""
     reports = MetricsReports(catalog.backends, 1_000)
     for number in range(250):
-        reports.offer(report(str(number).encode()))
+        reports.enqueue(report(str(number).encode()))
     await reports.close()
     assert list(range(250)) == await count(catalog)
 
@@ -178,7 +178,7 @@ async def test_a_full_queue_drops_reports_and_refuses_nothing(catalog: Applicati
     """An engine is not delayed by its report."""
     reports = MetricsReports(catalog.backends, 10_000)
     for number in range(QUEUE_REPORTS_MAX + 50):
-        reports.offer(report(str(number).encode()))
+        reports.enqueue(report(str(number).encode()))
     await reports.close()
     assert list(range(QUEUE_REPORTS_MAX)) == await count(catalog)
 
@@ -190,7 +190,7 @@ async def test_a_stop_does_not_wait_for_a_stuck_session(catalog: Application, mo
     async with catalog.backends.connection() as stuck:
         await lock_session(stuck, AdvisoryLock.METRICS_REPORTS)
         for number in range(250):
-            reports.offer(report(str(number).encode()))
+            reports.enqueue(report(str(number).encode()))
         with structlog.testing.capture_logs() as logs:
             async with asyncio.timeout(20):
                 await reports.close()
@@ -231,11 +231,11 @@ async def test_large_reports_fill_the_queue_by_their_bytes(catalog: Application)
     reports = MetricsReports(catalog.backends, 10_000)
     large = QUEUE_BYTES_MAX // 4
     for number in (1, 2, 3, 4, 5, 6):
-        reports.offer(report(str(number).encode().zfill(large)))
+        reports.enqueue(report(str(number).encode().zfill(large)))
     await reports.close()
     assert [1, 2, 3, 4] == await count(catalog)
-    reports.offer(report(b"7".zfill(large)))
-    reports.offer(report(b"8".zfill(large)))
+    reports.enqueue(report(b"7".zfill(large)))
+    reports.enqueue(report(b"8".zfill(large)))
     await reports.close()
     assert [1, 2, 3, 4, 7, 8] == await count(catalog)
 
@@ -247,11 +247,11 @@ async def test_what_keeps_some_reports_from_being_written_keeps_no_later_ones(ca
         await connection.execute("alter table icecore.metrics_reports rename to away")
         with structlog.testing.capture_logs() as logs:
             reports.start()
-            reports.offer(report(b"1"))
+            reports.enqueue(report(b"1"))
             while not logs:
                 await asyncio.sleep(0.01)
         await connection.execute("alter table icecore.away rename to metrics_reports")
-    reports.offer(report(b"2"))
+    reports.enqueue(report(b"2"))
     await reports.close()
     assert [2] == await count(catalog)
     assert [("metrics_reports_lost", "UndefinedTable, SQLSTATE 42P01")] == [(log["event"], log["error"]) for log in logs]

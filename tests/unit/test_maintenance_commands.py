@@ -11,8 +11,8 @@ from icecore import maintenance_commands
 from icecore.commands.maintenance.record_runs import MaintainedTable
 from icecore.domain.errors import CatalogError, NoSuchTable, ServiceUnavailable, TableProtected
 from icecore.exit_codes import CommandFailed, ExitCode
-from icecore.maintenance_commands import RunRecorder, _as_json, current_policy
-from icecore.pipeline.maintain import CannotMaintain, MaintenanceReport
+from icecore.maintenance_commands import RunRecorder, _as_json
+from icecore.pipeline.maintain import CannotMaintain, MaintenanceResult, current_policy
 from icecore.pipeline.maintenance_plan import Candidate, Plan
 from icecore.pipeline_commands import PipelineTarget, open_pipeline
 
@@ -81,7 +81,7 @@ def test_the_properties_of_the_table_come_before_those_of_its_namespaces() -> No
 
 
 def test_json_says_why_the_rest_of_the_plan_was_skipped() -> None:
-    assert "3 runs in a row failed" == _as_json(Plan([], []), MaintenanceReport(stopped="3 runs in a row failed"))["stopped"]
+    assert "3 runs in a row failed" == _as_json(Plan([], []), MaintenanceResult(stopped="3 runs in a row failed"))["stopped"]
 
 
 @pytest.mark.parametrize("setting", ["spark.master", "master=local", "=x", "spark.master local"])

@@ -81,9 +81,9 @@ def test_each_procedure_has_its_own_threshold() -> None:
     assert [] == procedures(facts(new_manifests=MANIFESTS_MIN - 1))
     assert ["expire_snapshots"] == procedures(facts(snapshots=20, old_snapshots=SNAPSHOTS_MIN))
     assert [] == procedures(facts(snapshots=20, old_snapshots=SNAPSHOTS_MIN - 1))
-    assert ["rewrite_position_delete_files"] == procedures(facts(delete_files=5))
-    assert [] == procedures(facts(delete_files=4))
-    (deletes,) = planned(facts(delete_files=9))
+    assert ["rewrite_position_delete_files"] == procedures(facts(position_delete_files=5))
+    assert [] == procedures(facts(position_delete_files=4))
+    (deletes,) = planned(facts(position_delete_files=9))
     assert {"delete-files-removed": 8} == deletes.estimate
     assert [] == procedures(facts(snapshots=SNAPSHOTS_MIN, old_snapshots=SNAPSHOTS_MIN)), "the current snapshot stays"
     keep = {"history.expire.min-snapshots-to-keep": "10"}
@@ -187,7 +187,6 @@ def test_a_poor_or_failed_run_is_not_repeated_soon() -> None:
     assert waits(replace(poor, finished_at=NOW - BELOW_ESTIMATE_PAUSE)) is None
     assert waits(past()) is None
     assert waits(past("rewrite_manifests", outcome="failed")) is None
-    assert waits(past(outcome="skipped")) is None
     assert "until 2026-03-02 00:30Z: the last run ended with conflict" == waits(past(outcome="conflict"), past())
     assert "until 2026-03-02 00:30Z: the last run has no outcome yet" == waits(past(outcome="unfinished"), past())
     failed = [past(outcome="failed", days_ago=1.5), past(outcome="conflict", days_ago=3), past(days_ago=4, measured=0)]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from icecore.pipeline.session import catalog_settings, first_line, session_settings, submitted_settings
+from icecore.pipeline.session import RUNTIME, catalog_settings, first_line, session_settings, submitted_settings
 
 
 def test_a_catalog_is_named_with_its_properties() -> None:
@@ -30,6 +30,20 @@ def test_a_name_that_was_given_is_that_of_the_application() -> None:
     place = ("http://127.0.0.1:8181/catalog", "system")
     assert "icecore-pipeline" == session_settings(*place, {})["spark.app.name"]
     assert "nightly" == session_settings(*place, {"spark.app.name": "nightly"})["spark.app.name"]
+
+
+@pytest.mark.parametrize(
+    ("given", "packages"),
+    [
+        ({}, RUNTIME),
+        ({"spark.jars.packages": "org.apache.hadoop:hadoop-aws:3.4.2"}, f"{RUNTIME},org.apache.hadoop:hadoop-aws:3.4.2"),
+        ({"spark.jars.packages": "a:b:1,org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.10.1"}, None),
+        ({"spark.jars": "/opt/iceberg.jar"}, None),
+    ],
+)
+def test_the_runtime_is_downloaded_with_other_packages(given: dict[str, str], packages: str | None) -> None:
+    settings = session_settings("http://127.0.0.1:8181/catalog", "system", given)
+    assert settings.get("spark.jars.packages") == (packages or given.get("spark.jars.packages"))
 
 
 def test_a_process_of_its_own_was_not_submitted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,6 @@
 """The worker: publishing, asynchronous projections and jobs, in a process that serves no requests.
 
-`icecore serve` starts one, `icecore worker` is one. Any number can run; each task has one leader.
+`icecore serve` starts one, `icecore worker` is one. Any number can run; each job has one leader.
 """
 
 import asyncio

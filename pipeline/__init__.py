@@ -1,1 +1,4 @@
-"""Spark jobs on the catalog, through PySpark. They use the REST API like any engine."""
+"""Spark jobs on the catalog, through PySpark. Tables are read and written through the REST API, as by any engine.
+
+The log comes from Postgres, Kafka or files.
+"""

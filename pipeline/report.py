@@ -88,7 +88,7 @@ def _growth(spark: SparkSession) -> Section:
         "Bytes added": _column(_bytes, "added_bytes"),
         "Bytes removed": _column(_bytes, "removed_bytes"),
     }
-    text = f"The last {GROWTH_DAYS} days: what commits added to and removed from each table."
+    text = f"The last {GROWTH_DAYS} days: what commits added to and removed from each table. Those of maintenance do not count."
     return _section("Growth", text, columns, largest, f"No table had a commit in the last {GROWTH_DAYS} days.", plots)
 
 
@@ -103,7 +103,7 @@ def _hot_tables(spark: SparkSession) -> Section:
         "Scans": _column(_number, "scans"),
         "Bytes scanned": _column(_bytes, "scanned_bytes"),
     }
-    text = "The last 7 days: the tables with the most commits and scans."
+    text = "The last 7 days: the tables with the most commits and scans. Commits of maintenance do not count."
     plots = [bars("Commits and scans", [_name(row) for row in rows], counts)] if rows else []
     return _section("Hot tables", text, columns, rows, "No table had a commit or a reported scan in the last 7 days.", plots)
 
@@ -116,12 +116,12 @@ def _conflicts(spark: SparkSession) -> Section:
         "Engine": _column(str, "engine"),
         "Principal": _principal,
         "Commits": _column(_number, "commits"),
-        "Repeated commits": _column(_number, "retried_commits"),
+        "Retried commits": _column(_number, "retried_commits"),
         "Conflicts": _column(_number, "conflicts"),
         "Conflict rate": _column(_percent, "conflict_rate"),
         "Seconds per commit": _column(_seconds, "average_seconds"),
     }
-    text = "Attempts to commit that conflicted with other writers and were repeated, by engine and principal, as engines reported them."
+    text = "Attempts to commit that conflicted with other writers and were retried, by engine and principal, as engines reported them."
     plots = [bars("Conflict rate", names, rates, unit="percent")] if rows else []
     return _section("Conflicts", text, columns, rows, "No engine reported a commit.", plots)
 

@@ -11,7 +11,7 @@ SELECT
 
 -- name: commits_by_day --
 SELECT day, sum(commits) AS commits FROM table_growth
-WHERE day >= current_date - INTERVAL '{growth_days}' DAY GROUP BY day ORDER BY day
+WHERE day >= current_date - INTERVAL '{growth_days}' DAY AND commits > 0 GROUP BY day ORDER BY day
 
 -- name: growth --
 SELECT warehouse, namespace, name, commits, added_rows, removed_rows, added_bytes, removed_bytes FROM (

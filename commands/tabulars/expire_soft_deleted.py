@@ -116,7 +116,7 @@ class ExpireSoftDeletedJob(LeaderJob):
             if event is None:
                 # It was undropped meanwhile.
                 return False
-            context = RequestContext(str(uuid7()), warehouse.project_id, _PRINCIPAL, "expireTabular", causation_id=state.event_id)
+            context = RequestContext(str(uuid7()), warehouse.project_id, _PRINCIPAL, "expireSoftDeleted", causation_id=state.event_id)
             # Nothing expires after the warehouse has become read-only.
             submission = Submission(context, decided_on_warehouse=as_warehouse(warehouse, None))
             if isinstance(state, NamespaceState):

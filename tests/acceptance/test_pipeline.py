@@ -17,7 +17,7 @@ from tests.acceptance.pipeline_jobs import SECONDS_MAX, called, ended, python_mo
 from tests.fixtures.readme import pieces, properties
 from tests.servers.chromium import FLAGS, chromium
 from tests.servers.icecore import PROGRAM, Icecore, clean_environment, icecore, operate
-from tests.servers.spark import catalog_settings, spark_4_1, spark_shell
+from tests.servers.spark import catalog_settings, pipeline_environment, spark_4_1, spark_shell
 from tests.servers.trino import trino
 
 HOSTILE_ENGINE = "<img src=x onerror=document.title='changed by a script'>"
@@ -213,3 +213,15 @@ def test_without_pyspark_the_extra_is_named(server: Icecore) -> None:
     command = [str(PROGRAM), "pipeline", "verify", "--data", str(server.data)]
     done = subprocess.run(command, env=clean_environment(), capture_output=True, text=True, check=False, timeout=SECONDS_MAX)
     assert (2, "", "icecore: The pipeline needs PySpark: pip install 'icecore[spark]'\n") == (done.returncode, done.stdout, done.stderr)
+
+
+def test_without_java_it_is_named(server: Icecore) -> None:
+    """In the last line; Spark's own script says before which folder has none."""
+    command = [str(PROGRAM), "pipeline", "verify", "--data", str(server.data)]
+    environment = {**clean_environment(), **pipeline_environment(spark_4_1()), "JAVA_HOME": "/nowhere"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=SECONDS_MAX)
+    assert (2, "") == (done.returncode, done.stdout)
+    assert done.stderr.splitlines()[-1].startswith(
+        "icecore: Spark does not start: it needs Java 17 or 21, as the command java or in JAVA_HOME"
+    )
+    assert "Traceback" not in done.stderr

@@ -642,7 +642,7 @@ async def test_an_expiry_that_postgres_rejects_is_retried_after_a_pause(processe
 
     async def reject(submission: Any) -> Any:
         nonlocal rejected
-        if submission.context.operation != "expireTabular":
+        if submission.context.operation != "expireSoftDeleted":
             return await submit(submission)
         rejected += 1
         return AppendResult("error", 0, "rejected")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.acceptance.pipeline_jobs import PipelineJobs, pipeline_jobs
 from tests.servers.icecore import Icecore, icecore, open_directory
 
 
@@ -13,6 +14,13 @@ def scratch() -> Iterator[Path]:
     """An empty folder on a path that every account may pass."""
     with open_directory() as directory:
         yield directory
+
+
+@pytest.fixture(scope="module")
+def jobs(scratch: Path) -> Iterator[PipelineJobs]:
+    """For the jobs of the pipeline that need no process of their own."""
+    with pipeline_jobs(scratch / "jobs.log") as running:
+        yield running
 
 
 @pytest.fixture(scope="module")

@@ -1,9 +1,12 @@
 """Starts `icecore pipeline …`, and Python with PySpark, against a server, as operators do."""
 
 import json
+import select
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from tests.long_form import LONG
@@ -39,9 +42,54 @@ def python_module(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=SECONDS_MAX)
 
 
-def called(server: Icecore, call: str, argument: Any) -> Any:
-    """What a call of pipeline_calls.py prints."""
-    settings = [part for part in pipeline_settings(spark_4_1()) if part != "--conf"]
-    done = python_module("tests.acceptance.pipeline_calls", call, str(server.data), json.dumps(argument), *settings)
-    assert 0 == done.returncode, done.stderr[-4000:]
-    return json.loads(done.stdout.splitlines()[-1])
+class PipelineJobs:
+    """Runs jobs one after the other in one process (pipeline_runner.py): Java takes most of the time of a small job to start."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self._process = process
+
+    def run(self, server: Icecore, *arguments: str, code: int = 0, settings: Mapping[str, str] | None = None) -> str:
+        """What `icecore pipeline …` prints to standard output, or to standard error for another exit code than 0."""
+        command = ["pipeline", *arguments, "--data", str(server.data), *pipeline_settings(spark_4_1())]
+        response = self._respond(arguments=command, call=False, settings=dict(settings or {}))
+        assert code == response["code"], response["errors"][-4000:]
+        return str(response["output"] if code == 0 else response["errors"])
+
+    def call(self, server: Icecore, call: str, argument: Any) -> Any:
+        """What a call of pipeline_calls.py prints."""
+        response = self._call(server, call, argument)
+        assert 0 == response["code"], response["errors"][-4000:]
+        return json.loads(response["output"].splitlines()[-1])
+
+    def failed_call(self, server: Icecore, call: str, argument: Any) -> str:
+        """The trace of a call that raises an error."""
+        response = self._call(server, call, argument)
+        assert 1 == response["code"]
+        return str(response["errors"])
+
+    def _call(self, server: Icecore, call: str, argument: Any) -> dict[str, Any]:
+        settings = [part for part in pipeline_settings(spark_4_1()) if part != "--conf"]
+        return self._respond(arguments=[call, str(server.data), json.dumps(argument), *settings], call=True, settings={})
+
+    def _respond(self, **request: Any) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(json.dumps(request), file=self._process.stdin, flush=True)
+        ready, _, _ = select.select([self._process.stdout], [], [], SECONDS_MAX)
+        assert ready, f"no response in {SECONDS_MAX} seconds"
+        response: dict[str, Any] = json.loads(self._process.stdout.readline())
+        return response
+
+
+@contextmanager
+def pipeline_jobs(log: Path) -> Iterator[PipelineJobs]:
+    """log -- the file of what Java prints."""
+    environment = {**clean_environment(), **pipeline_environment(spark_4_1())}
+    command = [sys.executable, "-m", "tests.acceptance.pipeline_runner"]
+    with log.open("w") as errors:
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": errors}
+        process = subprocess.Popen(command, cwd=ROOT, env=environment, text=True, start_new_session=True, **pipes)
+        try:
+            yield PipelineJobs(process)
+        finally:
+            stop(process, seconds_max=0)

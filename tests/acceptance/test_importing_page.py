@@ -40,10 +40,11 @@ class Imported:
         return load_catalog("new", type="rest", uri=self.server.catalog_uri, warehouse="lake")
 
 
-def run(command: list[str], folder: Path) -> None:
+def run(command: list[str], folder: Path) -> str:
     environment = clean_environment() | {"PATH": os.pathsep.join((str(PROGRAM.parent), os.environ["PATH"]))}
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, cwd=folder, env=environment, check=False)
     assert 0 == done.returncode, done.stderr
+    return done.stdout
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +60,12 @@ def imported(scratch: Path) -> Iterator[Imported]:
         create = UPGRADE["create warehouse"].replace("/path/to/old", str(scratch / "old")).replace("/path/to/new", str(scratch / "new"))
         run(["bash", "-e", "-c", create], scratch)
         run([sys.executable, "-c", IMPORT["register tables"].replace(CATALOG_URI, new.catalog_uri)], scratch)
+        check = [sys.executable, "-c", IMPORT["check import"].replace(CATALOG_URI, new.catalog_uri)]
+        assert "" == run(check, scratch)
+        lake = load_catalog("lake", type="rest", uri=new.catalog_uri, warehouse="lake")
+        lake.rename_table("town.people", "town.persons")
+        assert "different: town.people\n" == run(check, scratch)
+        lake.rename_table("town.persons", "town.people")
         yield Imported(new, scratch / "old" / "warehouse")
 
 

@@ -14,7 +14,7 @@ from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import Table
 
-from tests.acceptance.pipeline_jobs import called, ended, start
+from tests.acceptance.pipeline_jobs import PipelineJobs
 from tests.long_form import LONG
 from tests.servers.icecore import Icecore, icecore, operate
 
@@ -67,8 +67,8 @@ def fill(table: Table, numbers: range) -> None:
                 transaction.append(pa.table({"id": [number]}))
 
 
-def maintained(server: Icecore, *options: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(ended(start(server, "maintain", "--json", *options)).splitlines()[-1])
+def maintained(jobs: PipelineJobs, server: Icecore, *options: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(jobs.run(server, "maintain", "--json", *options).splitlines()[-1])
     return found
 
 
@@ -117,17 +117,17 @@ class Writer:
             number += 1
 
 
-def test_a_table_is_maintained_while_another_writer_commits(server: Icecore) -> None:
+def test_a_table_is_maintained_while_another_writer_commits(server: Icecore, jobs: PipelineJobs) -> None:
     """The plan comes from the landed log: a table that was dropped or protected since is skipped, or left alone."""
-    assert "The log has not been landed: run icecore pipeline ingest first" in ended(start(server, "maintain"), 2)
-    ended(start(server, "ingest"))
+    assert "The log has not been landed: run icecore pipeline ingest first" in jobs.run(server, "maintain", code=2)
+    jobs.run(server, "ingest")
     catalog = lake(server)
     catalog.drop_table("sales.dropped")
-    shadow(server)
+    shadow(server, jobs)
     operate("table", "protect", "lake:sales.protected", "--data", str(server.data))
     assert FILES == catalog.load_table("sales.orders").inspect.files().num_rows
     with Writer(server, "sales.orders") as writer:
-        report = maintained(server, "--run")
+        report = maintained(jobs, server, "--run")
     assert ["rewrite_data_files", "rewrite_manifests", "expire_snapshots"] == procedures(report, "runs", "orders")
     assert {"success"} == {each["outcome"] for each in report["runs"]}, report["runs"]
     assert {"lake.sales.dropped", "lake.sales.protected"} == {each["table"] for each in report["skipped"]}
@@ -144,15 +144,15 @@ def test_a_table_is_maintained_while_another_writer_commits(server: Icecore) -> 
     assert [each["measured"] for each in report["runs"]] == [each["measured"] for each in finished]
     assert "no difference" in operate("verify", "--data", str(server.data))
     if LONG:
-        nothing_is_planned_again(server)
+        nothing_is_planned_again(server, jobs)
 
 
 INVALID = "Invalid icecore.maintenance.min-input-files: 'few' is not a whole number from 2 to 2147483647"
 
 
-def shadow(server: Icecore) -> None:
+def shadow(server: Icecore, jobs: PipelineJobs) -> None:
     """Nothing is changed, and what would run is recorded."""
-    report = maintained(server, "--shadow")
+    report = maintained(jobs, server, "--shadow")
     assert ([], FILES) == (report["runs"], lake(server).load_table("sales.orders").inspect.files().num_rows)
     recorded = [event["data"] for event in events(server)]
     assert {True} == {each["shadow"] for each in recorded}
@@ -162,16 +162,16 @@ def shadow(server: Icecore) -> None:
     ]
 
 
-def nothing_is_planned_again(server: Icecore) -> None:
+def nothing_is_planned_again(server: Icecore, jobs: PipelineJobs) -> None:
     """Once it is landed. Without --run nothing is changed."""
-    ended(start(server, "ingest"))
+    jobs.run(server, "ingest")
     before = len(events(server))
-    report = maintained(server)
+    report = maintained(jobs, server)
     assert "rewrite_manifests" not in procedures(report, "plan", "orders")
     assert ([], before) == (report["runs"], len(events(server)))
 
 
-def test_only_old_files_that_nothing_refers_to_are_removed(server: Icecore) -> None:
+def test_only_old_files_that_nothing_refers_to_are_removed(server: Icecore, jobs: PipelineJobs) -> None:
     """A metadata file whose commit was refused, too. Files of today may belong to a commit that is not there yet."""
     catalog = lake(server)
     table = catalog.load_table("sales.orders")
@@ -187,12 +187,12 @@ def test_only_old_files_that_nothing_refers_to_are_removed(server: Icecore) -> N
     identity = {"table-id": created["stream-id"], "warehouse-id": created["warehouse-id"]}
     rows = sorted(table.scan().to_arrow()["id"].to_pylist())
     expected = [["success", {"files-deleted": count}, None] for count in (2, 0)]
-    assert expected == called(server, "remove_orphan_files", identity)
+    assert expected == jobs.call(server, "remove_orphan_files", identity)
     assert ([False, False], True, True) == ([file.exists() for file in old], young.exists(), outside.exists())
     assert rows == sorted(catalog.load_table("sales.orders").scan().to_arrow()["id"].to_pylist())
 
 
-def test_a_catalog_that_is_away_is_said_in_a_line(server: Icecore) -> None:
-    errors = ended(start(server, "maintain", "--run", "--uri", "http://127.0.0.1:9/catalog"), code=5)
+def test_a_catalog_that_is_away_is_said_in_a_line(server: Icecore, jobs: PipelineJobs) -> None:
+    errors = jobs.run(server, "maintain", "--run", "--uri", "http://127.0.0.1:9/catalog", code=5)
     assert errors.splitlines()[-1].startswith("icecore: Spark failed: ")
     assert "Connect" in errors.splitlines()[-1]

@@ -13,7 +13,7 @@ import requests
 from pyiceberg.catalog.rest import RestCatalog
 
 from icecore.pipeline.views import VIEWS
-from tests.acceptance.pipeline_jobs import SECONDS_MAX, called, ended, python_module, start
+from tests.acceptance.pipeline_jobs import SECONDS_MAX, PipelineJobs, ended, python_module, start
 from tests.fixtures.readme import pieces, properties
 from tests.servers.chromium import FLAGS, chromium
 from tests.servers.icecore import PROGRAM, Icecore, clean_environment, icecore, operate
@@ -68,11 +68,11 @@ def send_reports(server: Icecore, warehouse: str, namespace: str, table: str) ->
             assert 204 == requests.post(address, json=report, timeout=30).status_code
 
 
-def test_two_jobs_at_once_land_every_event_once(server: Icecore) -> None:
+def test_two_jobs_at_once_land_every_event_once(server: Icecore, jobs: PipelineJobs) -> None:
     """The jobs divide the log differently. The rows are those of the log, and `verify` on Spark finds no difference."""
     log = [json.loads(line) for line in operate("log", "--json", "--data", str(server.data)).splitlines()]
-    jobs = [start(server, "ingest", "--json", "--batch-events", size) for size in ("9", "14")]
-    reports = [json.loads(ended(job)) for job in jobs]
+    two = [start(server, "ingest", "--json", "--batch-events", size) for size in ("9", "14")]
+    reports = [json.loads(ended(job)) for job in two]
     assert len(log) <= sum(report["events"] for report in reports)
     landed = RestCatalog("landed", uri=server.catalog_uri, warehouse="system")
     events = sorted(landed.load_table("log.events").scan().to_arrow().to_pylist(), key=lambda row: row["position"])
@@ -92,7 +92,7 @@ def test_two_jobs_at_once_land_every_event_once(server: Icecore) -> None:
         "lake.sales.drafts": "dropped",
         "lake.sales.eu.stock": "live",
     } == names
-    assert json.loads(ended(start(server, "verify", "--json")))["ok"]
+    assert json.loads(jobs.run(server, "verify", "--json"))["ok"]
 
 
 @pytest.mark.parametrize(("table", "engine"), [("scan_reports", "spark 4.1.4"), ("commit_reports", "spark 4.1.4")])
@@ -121,10 +121,10 @@ def test_trino_reads_the_views(server: Icecore, scratch: Path) -> None:
     assert (2, 3) == (excess["all_orders"], excess["returns"])
 
 
-def test_a_browser_shows_the_report(server: Icecore, scratch: Path) -> None:
+def test_a_browser_shows_the_report(server: Icecore, jobs: PipelineJobs, scratch: Path) -> None:
     """With its plots, with the name of an engine as text, and without another file or address."""
     page = scratch / "report.html"
-    assert f"Wrote {page}" in ended(start(server, "report", "--output", str(page)))
+    assert f"Wrote {page}" in jobs.run(server, "report", "--output", str(page))
     picture, profile = scratch / "report.png", scratch / "browser"
     flags = [*FLAGS, f"--user-data-dir={profile}", "--host-resolver-rules=MAP * ~NOTFOUND", "--window-size=1100,3600"]
     shown = subprocess.run(
@@ -140,31 +140,31 @@ def test_a_browser_shows_the_report(server: Icecore, scratch: Path) -> None:
     assert 0.5 < white < 0.99
 
 
-def test_tables_of_another_database_are_not_continued(server: Icecore, scratch: Path) -> None:
+def test_tables_of_another_database_are_not_continued(server: Icecore, jobs: PipelineJobs, scratch: Path) -> None:
     """Its new events may be at positions that the tables already have."""
     (scratch / "other").mkdir()
     with icecore(scratch / "other data") as other:
         other.create_warehouse("system", {"type": "local", "directory": str(scratch / "other")})
-        errors = ended(start(other, "ingest", "--uri", server.catalog_uri), 1)
+        errors = jobs.run(other, "ingest", "--uri", server.catalog_uri, code=1)
     assert "is not that of the log: the catalog of the tables has another database" in errors
 
 
-def test_the_report_needs_a_landed_log(server: Icecore, scratch: Path) -> None:
+def test_the_report_needs_a_landed_log(server: Icecore, jobs: PipelineJobs, scratch: Path) -> None:
     """And a folder for its file."""
     (scratch / "empty").mkdir()
     server.create_warehouse("empty", {"type": "local", "directory": str(scratch / "empty")})
-    errors = ended(start(server, "report", "--output", str(scratch / "none.html"), "--warehouse", "empty"), 2)
+    errors = jobs.run(server, "report", "--output", str(scratch / "none.html"), "--warehouse", "empty", code=2)
     assert "The log has not been landed: run icecore pipeline ingest first" in errors
     assert not (scratch / "none.html").exists()
-    assert "its folder does not exist" in ended(start(server, "report", "--output", str(scratch / "missing" / "r.html")), 2)
+    assert "its folder does not exist" in jobs.run(server, "report", "--output", str(scratch / "missing" / "r.html"), code=2)
 
 
-def test_past_states_are_those_of_the_catalog(server: Icecore) -> None:
+def test_past_states_are_those_of_the_catalog(server: Icecore, jobs: PipelineJobs) -> None:
     """Also after a namespace was moved, which is no event of the tables in it."""
     landed = RestCatalog("landed", uri=server.catalog_uri, warehouse="system")
     head = int(landed.load_table("log.events").properties["icecore.last-summary-value"])
     positions = sorted({*random.Random(17).sample(range(FIRST_POSITION, head), 6), head})
-    found = called(server, "tables_at", positions)
+    found = jobs.call(server, "tables_at", positions)
     for position in positions:
         assert tables_of(server, position) == [row[1:] for row in found[str(position)] if row[1][0] not in ("log", "other")]
     assert any("[archive, sales, eu]" in line and "stock" in line for line in found["documented"]), found["documented"]
@@ -181,18 +181,18 @@ def tables_of(server: Icecore, point: int | str) -> list[list[Any]]:
     return sorted([[*name], past.load_table(name).metadata_location] for name in names)
 
 
-def test_verify_divides_the_streams(server: Icecore) -> None:
+def test_verify_divides_the_streams(server: Icecore, jobs: PipelineJobs) -> None:
     """Into parts of a few events each, and the chain into pieces: every stream is compared once."""
-    found = called(server, "verify_in_parts", 7)
+    found = jobs.call(server, "verify_in_parts", 7)
     assert found["parts"] > 2
     assert [] == found["differences"]
 
 
-def test_landed_tables_are_maintained_and_continued(server: Icecore) -> None:
+def test_landed_tables_are_maintained_and_continued(server: Icecore, jobs: PipelineJobs) -> None:
     """By the statements of docs/how-to/pipeline.md. The position of a table outlives the snapshots that brought it."""
     table = RestCatalog("lake", uri=server.catalog_uri, warehouse="lake").load_table("archive.sales.returns")
     table.append(pa.table({"id": [99]}))
-    found = called(server, "maintain_landed_tables", "system")
+    found = jobs.call(server, "maintain_landed_tables", "system")
     assert found["data_files_removed"] > 0
     assert found["snapshots"] < found["snapshots_before"]
     assert found["landed"] > 0

@@ -19,7 +19,7 @@ from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.expressions import EqualTo
 
 from tests.acceptance.catalog_changes import WAREHOUSE, change_tables, soft_deleting_warehouse
-from tests.acceptance.pipeline_jobs import ended, start
+from tests.acceptance.pipeline_jobs import PipelineJobs, start
 from tests.long_form import LONG
 from tests.servers.icecore import Icecore, icecore, operate
 
@@ -108,7 +108,7 @@ def differences(one: dict[str, "Counter[str]"], other: dict[str, "Counter[str]"]
     return [f"{name}: {row}" for name in TABLES for row in ((one[name] - other[name]) + (other[name] - one[name])).elements()]
 
 
-def test_a_landing_that_was_killed_equals_a_fresh_one(server: Icecore) -> None:
+def test_a_landing_that_was_killed_equals_a_fresh_one(server: Icecore, jobs: PipelineJobs) -> None:
     """Row by row. Then one row is removed from each table, and the same comparison finds the four."""
     drawn = random.Random(29)
     for number in range(KILLS):
@@ -117,8 +117,8 @@ def test_a_landing_that_was_killed_equals_a_fresh_one(server: Icecore) -> None:
         code = killed_ingest(server, lines, delay_seconds, whole_group=number % 2 == 0)
         assert -signal.SIGKILL == code, (lines, delay_seconds)
         print(f"killed {delay_seconds:.2f} s after {lines} commits: {positions(server)}")
-    position = json.loads(ended(start(server, "ingest", "--json")))["positions"]["events"]
-    ended(start(server, "ingest", "--warehouse", "fresh"))
+    position = json.loads(jobs.run(server, "ingest", "--json"))["positions"]["events"]
+    jobs.run(server, "ingest", "--warehouse", "fresh")
     fresh, killed = rows(server, "fresh", position), rows(server, "system", position)
     assert [] == differences(fresh, killed)
     assert position == killed["events"].total()

@@ -21,7 +21,7 @@ from pyiceberg.expressions import EqualTo
 from pyiceberg.types import LongType
 
 from tests.acceptance.catalog_changes import WAREHOUSE, Acknowledged, change_tables, soft_deleting_warehouse
-from tests.acceptance.pipeline_jobs import called, ended, start
+from tests.acceptance.pipeline_jobs import PipelineJobs
 from tests.acceptance.summary_members import SUMS, TOTALS
 from tests.acceptance.test_pipeline import tables_of
 from tests.long_form import LONG
@@ -54,7 +54,7 @@ class Changed:
 
 
 @pytest.fixture(scope="module")
-def changed(scratch: Path) -> Iterator[Changed]:
+def changed(scratch: Path, jobs: PipelineJobs) -> Iterator[Changed]:
     with icecore(scratch / "data") as server:
         for name in ("system", WAREHOUSE):
             (scratch / name).mkdir()
@@ -65,7 +65,7 @@ def changed(scratch: Path) -> Iterator[Changed]:
         made = time.monotonic()
         log = [json.loads(line) for line in operate("log", "--json", "--data", str(server.data)).splitlines()]
         read = time.monotonic()
-        assert len(log) <= json.loads(ended(start(server, "ingest", "--json")))["events"]
+        assert len(log) <= json.loads(jobs.run(server, "ingest", "--json"))["events"]
         print(f"{len(log)} events: made in {made - started:.0f} s, landed in {time.monotonic() - read:.0f} s")
         print(sorted(Counter(event["topic"] for event in log).items()))
         yield Changed(server, acknowledged, log)
@@ -209,11 +209,11 @@ def test_the_log_has_what_was_acknowledged(changed: Changed) -> None:
     assert len(given.commits) == len(rows)
 
 
-def test_earlier_states_are_those_of_the_catalog(changed: Changed) -> None:
+def test_earlier_states_are_those_of_the_catalog(changed: Changed, jobs: PipelineJobs) -> None:
     """At the times of random commits. They differ from one another."""
     commits = [event["recorded-at"].replace("+00:00", "Z") for event in changed.log if event["topic"] in WITH_METADATA]
     times = random.Random(7).sample(commits, TIMES)
-    folded = called(changed.server, "tables_at_times", times)
+    folded = jobs.call(changed.server, "tables_at_times", times)
     states = [tables_of(changed.server, each) for each in times]
     print([len(state) for state in states], "tables")
     assert states == [[row[1:] for row in folded[each] if row[1][0] != "log"] for each in times]

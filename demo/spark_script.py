@@ -24,7 +24,7 @@ TOWN = (
 )
 
 LOG = (
-    "SELECT type, count(*) AS events FROM icecore.log.events WHERE NOT own GROUP BY type ORDER BY type",
+    "SELECT type, count(*) AS events FROM icecore.log.events WHERE NOT of_pipeline GROUP BY type ORDER BY type",
     "SELECT name, commits, added_rows, removed_rows, total_rows FROM icecore.log.table_growth ORDER BY name",
     "SELECT array_join(path, '.') AS name, status, date_format(from_time, 'HH:mm:ss') AS since, date_format(to_time, 'HH:mm:ss') AS until"
     " FROM icecore.log.objects WHERE kind = 'table' ORDER BY from_position",

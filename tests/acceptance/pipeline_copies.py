@@ -11,7 +11,8 @@ from icecore.pipeline.session import DataFrame, SparkSession, open_session
 
 
 class Given:
-    """EventCopies of rows, which a test may extend: position, the event's id, and whether it is own. Problems are texts.
+    """EventCopies of rows, which a test may extend: position, the event's id, and whether it is of the pipeline's warehouse. Problems are
+    texts.
 
     late -- how many of the first rows are only read from the beginning.
     """
@@ -43,7 +44,7 @@ class Given:
 
 def _row(given: tuple[int, str, bool] | str) -> tuple[Any, ...]:
     row: dict[str, Any] = dict.fromkeys((*EVENTS.columns, "problem")) | {"origin": "here", "origin_offset": 7}
-    row |= {"problem": given} if isinstance(given, str) else dict(zip(("position", "event_id", "own"), given, strict=True))
+    row |= {"problem": given} if isinstance(given, str) else dict(zip(("position", "event_id", "of_pipeline"), given, strict=True))
     return tuple(row[name] for name in (*EVENTS.columns, "origin", "origin_offset", "problem"))
 
 
@@ -60,7 +61,7 @@ def check_order(spark: SparkSession) -> None:
     assert [8, 9] == _landed(spark, source, 7, 9)
 
 
-def check_own(spark: SparkSession) -> None:
+def check_of_pipeline(spark: SparkSession) -> None:
     """Events of the pipeline's warehouse are landed with others, never alone."""
     copies = Given(spark, (1, "e1", True), (2, "e2", False), (3, "e3", True), (4, "e4", True))
     source = CloudEventSource(copies)
@@ -117,7 +118,7 @@ def main() -> None:
         "spark.ui.enabled": "false",
     }
     spark = open_session(settings)
-    for check in (check_order, check_own, check_gaps, check_refused):
+    for check in (check_order, check_of_pipeline, check_gaps, check_refused):
         check(spark)
         print(f"{check.__name__} passed", flush=True)
     spark.stop()

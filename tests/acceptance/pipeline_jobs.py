@@ -5,7 +5,7 @@ import select
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from tests.long_form import LONG
 from tests.servers.icecore import PROGRAM, Icecore, clean_environment
 from tests.servers.paths import ROOT
 from tests.servers.processes import stop
-from tests.servers.spark import pipeline_environment, pipeline_settings, spark_4_1
+from tests.servers.spark import SHORT_LIVED, pipeline_environment, pipeline_settings, spark_4_1
 
 SECONDS_MAX = 2_400 if LONG else 400
 
@@ -22,7 +22,7 @@ def start(server: Icecore, *arguments: str, settings: Mapping[str, str] | None =
     """In a process group of its own, with Java. settings -- Icecore's, in the environment of the job."""
     spark = spark_4_1()
     command = [str(PROGRAM), "pipeline", *arguments, "--data", str(server.data), *pipeline_settings(spark)]
-    environment = {**clean_environment(), **pipeline_environment(spark), **(settings or {})}
+    environment = {**clean_environment(), **pipeline_environment(spark), **SHORT_LIVED, **(settings or {})}
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True)
 
 
@@ -37,7 +37,7 @@ def ended(job: "subprocess.Popen[str]", code: int = 0) -> str:
 
 def python_module(*arguments: str) -> "subprocess.CompletedProcess[str]":
     """A module of the tests in a process that has PySpark."""
-    environment = {**clean_environment(), **pipeline_environment(spark_4_1())}
+    environment = {**clean_environment(), **pipeline_environment(spark_4_1()), **SHORT_LIVED}
     command = [sys.executable, "-m", *arguments]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=SECONDS_MAX)
 
@@ -84,12 +84,10 @@ class PipelineJobs:
 @contextmanager
 def pipeline_jobs(log: Path) -> Iterator[PipelineJobs]:
     """log -- the file of what Java prints."""
-    environment = {**clean_environment(), **pipeline_environment(spark_4_1())}
+    environment = {**clean_environment(), **pipeline_environment(spark_4_1()), **SHORT_LIVED}
     command = [sys.executable, "-m", "tests.acceptance.pipeline_runner"]
-    with log.open("w") as errors:
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": errors}
-        process = subprocess.Popen(command, cwd=ROOT, env=environment, text=True, start_new_session=True, **pipes)
-        try:
-            yield PipelineJobs(process)
-        finally:
-            stop(process, seconds_max=0)
+    with ExitStack() as opened:
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": opened.enter_context(log.open("w"))}
+        process = opened.enter_context(subprocess.Popen(command, cwd=ROOT, env=environment, text=True, start_new_session=True, **pipes))
+        opened.callback(stop, process, seconds_max=0)
+        yield PipelineJobs(process)

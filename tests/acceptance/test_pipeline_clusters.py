@@ -28,7 +28,7 @@ from tests.fixtures.readme import pieces, properties
 from tests.servers.icecore import PROGRAM, clean_environment
 from tests.servers.paths import ROOT
 from tests.servers.processes import free_port, listens, responds, running, stop
-from tests.servers.spark import pipeline_environment, spark_4_1
+from tests.servers.spark import SHORT_LIVED, pipeline_environment, spark_4_1
 
 PAGE = pieces((ROOT / "docs" / "how-to" / "pipeline-clusters.md").read_text())
 INSTALLED = "/opt/icecore/bin/python"
@@ -66,7 +66,7 @@ class SparkCluster:
 
     def environment(self, **more: str) -> dict[str, str]:
         """With PySpark, as if it were installed beside Icecore; without settings of Icecore, except those given."""
-        variables = {**clean_environment(), **pipeline_environment(spark_4_1()), **more}
+        variables = {**clean_environment(), **pipeline_environment(spark_4_1()), **SHORT_LIVED, **more}
         del variables["PYSPARK_PYTHON"]
         return variables
 

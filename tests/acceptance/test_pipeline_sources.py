@@ -234,7 +234,7 @@ def test_a_source_that_cannot_be_read_is_said_in_a_line(server: Icecore, jobs: P
 def test_copies_on_small_data() -> None:
     """In a process that has PySpark."""
     done = python_module("tests.acceptance.pipeline_copies")
-    checks = ("check_order", "check_own", "check_gaps", "check_refused")
+    checks = ("check_order", "check_of_pipeline", "check_gaps", "check_refused")
     assert [f"{check} passed" for check in checks] == done.stdout.splitlines(), done.stderr[-4000:]
 
 

@@ -57,6 +57,8 @@ SHELL_TOOLS = (
     *("chmod", "groups", "id", "ln", "stat"),  # Hadoop's local file system.
 )
 
+SHORT_LIVED = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+"""For a Java process that ends before its code would have been optimized: halves the processor time of a small job."""
 _S3_FILE_IO = "org.apache.iceberg.aws.s3.S3FileIO"
 
 
@@ -131,7 +133,7 @@ def spark_shell(spark: Spark, catalog: dict[str, str], directory: Path, s3: S3 |
         "spark.sql.warehouse.dir": str(directory / "spark-warehouse"),
         **catalog,
     }
-    variables = {**spark.environment, **(s3.environment if s3 else {})}
+    variables = {**spark.environment, **SHORT_LIVED, **(s3.environment if s3 else {})}
     directory.mkdir(parents=True, exist_ok=True)
     log = directory / f"{spark.name}.log"
     with run_shell(spark.python, "spark", json.dumps(settings), variables=variables, directory=directory, log=log) as shell:
@@ -180,6 +182,7 @@ def spark_connect(python: Path, *, catalog_uri: str, warehouse: str, s3: S3, dir
     variables = {
         **java_environment(),
         **s3.environment,
+        **SHORT_LIVED,
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_HOME": str(home),
         "PYSPARK_PYTHON": str(python),

@@ -22,7 +22,7 @@ from tests.servers.paths import ROOT
 DOCS = ROOT / "docs"
 PAGES = sorted([*DOCS.rglob("*.md"), *ROOT.glob("*.md")])
 FOLDERS = {"start", "how-to", "reference", "concepts", "decisions"}
-GLOSSARY_TERMS_MAX = 35
+GLOSSARY_TERMS_MAX = 30
 NOT_SETTINGS = ("ICECORE_TEST", "ICECORE_SINKS", "ICECORE_HOOKS", "ICECORE_CONFORMANCE")
 LEVELS = {"log", "debug", "info", "warning", "error", "exception", "critical"}
 PACKAGES = (

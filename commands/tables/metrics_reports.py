@@ -1,6 +1,7 @@
 """Stores metrics reports in the background, within limits, so that they do not delay requests. Some can be lost."""
 
 import asyncio
+from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from uuid import UUID
@@ -15,9 +16,11 @@ from ...domain.client_errors import client_error_text
 
 _SQL = named_sql("icecore.commands.tables", "metrics_reports.sql")
 
-QUEUE_REPORTS_MAX = 1_000
+QUEUE_REPORTS_MAX = 2_000
 QUEUE_BYTES_MAX = 16 * 1024 * 1024
-"""Limit on the reports that wait or are being written. The first report is accepted whatever its size."""
+"""Limit on the reports that wait or are being written. Those of one warehouse have half of it, so that it cannot push out those of others;
+the first report is accepted whatever its size.
+"""
 _BATCH_REPORTS_MAX = 100
 _BATCH_BYTES_MAX = 1024 * 1024
 """Limit on one statement, which may exceed it by one report. Postgres's form of a report takes several times its bytes."""
@@ -49,15 +52,17 @@ class MetricsReport:
 class MetricsReports:
     """Writes reports in the background, and drops new ones while its queue is full.
 
-    reports_max, bytes_max -- limits on the stored reports; the oldest are deleted.
+    reports_max, bytes_max -- limits on the stored reports. Beyond them, the oldest are deleted, first of warehouses with more than half.
     """
 
     def __init__(self, backends: Backends, reports_max: int, bytes_max: int = STORED_BYTES_MAX) -> None:
         self._backends = backends
         self._reports_max, self._bytes_max = reports_max, bytes_max
         self._queue: asyncio.Queue[MetricsReport] = asyncio.Queue(QUEUE_REPORTS_MAX)
-        self._bytes = 0
-        self._unwritten = 0
+        self._unwritten: Counter[UUID] = Counter()
+        """Of each warehouse with reports that wait or are being written: their number."""
+        self._bytes: Counter[UUID] = Counter()
+        """The same in bytes."""
         self._task: asyncio.Task[None] | None = None
         self._outage = OutageLog("icecore.metrics", "metrics_reports_lost", "metrics_reports_recovered")
 
@@ -73,20 +78,27 @@ class MetricsReports:
             async with asyncio.timeout(CLOSE_SECONDS_MAX):
                 await self._queue.join()
         except TimeoutError:
-            self._outage.failed("close", reports=self._unwritten, error="The server stopped before they could be written")
+            self._outage.failed("close", reports=self._unwritten.total(), error="The server stopped before they could be written")
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         self._task = None
 
     def enqueue(self, report: MetricsReport) -> None:
         """Puts the report in the queue, or drops it if the queue is full."""
-        if self._queue.full() or (self._bytes and self._bytes + len(report.content) > QUEUE_BYTES_MAX):
+        if self._is_full_for(report):
             limits = {"queue_reports_max": QUEUE_REPORTS_MAX, "queue_bytes_max": QUEUE_BYTES_MAX}
             self._outage.failed("queue", began="metrics_report_dropped", **limits)
             return
         self._queue.put_nowait(report)
-        self._unwritten += 1
-        self._bytes += len(report.content)
+        self._unwritten[report.warehouse_id] += 1
+        self._bytes[report.warehouse_id] += len(report.content)
+
+    def _is_full_for(self, report: MetricsReport) -> bool:
+        size, all_bytes = len(report.content), self._bytes.total()
+        reports, of_warehouse = self._unwritten[report.warehouse_id], self._bytes[report.warehouse_id]
+        if self._queue.full() or (all_bytes > 0 and all_bytes + size > QUEUE_BYTES_MAX):
+            return True
+        return reports >= QUEUE_REPORTS_MAX // 2 or (of_warehouse > 0 and of_warehouse + size > QUEUE_BYTES_MAX // 2)
 
     async def _write(self) -> None:
         batches = 0
@@ -125,7 +137,8 @@ class MetricsReports:
             # Any error: later reports must still be written.
             self._outage.failed("lost", reports=len(batch), error=client_error_text(error))
         finally:
-            self._bytes -= sum(len(each.content) for each in batch)
-            self._unwritten -= len(batch)
-            for _ in batch:
+            for each in batch:
+                self._unwritten[each.warehouse_id] -= 1
+                self._bytes[each.warehouse_id] -= len(each.content)
                 self._queue.task_done()
+            self._unwritten, self._bytes = +self._unwritten, +self._bytes

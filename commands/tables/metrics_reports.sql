@@ -7,9 +7,14 @@ select given.* from locked cross join
          %(report_types)s::text[], %(reports)s::bytea[]) given
 
 -- name: delete_oldest --
--- All but the newest reports, limited in number and bytes.
-delete from icecore.metrics_reports where received_at <= greatest(
-  (select received_at from icecore.metrics_reports order by received_at desc offset %(reports_max)s limit 1),
-  (select max(received_at) from (
-     select received_at, sum(octet_length(report)) over (order by received_at desc) as bytes from icecore.metrics_reports) newest
-   where bytes > %(bytes_max)s))
+-- All but the newest reports, limited in number and bytes. If there are too many, those go first that are beyond half of the limit in
+-- their warehouse: one warehouse cannot push out the reports of others.
+delete from icecore.metrics_reports where report_id in (
+  select report_id from (
+    select report_id, row_number() over newest as number, sum(size) over newest as bytes from (
+      select report_id, received_at, octet_length(report) as size,
+        row_number() over of_warehouse > %(reports_max)s / 2 or sum(octet_length(report)) over of_warehouse > %(bytes_max)s / 2 as beyond_half
+      from icecore.metrics_reports
+      window of_warehouse as (partition by warehouse_id order by received_at desc, report_id desc)) sized
+    window newest as (order by beyond_half, received_at desc, report_id desc)) ranked
+  where number > %(reports_max)s or bytes > %(bytes_max)s)

@@ -19,7 +19,7 @@ from icecore.pipeline.metrics_source import RANGE_REPORTS, MetricsSource
 from tests.fixtures.rest_client import RestClient, table_path
 from tests.fixtures.shared_server import SharedCatalog
 
-WAREHOUSE = UUID(int=1)
+WAREHOUSE, BUSY_WAREHOUSE = UUID(int=1), UUID(int=2)
 PATH = f"{table_path(['a'], 't')}/metrics"
 
 
@@ -119,9 +119,9 @@ def test_reports_of_many_engines_at_once_all_arrive(client: RestClient, shared_c
     assert sorted(bodies) == sorted(stored(shared_catalog, table, 24))
 
 
-def report(content: bytes) -> MetricsReport:
+def report(content: bytes, warehouse_id: UUID = WAREHOUSE) -> MetricsReport:
     """A report of some table."""
-    return MetricsReport(uuid7(), WAREHOUSE, "somebody", "scan-report", content)
+    return MetricsReport(uuid7(), warehouse_id, "somebody", "scan-report", content)
 
 
 async def count(catalog: Application) -> list[int]:
@@ -177,10 +177,26 @@ async def test_what_waits_is_written_when_the_server_stops(catalog: Application)
 async def test_a_full_queue_drops_reports_and_refuses_nothing(catalog: Application) -> None:
     """An engine is not delayed by its report."""
     reports = MetricsReports(catalog.backends, 10_000)
-    for number in range(QUEUE_REPORTS_MAX + 50):
+    half = QUEUE_REPORTS_MAX // 2
+    for number in range(half + 50):
+        reports.enqueue(report(str(number).encode(), BUSY_WAREHOUSE))
+    for number in range(half, QUEUE_REPORTS_MAX + 50):
         reports.enqueue(report(str(number).encode()))
     await reports.close()
     assert list(range(QUEUE_REPORTS_MAX)) == await count(catalog)
+    reports.enqueue(report(str(QUEUE_REPORTS_MAX).encode(), BUSY_WAREHOUSE))
+    await reports.close()
+    assert QUEUE_REPORTS_MAX + 1 == len(await count(catalog))
+
+
+@pytest.mark.parametrize(("limits", "busy"), [((10,), [24, 25, 26, 27, 28, 29]), ((1_000, 20), [24, 25, 26, 27, 28, 29])])
+async def test_a_busy_warehouse_pushes_out_its_own_reports_first(catalog: Application, limits: tuple[int, ...], busy: list[int]) -> None:
+    """Those of the other one are older, and less than half."""
+    reports = MetricsReports(catalog.backends, *limits)
+    for number in range(30):
+        reports.enqueue(report(f"{number:02}".encode(), WAREHOUSE if number < 4 else BUSY_WAREHOUSE))
+    await reports.close()
+    assert [0, 1, 2, 3, *busy] == await count(catalog)
 
 
 async def test_a_stop_does_not_wait_for_a_stuck_session(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,14 +246,16 @@ async def test_large_reports_fill_the_queue_by_their_bytes(catalog: Application)
     """A thousand reports of the permitted size would be a quarter of a gigabyte. Written reports free memory."""
     reports = MetricsReports(catalog.backends, 10_000)
     large = QUEUE_BYTES_MAX // 4
-    for number in (1, 2, 3, 4, 5, 6):
+    for number in (1, 2, 3):
+        reports.enqueue(report(str(number).encode().zfill(large), BUSY_WAREHOUSE))
+    for number in (4, 5, 6):
         reports.enqueue(report(str(number).encode().zfill(large)))
     await reports.close()
-    assert [1, 2, 3, 4] == await count(catalog)
+    assert [1, 2, 4, 5] == await count(catalog)
     reports.enqueue(report(b"7".zfill(large)))
     reports.enqueue(report(b"8".zfill(large)))
     await reports.close()
-    assert [1, 2, 3, 4, 7, 8] == await count(catalog)
+    assert [1, 2, 4, 5, 7, 8] == await count(catalog)
 
 
 async def test_what_keeps_some_reports_from_being_written_keeps_no_later_ones(catalog: Application) -> None:

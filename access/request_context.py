@@ -38,7 +38,8 @@ class RequestContext:
     project_id -- of what is read or changed. project_named -- False: the request names no project, and this is the default one until a
         warehouse shows which it is.
     operation -- the spec's operationId (`createTable`), or the management API's.
-    idempotency_key, request_hash -- the key, and sha256 over operation, path and body; the hash matters only with a key.
+    idempotency_key, request_hash -- the key, and sha256 over operation, warehouse, names in the path, options that change the effect, and
+        body; the hash matters only with a key.
     causation_id -- the event that caused the command; None for a command sent by a client.
     body_bytes -- size of the request's body, or of the proposal whose change is executed.
     approves -- set if the command is the approved change of a proposal.

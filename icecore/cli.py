@@ -155,14 +155,14 @@ def migrate(*, as_json: Json = False, options: CommonOptions = CommonOptions()) 
 
 @app.command
 def rebuild(*, statistics: Flag = False, search: Flag = False, as_json: Json = False, options: CommonOptions = CommonOptions()) -> ExitCode:
-    """Build the read models again from the log while the catalog serves.
+    """Rebuild the read models from the log while the catalog serves.
 
     Parameters
     ----------
     statistics
-        Build only the statistics of warehouses again.
+        Rebuild only the warehouse statistics.
     search
-        Build only the index of the search again.
+        Rebuild only the search index.
     """
     from . import operator_commands
 
@@ -264,7 +264,7 @@ def health(*, url: str | None = None, options: CommonOptions = CommonOptions()) 
     Parameters
     ----------
     url
-        Address of the server. Default: the server of the data folder, else host and port of the settings.
+        Address of the server. Default: the server that uses the data folder, otherwise the host and port in the settings.
     """
     from . import operator_commands
 

@@ -15,7 +15,7 @@ namespace = App(name="namespace", help="Protect, move and drop namespaces, and l
 def protect_namespace(
     namespace: str, /, *, off: ProtectionOff = False, as_json: Json = False, options: CommonOptions = CommonOptions()
 ) -> ExitCode:
-    """Protect a namespace: it is dropped only with force=true, which engines do not send. What it contains is not protected.
+    """Protect a namespace: it can be dropped only with force=true, which engines do not send. What it contains is not protected.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def drop_namespace(
     namespace
         The namespace, with dots between levels.
     recursive
-        Drop it with all that it contains, all or nothing.
+        Drop it with all that it contains, all or none.
     dry_run
         Only show what a recursive drop would do.
     purge

@@ -9,7 +9,7 @@ from .command_settings import CommonOptions, Flag, Json
 from .exit_codes import ExitCode
 from .output import Output
 
-pipeline = App(name="pipeline", help="Land the log in Iceberg tables, verify it and maintain tables, with Spark.")
+pipeline = App(name="pipeline", help="Land (copy) the log in Iceberg tables, verify it and maintain tables, with Spark.")
 
 Uri = Annotated[str | None, Parameter(name="--uri", help="Address of the catalog. Default: the server of the data folder.")]
 WarehouseName = Annotated[str, Parameter(name="--warehouse", help="Name or id of the warehouse with the tables.")]
@@ -39,7 +39,7 @@ def ingest(
     from_kafka
         Read the topic of this Kafka sink of the settings.
     from_files
-        Read files with CloudEvents, one in a line: a folder, or a pattern.
+        Read files with one CloudEvent per line: a folder, or a glob pattern.
     follow
         Continue with new events until SIGTERM or Ctrl-C.
     batch_events
@@ -84,7 +84,7 @@ def report(
     Parameters
     ----------
     output
-        The file, which is replaced (default icecore-report.html).
+        File to write; an existing file is replaced (default icecore-report.html).
     """
     from . import pipeline_commands
 
@@ -116,7 +116,7 @@ def maintain(
     any_time
         Also plan runs in the hours in which tables are busy.
     rewrite_gib_max
-        Most GiB that all runs together are estimated to rewrite (default 100).
+        Limit on the estimated GiB that all runs together rewrite (default 100).
     """
     from . import maintenance_commands, pipeline_commands
 

@@ -182,7 +182,7 @@ def open_pipeline(opened: Settings, target: PipelineTarget) -> Iterator[SparkSes
     except ImportError:
         raise CommandFailed(ExitCode.USAGE, "The pipeline needs PySpark: pip install 'icecore[spark]'") from None
     except spark_errors() as error:
-        message = f"Spark does not start: it needs Java 17 or 21, as the command java or in JAVA_HOME ({first_line(error)})"
+        message = f"Spark does not start: it needs Java 17 to 23, as the command java or in JAVA_HOME ({first_line(error)})"
         raise CommandFailed(ExitCode.USAGE, message) from None
     try:
         yield spark

@@ -74,7 +74,7 @@ def replay_events(
 
     if cancel:
         if first is not None or last is not None or filters:
-            raise CommandFailed(ExitCode.USAGE, "--cancel takes neither --from, --to nor --filter")
+            raise CommandFailed(ExitCode.USAGE, "--cancel cannot be combined with --from, --to or --filter")
         return sink_commands.cancel_replays(options.settings(), Output(), sink)
     if first is None:
         raise CommandFailed(ExitCode.USAGE, "--from is required, or --cancel. See icecore sinks replay --help")

@@ -13,7 +13,7 @@ table = App(name="table", help="Protect tables, list soft-deleted tables and vie
 def protect_table(
     table: str, /, *, off: ProtectionOff = False, as_json: Json = False, options: CommonOptions = CommonOptions()
 ) -> ExitCode:
-    """Protect a table: it is dropped and unregistered only with force=true, which engines do not send.
+    """Protect a table: it can be dropped and unregistered only with force=true, which engines do not send.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ view = App(name="view", help="Protect views.")
 
 @view.command(name="protect")
 def protect_view(view: str, /, *, off: ProtectionOff = False, as_json: Json = False, options: CommonOptions = CommonOptions()) -> ExitCode:
-    """Protect a view: it is dropped only with force=true, which engines do not send.
+    """Protect a view: it can be dropped only with force=true, which engines do not send.
 
     Parameters
     ----------

@@ -43,9 +43,7 @@ def create_warehouse(
     from . import operator_commands
     from .commands.warehouses.create_warehouse import CreateWarehouse
 
-    project, slash, own_name = name.rpartition("/")
-    if slash and options.project is None:
-        name, options = own_name, replace(options, project=project)
+    name, options = _split(name, options)
     command = CreateWarehouse(
         name=name,
         storage_profile=operator_commands.json_argument(profile, "--profile"),
@@ -53,6 +51,12 @@ def create_warehouse(
         exact_names=exact_names,
     )
     return operator_commands.make_warehouse(options.settings(), Output(), command, options.project)
+
+
+def _split(name: str, options: WarehouseOptions) -> tuple[str, WarehouseOptions]:
+    """The name of a new warehouse, and the options with the project that it names as PROJECT/NAME."""
+    project, slash, own_name = name.rpartition("/")
+    return (own_name, replace(options, project=project)) if slash and options.project is None else (name, options)
 
 
 @warehouse.command(name="list")
@@ -191,7 +195,7 @@ def set_delete_profile(
     as_json: Json = False,
     options: WarehouseOptions = WarehouseOptions(),
 ) -> ExitCode:
-    """Set what drops of tables and views do from now on: --hard or --soft.
+    """Set whether later drops of tables and views are final (--hard) or can be undropped (--soft).
 
     Parameters
     ----------
@@ -213,12 +217,12 @@ def set_delete_profile(
 def set_purge_default(
     warehouse: WarehouseName, /, *, off: Flag = False, as_json: Json = False, options: WarehouseOptions = WarehouseOptions()
 ) -> ExitCode:
-    """Make drops that do not set purgeRequested delete the table's files. In a new warehouse, they keep the files.
+    """Delete a table's files on a drop that does not set purgeRequested. By default, such a drop keeps them.
 
     Parameters
     ----------
     off
-        Make these drops keep the files, as in a new warehouse.
+        Keep the files, as in a new warehouse.
     """
     from .domain.warehouse import SetWarehousePurgeDefault
 
@@ -242,7 +246,7 @@ def limit_format_versions(
     allow
         Format version that is allowed: 1, 2 or 3. May be repeated.
     default
-        Format version for requests that name none. Default: 2 if it is allowed, else the highest allowed.
+        Format version for requests that do not specify one. Default: 2 if it is allowed, else the highest allowed.
     """
     from .domain.warehouse import FormatVersionPolicy, UpdateWarehouseFormatVersionPolicy
 
@@ -260,14 +264,15 @@ def update_storage(
     as_json: Json = False,
     options: WarehouseOptions = WarehouseOptions(),
 ) -> ExitCode:
-    """Change the storage profile of a warehouse. Its files must stay where they are.
+    """Change the storage profile of a warehouse. A profile that would change the location of existing files is refused.
 
     Parameters
     ----------
     profile
         The complete new storage profile as JSON, @FILE, or - for standard input.
     credential
-        Storage credential as JSON, @FILE, or - for standard input. The former one is not kept.
+        Storage credential as JSON, @FILE, or - for standard input. Without this option, the warehouse has none afterwards: the old
+        credential is removed in any case.
     """
     from . import operator_commands, storage_commands
     from .commands.warehouses.update_storage import UpdateStorageProfile
@@ -313,9 +318,9 @@ def validate_warehouse(
     as_json: Json = False,
     options: WarehouseOptions = WarehouseOptions(),
 ) -> ExitCode:
-    """Check the storage of a warehouse, a change of it, or a creation. Nothing is changed. The exit code is 1 if a check fails.
+    """Check a warehouse's storage, a change to it (--profile, --credential), or the creation of a warehouse (--new).
 
-    Without --profile and --credential, the current storage is checked.
+    Nothing is changed. The exit code is 1 if a check fails.
 
     Parameters
     ----------
@@ -340,6 +345,7 @@ def validate_warehouse(
         return storage_commands.validate_storage(options.settings(), Output(), options.in_project(warehouse), change, as_json=as_json)
     if profile is None:
         raise CommandFailed(ExitCode.USAGE, "--new needs --profile")
+    warehouse, options = _split(warehouse, options)
     command = CreateWarehouse(warehouse, operator_commands.json_argument(profile, "--profile"), storage_credential)
     return storage_commands.validate_creation(options.settings(), Output(), command, options.project, as_json=as_json)
 

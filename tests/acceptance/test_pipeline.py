@@ -222,6 +222,6 @@ def test_without_java_it_is_named(server: Icecore) -> None:
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=SECONDS_MAX)
     assert (2, "") == (done.returncode, done.stdout)
     assert done.stderr.splitlines()[-1].startswith(
-        "icecore: Spark does not start: it needs Java 17 or 21, as the command java or in JAVA_HOME"
+        "icecore: Spark does not start: it needs Java 17 to 23, as the command java or in JAVA_HOME"
     )
     assert "Traceback" not in done.stderr

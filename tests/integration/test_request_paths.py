@@ -72,7 +72,8 @@ def _section(title: str, trace: CallTrace) -> str:
     """As in the document. The rules of the table format are one line for several files."""
     files = ["domain/metadata/" if file.startswith("domain/metadata/") else file for file in trace.files if file not in BACKGROUND]
     shown = list(dict.fromkeys(files))
-    return f"## {title}\n\n{len(shown)} files.\n\n" + "".join(f"{number}. `{file}`\n" for number, file in enumerate(shown, start=1))
+    count = f"{len(shown)} files (`domain/metadata/` counts as one).\n\n"
+    return f"## {title}\n\n{count}" + "".join(f"{number}. `{file}`\n" for number, file in enumerate(shown, start=1))
 
 
 async def _traced(session: aiohttp.ClientSession, table: str, value: int) -> tuple[CallTrace, CallTrace]:
@@ -135,7 +136,7 @@ async def test_the_document_names_the_files_in_their_order(database: str, catalo
         # On a busy machine, background work may be included.
         for number in range(5):
             commit, load = await _traced(session, table, 10 + number)
-            warm, kept = _section("A commit to a table that was committed to before", commit), _section("A load that is in the cache", load)
+            warm, kept = _section("A repeated commit to a table", commit), _section("A cached load", load)
             async with _publisher(database, StandardOutputSink(type="stdout")):
                 published = _section("An event to a sink", await _published(catalog, f"published{number}"))
             text = introduction + warm + "\n" + kept + "\n" + published

@@ -566,7 +566,10 @@ class MaintenancePlanned(Event):
 
 @_event("maintenance.finished.v1")
 class MaintenanceFinished(Event):
-    """What the procedure did. `outcome`: `success`, `conflict` (concurrent commits won) or `failed`. `error` says why."""
+    """What the procedure did.
+
+    `outcome`: `success`, `conflict` (concurrent commits won), `failed`, or `unavailable` (the catalog did not respond).
+    """
 
     table_id: UUID
     procedure: str

@@ -27,7 +27,7 @@ MEASURES: Final = (
 """The members of estimates and of what was measured: whole numbers. `files-deleted` counts files in the object store."""
 ERROR_LENGTH_MAX = 500
 
-Outcome = Literal["success", "conflict", "failed"]
+Outcome = Literal["success", "conflict", "failed", "unavailable"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ def maintain(settings: Settings, console: Console, target: PipelineTarget, optio
     if not 0 <= options.rewrite_gib_max < float("inf"):
         raise CommandFailed(ExitCode.USAGE, "--rewrite-gib-max must be a number of at least 0")
     with opened_database(settings) as opened, open_pipeline(opened, target) as spark:
-        require_landed_log(spark)
+        require_landed_log(spark, target.warehouse)
         now = datetime.now(UTC)
         facts = table_facts(spark, now)
         plan = plan_maintenance(facts, now, rewrite_bytes_max=int(options.rewrite_gib_max * _GIB), any_time=options.any_time)
@@ -66,7 +66,9 @@ def maintain(settings: Settings, console: Console, target: PipelineTarget, optio
     if as_json:
         print_report(console, _as_json(plan, result))
     if result.stopped is not None:
-        raise CommandFailed(ExitCode.NO, f"The rest of the plan was skipped: {result.stopped}")
+        unavailable = any(outcome.outcome == "unavailable" for _, outcome in result.runs)
+        code = ExitCode.CRASHED if unavailable else ExitCode.NO
+        raise CommandFailed(code, f"The rest of the plan was skipped: {result.stopped}")
     return ExitCode.NO if any(outcome.outcome == "failed" for _, outcome in result.runs) else ExitCode.OK
 
 
@@ -128,7 +130,7 @@ def _print_plan(console: Console, plan: Plan) -> None:
         return
     if plan.candidates:
         table = Table("procedure", "table", "reason", "estimate", "wait", box=None, pad_edge=False)
-        for each in plan.candidates:
+        for each in (*plan.runs, *plan.waiting):
             table.add_row(each.procedure, cell(each.name), cell(each.reason), _measures(each.estimate), each.wait_reason or "")
         print_table(console, table)
     for name, reason in plan.skipped:

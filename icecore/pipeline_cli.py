@@ -84,7 +84,7 @@ def report(
     Parameters
     ----------
     output
-        File to write; an existing file is replaced (default icecore-report.html).
+        File to write; an existing file is replaced.
     """
     from . import pipeline_commands
 
@@ -116,7 +116,7 @@ def maintain(
     any_time
         Also plan runs in the hours in which tables are busy.
     rewrite_gib_max
-        Limit on the estimated GiB that all runs together rewrite (default 100).
+        Limit on the estimated GiB that all runs together rewrite.
     """
     from . import maintenance_commands, pipeline_commands
 

@@ -8,12 +8,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from uuid import UUID
 
+import structlog
 import uvloop
 from rich.console import Console
 
 from .access.resolve_warehouse import find_warehouse
 from .data_folder import DataFolder
 from .database.connection import connect
+from .domain.errors import NoSuchWarehouse
 from .domain.project import PROJECT_ID_DEFAULT
 from .exit_codes import CommandFailed, ExitCode
 from .log_database import opened_database, require_schema
@@ -31,6 +33,7 @@ from .pipeline.report import report_page
 from .pipeline.session import (
     SparkSession,
     catalog_prefix,
+    close_session,
     first_line,
     open_session,
     session_settings,
@@ -40,6 +43,10 @@ from .pipeline.session import (
 from .pipeline.verify import verify as run_verify
 from .publishers.sink_settings import KafkaSink
 from .settings import Settings
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.pipeline")
+
+_ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +80,10 @@ def ingest(
     if batch_events is not None and batch_events < 1:
         raise CommandFailed(ExitCode.USAGE, "--batch-events must be at least 1")
     ending: list[int] = []
+    if follow:
+        for number in _ENDING:
+            signal.signal(number, lambda received, _: ending.append(received))
     with _opened_source(settings, target, ingest_source) as (spark, source, metrics):
-        if follow:
-            for number in (signal.SIGTERM, signal.SIGINT):
-                signal.signal(number, lambda received, _: ending.append(received))
         result = run_ingest(spark, source, metrics, batch_events=batch_events or BATCH_EVENTS_MAX, follow=follow, stop=lambda: bool(ending))
     print_report(console, asdict(result) if as_json else _ingest_text(result))
     return ExitCode.OK
@@ -87,7 +94,7 @@ def verify(settings: Settings, console: Console, target: PipelineTarget, *, as_j
     with opened_database(settings) as opened:
         source = LogSource(opened.dsn, uvloop.run(_warehouse_id(opened, target.warehouse)))
         with open_pipeline(opened, target) as spark:
-            require_landed_log(spark)
+            require_landed_log(spark, target.warehouse)
             report = run_verify(spark, source)
     print_report(console, report.to_json() if as_json else str(report))
     return ExitCode.OK if report.ok else ExitCode.NO
@@ -98,7 +105,7 @@ def report(settings: Settings, console: Console, target: PipelineTarget, output:
     if not output.parent.is_dir() or output.is_dir():
         raise CommandFailed(ExitCode.USAGE, f"Cannot write {output}: its folder does not exist, or it is a folder")
     with open_pipeline(settings, target) as spark:
-        require_landed_log(spark)
+        require_landed_log(spark, target.warehouse)
         try:
             page = report_page(spark, datetime.now(UTC))
         except ImportError:
@@ -111,10 +118,12 @@ def report(settings: Settings, console: Console, target: PipelineTarget, output:
     return ExitCode.OK
 
 
-def require_landed_log(spark: SparkSession) -> None:
+def require_landed_log(spark: SparkSession, warehouse: str) -> None:
     """Raises CommandFailed if `icecore pipeline ingest` has not run."""
     if not spark.catalog.tableExists(EVENTS.full_name):
-        raise CommandFailed(ExitCode.USAGE, "The log has not been landed: run icecore pipeline ingest first")
+        raise CommandFailed(
+            ExitCode.USAGE, f"The log has not been landed in the warehouse {printable(warehouse)}: run icecore pipeline ingest first"
+        )
 
 
 def _ingest_text(result: IngestResult) -> str:
@@ -164,7 +173,11 @@ async def _warehouse_id(opened: Settings, reference: str) -> UUID:
     await require_schema(opened)
     # Not through a catalog, which would need the key of the warehouses' credentials.
     async with await connect(opened.dsn, prepare_threshold=0, application_name="icecore-command") as connection:
-        return (await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, project_named=False)).id
+        try:
+            return (await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, project_named=False)).id
+        except NoSuchWarehouse as error:
+            advice = "create one for the landed tables with icecore warehouse create"
+            raise CommandFailed(ExitCode.USAGE, f"{error.message}: {advice}, or give --warehouse") from None
 
 
 @contextmanager
@@ -174,24 +187,40 @@ def open_pipeline(opened: Settings, target: PipelineTarget) -> Iterator[SparkSes
     What Spark raises becomes a CommandFailed.
     """
     uri = target.uri or _served(opened)
+    if not uri.startswith(("http://", "https://")):
+        raise CommandFailed(ExitCode.USAGE, "--uri must be an address that begins with http:// or https://")
     if not all(each.startswith("spark.") and "=" in each for each in target.settings):
         raise CommandFailed(ExitCode.USAGE, "--conf must be KEY=VALUE, with a key that begins with spark.")
     given = dict(each.partition("=")[::2] for each in target.settings)
+    handlers = {number: signal.getsignal(number) for number in _ENDING}
+    _log.info("starting_spark")
     try:
         spark = open_session(session_settings(uri, target.warehouse, {**submitted_settings(), **given}))
     except ImportError:
         raise CommandFailed(ExitCode.USAGE, "The pipeline needs PySpark: pip install 'icecore[spark]'") from None
     except spark_errors() as error:
-        message = f"Spark does not start: it needs Java 17 to 23, as the command java or in JAVA_HOME ({first_line(error)})"
-        raise CommandFailed(ExitCode.USAGE, message) from None
+        raise CommandFailed(ExitCode.USAGE, _start_failure(error)) from None
+    # PySpark's own handler of SIGINT would call Java in the middle of another call.
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+    interrupted = False
     try:
         yield spark
+    except (KeyboardInterrupt, SystemExit):
+        interrupted = True
+        raise
     except (IngestError, SourceError) as error:
         raise CommandFailed(ExitCode.NO, str(error)) from None
     except spark_errors() as error:
         raise CommandFailed(ExitCode.CRASHED, f"Spark failed: {first_line(error)}") from None
     finally:
-        spark.stop()
+        close_session(spark, interrupted=interrupted)
+
+
+def _start_failure(error: Exception) -> str:
+    if "JAVA_GATEWAY_EXITED" in str(error):
+        return "Spark does not start: it needs Java 17 to 23, as the command java or in JAVA_HOME"
+    return f"Spark does not start: {first_line(error)}"
 
 
 def _served(opened: Settings) -> str:

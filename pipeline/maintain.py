@@ -6,7 +6,7 @@ the table win: a procedure whose commit is refused starts again on what they wro
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Protocol
@@ -97,7 +97,8 @@ def maintain(
     shadow: bool = False,
     after_run: Callable[[Candidate, RunResult | None, str | None], None] = lambda planned, outcome, skipped: None,
 ) -> MaintenanceResult:
-    """Runs what is planned, in order; with `shadow` it is only recorded. It stops after FAILURES_MAX failures in a row.
+    """Runs what is planned, in order; with `shadow` it is only recorded. It stops after FAILURES_MAX failures in a row, and at once if
+    the catalog does not respond.
 
     after_run -- called after each run with its outcome, or with the reason why it was skipped.
     """
@@ -112,15 +113,30 @@ def maintain(
             continue
         if shadow:
             continue
+        _log.info("maintaining", table=each.name, procedure=each.procedure)
         outcome = _run(spark, each, table, now)
+        if outcome.outcome == "failed" and not _catalog_responds(spark):
+            outcome = replace(outcome, outcome="unavailable")
         recorder.finish(table, outcome)
         result.runs.append((each, outcome))
         after_run(each, outcome, None)
+        if outcome.outcome == "unavailable":
+            result.stopped = f"the catalog does not respond: {outcome.error}"
+            break
         failures = failures + 1 if outcome.outcome == "failed" else 0
         if failures >= FAILURES_MAX:
             result.stopped = f"{failures} runs in a row failed, the last one with: {outcome.error}"
             break
     return result
+
+
+def _catalog_responds(spark: SparkSession) -> bool:
+    """Otherwise a failure says nothing about the table."""
+    try:
+        spark.sql(f"SHOW NAMESPACES IN {CATALOG}").collect()
+    except spark_errors():
+        return False
+    return True
 
 
 def _run(spark: SparkSession, planned: Candidate, table: CurrentTable, now: datetime) -> RunResult:
@@ -154,7 +170,7 @@ def _plain(measured: Mapping[str, int]) -> dict[str, int]:
 
 def _rewrite_data_files(spark: SparkSession, table: CurrentTable, now: datetime) -> Mapping[str, int]:
     # Smaller groups than the whole table would be committed one by one with partial progress, which fails later and does more twice.
-    row = _call(spark, table, "rewrite_data_files", options=_min_input_files(table))
+    row = _call(spark, table, "rewrite_data_files", options=_options(table, "'remove-dangling-deletes', 'true'"))
     return {
         "data-files-removed": row.rewritten_data_files_count - row.added_data_files_count,
         "bytes-rewritten": row.rewritten_bytes_count,
@@ -162,15 +178,16 @@ def _rewrite_data_files(spark: SparkSession, table: CurrentTable, now: datetime)
 
 
 def _rewrite_delete_files(spark: SparkSession, table: CurrentTable, now: datetime) -> Mapping[str, int]:
-    row = _call(spark, table, "rewrite_position_delete_files", options=_min_input_files(table))
+    row = _call(spark, table, "rewrite_position_delete_files", options=_options(table))
     return {
         "delete-files-removed": row.rewritten_delete_files_count - row.added_delete_files_count,
         "bytes-rewritten": row.rewritten_bytes_count,
     }
 
 
-def _min_input_files(table: CurrentTable) -> str:
-    return f"map('min-input-files', '{table.policy.min_input_files}')"
+def _options(table: CurrentTable, *more: str) -> str:
+    minimum = f"'min-input-files', '{table.policy.min_input_files}'"
+    return f"map({', '.join((minimum, *more))})"
 
 
 def _rewrite_manifests(spark: SparkSession, table: CurrentTable, now: datetime) -> Mapping[str, int]:

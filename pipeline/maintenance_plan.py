@@ -27,6 +27,8 @@ BELOW_ESTIMATE_PAUSE: Final = timedelta(days=7)
 FAILED_PAUSE: Final = timedelta(days=1)
 """After a failure, a conflict or a run without an outcome; doubled for each one in a row, up to FAILED_PAUSE_MAX."""
 FAILED_PAUSE_MAX: Final = timedelta(days=30)
+AFTER_REWRITE: Final = "until data files are rewritten, which also applies deletes"
+_ENDINGS: Final = {"unfinished": "has no outcome yet", "conflict": "conflicted with other commits"}
 _DAY_MS: Final = 24 * 3_600 * 1_000
 _GIB: Final = 1024**3
 _RUN_COST_GIB: Final = 0.05
@@ -129,6 +131,10 @@ class Plan:
     skipped: Sequence[tuple[str, str]]
 
     @property
+    def waiting(self) -> Sequence[Candidate]:
+        return [each for each in self.candidates if each.wait_reason is not None]
+
+    @property
     def runs(self) -> Sequence[Candidate]:
         """What runs now: tables by their best procedure, and the procedures of one table in the order in which they help each other."""
         now = [each for each in self.candidates if each.wait_reason is None]
@@ -158,6 +164,13 @@ def plan_maintenance(facts: Iterable[TableFacts], now: datetime, *, rewrite_byte
             for each in _candidates(table, policy, now)
             if each.procedure in policy.procedures
         ]
+    rewritten = {each.table_id for each in candidates if each.procedure == "rewrite_data_files" and each.wait_reason is None}
+    candidates = [
+        replace(each, wait_reason=each.wait_reason or AFTER_REWRITE)
+        if each.procedure == "rewrite_position_delete_files" and each.table_id in rewritten
+        else each
+        for each in candidates
+    ]
     candidates.sort(key=lambda each: (-each.score, each.name, each.procedure))
     return Plan(_within_budget(candidates, rewrite_bytes_max), skipped)
 
@@ -203,13 +216,13 @@ def _orphans_reason(table: TableFacts, policy: MaintenancePolicy, now: datetime)
 
 def _pause_reason(table: TableFacts, procedure: str, now: datetime) -> str | None:
     """Why the procedure does not run again yet, by the outcomes before."""
-    past = [run for run in table.past if run.procedure == procedure]
+    past = [run for run in table.past if run.procedure == procedure and run.outcome != "unavailable"]
     if not past:
         return None
     failures = next((number for number, run in enumerate(past) if run.outcome == "success"), len(past))
     if failures:
         pause = min(FAILED_PAUSE * 2 ** (failures - 1), FAILED_PAUSE_MAX)
-        last = "the last run has no outcome yet" if past[0].outcome == "unfinished" else f"the last run ended with {past[0].outcome}"
+        last = f"the last run {_ENDINGS.get(past[0].outcome, 'failed')}"
         said = last if failures == 1 else f"{failures} runs in a row failed"
     elif past[0].below_estimate:
         pause, said = BELOW_ESTIMATE_PAUSE, f"the last run achieved less than {ESTIMATE_SHARE_MIN:.0%} of its estimate"

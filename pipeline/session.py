@@ -3,7 +3,9 @@
 import logging
 import os
 import re
+import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, TypeAlias
 
 DataFrame: TypeAlias = Any
@@ -52,7 +54,13 @@ def session_settings(uri: str, warehouse: str, settings: Mapping[str, str]) -> M
     Tables are not cached, because a job must see the commits of others. Its scans are not reported: they are no use of the tables.
     """
     catalog = catalog_settings(CATALOG, uri, warehouse, cache_enabled="false", rest_metrics_reporting_enabled="false")
-    own = {"spark.app.name": "icecore-pipeline", "spark.ui.enabled": "false"}
+    own = {
+        "spark.app.name": "icecore-pipeline",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        # Spark creates this folder, and would do so in the current one. The pipeline has no tables in it.
+        "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "icecore-spark-warehouse"),
+    }
     return {**catalog, **own, **settings, **_packages(settings), "spark.sql.session.timeZone": "UTC"}
 
 
@@ -88,6 +96,14 @@ def open_session(settings: Mapping[str, str]) -> SparkSession:
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def close_session(spark: SparkSession, *, interrupted: bool) -> None:
+    """Ends the session. interrupted -- in the middle of a call: its connection to Java is of no more use, so Java is killed."""
+    if not interrupted:
+        spark.stop()
+    elif (java := getattr(spark.sparkContext._gateway, "proc", None)) is not None:
+        java.kill()
 
 
 def catalog_prefix(spark: SparkSession) -> str:

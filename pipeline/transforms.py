@@ -26,6 +26,14 @@ _SUMS = {
     "added_position_delete_files": "added-position-delete-files",
     "removed_position_delete_files": "removed-position-delete-files",
 }
+_ADDED_TOTALS = {
+    "added_data_files": "total-data-files",
+    "added_delete_files": "total-delete-files",
+    "added_rows": "total-records",
+    "added_bytes": "total-files-size",
+}
+"""What a table that begins with a snapshot has added by it: by CREATE TABLE AS SELECT, or when it was registered."""
+_BEGINS = "type <> 'table.committed' and d.`current-snapshot-id` is not null and coalesce(size(d.`snapshots-added`), 0) = 0"
 _TOTALS = {
     "total_data_files": "total-data-files",
     "total_delete_files": "total-delete-files",
@@ -63,12 +71,14 @@ def table_commits(events: DataFrame, previous: DataFrame) -> DataFrame:
     """
     members = _table_events(events).selectExpr(
         *_TABLE_COLUMNS,
-        "coalesce(d.operation, try_element_at(d.`snapshots-added`, -1).operation) as operation",
+        # The snapshot of a registered table may be of any operation, and is not of this commit.
+        "if(type in ('table.registered', 'table.overwritten'), null,"
+        " coalesce(d.operation, try_element_at(d.`snapshots-added`, -1).operation)) as operation",
         "d.`current-snapshot-id` as current_snapshot_id",
-        "coalesce(size(d.`snapshots-added`), 0) as snapshots_added",
+        f"if({_BEGINS}, 1, coalesce(size(d.`snapshots-added`), 0)) as snapshots_added",
         "coalesce(d.`snapshots-removed`, 0) as snapshots_removed",
-        *[f"{_sum(key)} as {name}" for name, key in _SUMS.items()],
-        *[f"try_cast(d.summary['{key}'] as bigint) as {name}" for name, key in _TOTALS.items()],
+        *[f"{_added(name, key)} as {name}" for name, key in _SUMS.items()],
+        *[f"{_member(key)} as {name}" for name, key in _TOTALS.items()],
         "coalesce(d.summary, try_element_at(d.`snapshots-added`, -1).summary) as last_summary",
     )
     before = previous.selectExpr("table_id", "recorded_at as previous_at")
@@ -166,8 +176,19 @@ def _table_events(events: DataFrame) -> DataFrame:
     return events.where(f"not of_pipeline and type in ({types})").withColumn("d", _expression(f"from_json(data, '{_DATA}')"))
 
 
+def _added(name: str, key: str) -> str:
+    """What the event added or removed: the sum over its snapshots, or the totals of the snapshot with which the table begins."""
+    total = _ADDED_TOTALS.get(name)
+    return f"if({_BEGINS}, {'0L' if total is None else f'coalesce({_member(total)}, 0L)'}, {_sum(key)})"
+
+
+def _member(key: str) -> str:
+    """A number in the summary of the current snapshot."""
+    return f"try_cast(d.summary['{key}'] as bigint)"
+
+
 def _sum(key: str) -> str:
-    """Of the snapshots that the event added; 0 for a table that begins with snapshots.
+    """Of the snapshots that the event added.
 
     Clients write the summaries: text that is not a number counts as 0, and a sum that overflows is NULL.
     """

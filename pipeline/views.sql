@@ -29,7 +29,7 @@ SELECT t.table_id, t.warehouse, t.namespace, t.name,
   coalesce(s.scans, 0) AS scans, coalesce(s.scanned_bytes, 0) AS scanned_bytes
 FROM {log}live_tables t
 LEFT JOIN (
-  SELECT table_id, count(*) AS commits, count(DISTINCT coalesce(writer, '')) AS writers,
+  SELECT table_id, count(*) AS commits, count(DISTINCT CASE WHEN operation IS NOT NULL THEN coalesce(writer, '') END) AS writers,
     sum(CAST(added_bytes AS decimal(38, 0))) AS added_bytes
   FROM {log}table_commits
   WHERE recorded_at >= current_timestamp - INTERVAL '7' DAY AND operation IS DISTINCT FROM 'replace'

@@ -494,7 +494,7 @@ class MaintenanceEvent(EventData):
     shadow: bool | None = None
     """Whether it was only planned, to compare estimates."""
     outcome: str | None = None
-    """`success`, `conflict` or `failed`."""
+    """`success`, `conflict`, `failed`, or `unavailable`: the catalog did not respond."""
     measured: dict[str, int] | None = None
     attempts: int | None = None
     duration_ms: int | None = None

@@ -9,7 +9,7 @@ from icecore.pipeline import maintain as module
 from icecore.pipeline.maintain import CannotMaintain, CurrentTable, MaintenanceResult, RunResult, maintain
 from icecore.pipeline.maintenance_plan import Candidate
 from icecore.pipeline.maintenance_policy import MaintenancePolicy
-from icecore.pipeline.session import SparkSession
+from icecore.pipeline.session import CATALOG, SparkSession
 
 WAREHOUSE = UUID(int=1)
 SUCCESS = {"manifests-removed": 3}
@@ -66,7 +66,8 @@ def planned(
 
 
 def check_runs(spark: SparkSession) -> None:
-    """A conflict is tried again, a failure is not. Three failures in a row end the plan. A shadow runs nothing."""
+    """A conflict is tried again, a failure is not. Three failures in a row end the plan, and so does a catalog that
+    does not respond. A shadow runs nothing."""
     recorder = Recorded()
     tables = [("a", [conflict, conflict, None]), ("b", [conflict] * 3), ("gone", []), ("c", [failure])]
     result: MaintenanceResult = planned(spark, recorder, *tables)  # type: ignore[arg-type]
@@ -90,6 +91,14 @@ def check_runs(spark: SparkSession) -> None:
     assert 4 == len(result.runs)
     assert ["ok", *"abc"] == recorder.begun
     assert 4 == len(recorder.finished)
+
+    recorder = Recorded()
+    module.CATALOG = "nowhere"
+    result = planned(spark, recorder, ("a", [None]), ("b", [failure]), ("c", []))
+    module.CATALOG = CATALOG
+    assert ["success", "unavailable"] == [each.outcome for each in recorder.finished]
+    assert result.stopped is not None
+    assert "the catalog does not respond" in result.stopped
 
     recorder = Recorded()
     planned(spark, recorder, ("a", []), shadow=True)

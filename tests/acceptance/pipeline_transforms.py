@@ -80,6 +80,22 @@ def check_sums(spark: SparkSession) -> None:
     assert {column: number for number, column in enumerate(members, 1)} == found, found
 
 
+def check_begins(spark: SparkSession) -> None:
+    """A table that begins with a snapshot has its totals as added. Those of other events are not counted twice."""
+    totals = {"total-data-files": "3", "total-records": "70", "total-files-size": "9", "total-delete-files": "1", "added-records": "5"}
+    begun = {"current-snapshot-id": 1, "operation": "replace", "summary": totals}
+    none = spark.createDataFrame([], "table_id string, recorded_at timestamp")
+    kinds = ("table.created", "table.registered", "table.overwritten", "table.committed")
+    rows = table_commits(events(spark, *((kind, begun) for kind in kinds)), none).collect()
+    found = {row.type: (row.snapshots_added, row.added_data_files, row.added_rows, row.added_bytes, row.operation) for row in rows}
+    whole = (1, 3, 70, 9, None)
+    assert {"table.created": (*whole[:-1], "replace"), "table.registered": whole, "table.overwritten": whole} == {
+        kind: found[kind] for kind in kinds[:-1]
+    }
+    assert (0, 0, 0, 0, "replace") == found["table.committed"]
+    assert {(1, 0)} == {(row.added_delete_files, row.removed_rows) for row in rows if row.type != "table.committed"}
+
+
 def check_changes(spark: SparkSession) -> None:
     """Only events that changed something besides the data."""
     found = events(
@@ -137,7 +153,17 @@ def main(folder: str) -> None:
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    for check in (check_commits, check_sums, check_changes, check_objects, check_facts, check_runs, check_merges, check_views):
+    for check in (
+        check_commits,
+        check_sums,
+        check_begins,
+        check_changes,
+        check_objects,
+        check_facts,
+        check_runs,
+        check_merges,
+        check_views,
+    ):
         check(spark)
         print(check.__name__, "passed")
     spark.stop()

@@ -12,6 +12,8 @@ SUMS = {
     "removed_rows": "deleted-records",
     "added_bytes": "added-files-size",
     "removed_bytes": "removed-files-size",
+    "added_position_delete_files": "added-position-delete-files",
+    "removed_position_delete_files": "removed-position-delete-files",
 }
 TOTALS = {
     "total_data_files": "total-data-files",

@@ -119,7 +119,7 @@ class Writer:
 
 def test_a_table_is_maintained_while_another_writer_commits(server: Icecore, jobs: PipelineJobs) -> None:
     """The plan comes from the landed log: a table that was dropped or protected since is skipped, or left alone."""
-    assert "The log has not been landed: run icecore pipeline ingest first" in jobs.run(server, "maintain", code=2)
+    assert "The log has not been landed in the warehouse system: run icecore pipeline ingest first" in jobs.run(server, "maintain", code=2)
     jobs.run(server, "ingest")
     catalog = lake(server)
     catalog.drop_table("sales.dropped")

@@ -1,8 +1,12 @@
 """`icecore pipeline` as operators run it: two jobs at once land the log in Iceberg tables, and Spark verifies it."""
 
+import itertools
 import json
+import os
 import random
+import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,9 +18,10 @@ from pyiceberg.catalog.rest import RestCatalog
 
 from icecore.pipeline.views import VIEWS
 from tests.acceptance.pipeline_jobs import SECONDS_MAX, PipelineJobs, ended, python_module, start
-from tests.fixtures.readme import pieces, properties
+from tests.fixtures.readme import CATALOG_URI, pieces, properties
 from tests.servers.chromium import FLAGS, chromium
 from tests.servers.icecore import PROGRAM, Icecore, clean_environment, icecore, operate
+from tests.servers.paths import ROOT
 from tests.servers.spark import catalog_settings, pipeline_environment, spark_4_1, spark_shell
 from tests.servers.trino import trino
 
@@ -93,6 +98,9 @@ def test_two_jobs_at_once_land_every_event_once(server: Icecore, jobs: PipelineJ
         "lake.sales.eu.stock": "live",
     } == names
     assert json.loads(jobs.run(server, "verify", "--json"))["ok"]
+    page = pieces((ROOT / "docs" / "how-to" / "pipeline.md").read_text())["read landed tables"].replace(CATALOG_URI, server.catalog_uri)
+    shown = subprocess.run([sys.executable, "-c", page], capture_output=True, text=True, check=True, timeout=SECONDS_MAX).stdout
+    assert "added_rows: int64" in shown
 
 
 @pytest.mark.parametrize(("table", "engine"), [("scan_reports", "spark 4.1.4"), ("commit_reports", "spark 4.1.4")])
@@ -154,7 +162,7 @@ def test_the_report_needs_a_landed_log(server: Icecore, jobs: PipelineJobs, scra
     (scratch / "empty").mkdir()
     server.create_warehouse("empty", {"type": "local", "directory": str(scratch / "empty")})
     errors = jobs.run(server, "report", "--output", str(scratch / "none.html"), "--warehouse", "empty", code=2)
-    assert "The log has not been landed: run icecore pipeline ingest first" in errors
+    assert "The log has not been landed in the warehouse empty: run icecore pipeline ingest first" in errors
     assert not (scratch / "none.html").exists()
     assert "its folder does not exist" in jobs.run(server, "report", "--output", str(scratch / "missing" / "r.html"), code=2)
 
@@ -202,10 +210,38 @@ def test_landed_tables_are_maintained_and_continued(server: Icecore, jobs: Pipel
 def test_transforms_on_small_data(tmp_path: Path) -> None:
     """In a process that has PySpark."""
     done = python_module("tests.acceptance.pipeline_transforms", str(tmp_path / "landed"))
-    checks = ("check_commits", "check_sums", "check_changes", "check_objects", "check_facts", "check_runs", "check_merges", "check_views")
+    checks = (
+        "check_commits",
+        "check_sums",
+        "check_begins",
+        "check_changes",
+        "check_objects",
+        "check_facts",
+        "check_runs",
+        "check_merges",
+        "check_views",
+    )
     assert [f"{check} passed" for check in checks] == [line for line in done.stdout.splitlines() if line.endswith(" passed")], done.stderr[
         -4000:
     ]
+
+
+@pytest.mark.parametrize(
+    ("number", "option", "code"), [(signal.SIGINT, "", 130), (signal.SIGTERM, "", 143), (signal.SIGINT, "--follow", 0)]
+)
+def test_a_job_ends_with_the_code_of_its_signal(server: Icecore, scratch: Path, number: signal.Signals, option: str, code: int) -> None:
+    """In the middle of its landing, without a trace. The whole group gets it, as from a terminal."""
+    name = f"ended-{number.name}{option}"
+    (scratch / name).mkdir()
+    server.create_warehouse(name, {"type": "local", "directory": str(scratch / name)})
+    job = start(server, "ingest", "--warehouse", name, "--batch-events", "2", *filter(None, [option]))
+    assert job.stderr is not None
+    before = list(itertools.takewhile(lambda line: "landed" not in line, job.stderr))
+    os.killpg(job.pid, number)
+    output, errors = job.communicate(timeout=SECONDS_MAX)
+    assert code == job.returncode, errors[-4000:]
+    assert "Traceback" not in "".join(before) + errors, errors[-4000:]
+    assert ("events: position" in output) == (code == 0)
 
 
 def test_without_pyspark_the_extra_is_named(server: Icecore) -> None:

@@ -76,6 +76,7 @@ def test_every_command_on_a_warehouse_takes_its_project(operator: Any, tmp_path:
         ("warehouse", "purge-default", *in_team),
         ("warehouse", "validate", *in_team),
         ("warehouse", "validate", "--new", "--profile", new, "sea", "--project", "Team"),
+        ("warehouse", "validate", "--new", "--profile", new, "Team/sea"),
         ("table", "deleted", *in_team),
     ):
         code, printed = operator(*command)

@@ -9,6 +9,7 @@ import pytest
 
 from icecore.domain.maintenance import PROCEDURES
 from icecore.pipeline.maintenance_plan import (
+    AFTER_REWRITE,
     BELOW_ESTIMATE_PAUSE,
     FAILED_PAUSE,
     FAILED_PAUSE_MAX,
@@ -84,6 +85,9 @@ def test_each_procedure_has_its_own_threshold() -> None:
     assert ["rewrite_position_delete_files"] == procedures(facts(position_delete_files=5))
     assert [] == procedures(facts(position_delete_files=4))
     (deletes,) = planned(facts(position_delete_files=9))
+    assert deletes.wait_reason is None
+    rewrite, waiting = sorted(planned(small_files(position_delete_files=9)), key=lambda each: each.procedure)
+    assert ("rewrite_data_files", None, AFTER_REWRITE) == (rewrite.procedure, rewrite.wait_reason, waiting.wait_reason)
     assert {"delete-files-removed": 8} == deletes.estimate
     assert [] == procedures(facts(snapshots=SNAPSHOTS_MIN, old_snapshots=SNAPSHOTS_MIN)), "the current snapshot stays"
     keep = {"history.expire.min-snapshots-to-keep": "10"}
@@ -187,7 +191,9 @@ def test_a_poor_or_failed_run_is_not_repeated_soon() -> None:
     assert waits(replace(poor, finished_at=NOW - BELOW_ESTIMATE_PAUSE)) is None
     assert waits(past()) is None
     assert waits(past("rewrite_manifests", outcome="failed")) is None
-    assert "until 2026-03-02 00:30Z: the last run ended with conflict" == waits(past(outcome="conflict"), past())
+    assert "until 2026-03-02 00:30Z: the last run conflicted with other commits" == waits(past(outcome="conflict"), past())
+    assert waits(past(outcome="unavailable")) is None, "it says nothing about the table"
+    assert "until 2026-03-02 00:30Z: the last run failed" == waits(past(outcome="failed"), past())
     assert "until 2026-03-02 00:30Z: the last run has no outcome yet" == waits(past(outcome="unfinished"), past())
     failed = [past(outcome="failed", days_ago=1.5), past(outcome="conflict", days_ago=3), past(days_ago=4, measured=0)]
     assert "until 2026-03-02 00:30Z: 2 runs in a row failed" == waits(*failed)

@@ -43,8 +43,9 @@ def fill(spark: SparkSession) -> None:
         spark,
         TABLE_COMMITS,
         commit(2_001, BUSY, 10, name="old", added_rows=10, added_bytes=100, removed_rows=1, writer="trino 470"),
-        commit(2_003, BUSY, 0, name="<b>$x$</b>", added_rows=ABSURD, added_bytes=ABSURD, writer="spark 4", **totals),
-        commit(2_004, BUSY, 0, name="<b>$x$</b>", added_rows=ABSURD, added_bytes=200),
+        commit(2_003, BUSY, 0, name="<b>$x$</b>", added_rows=ABSURD, added_bytes=ABSURD, writer="spark 4", operation="append", **totals),
+        commit(2_004, BUSY, 0, name="<b>$x$</b>", added_rows=ABSURD, added_bytes=200, operation="append"),
+        commit(2_008, BUSY, 0, name="<b>$x$</b>", added_rows=0, added_bytes=0),
         commit(2_005, IDLE, 60, name="idle", total_bytes=-7, total_data_files=1, added_bytes=5),
         commit(2_006, GONE, 0, name="gone", **totals),
         commit(2_007, IDLE, 0, name="idle", added_rows=9, added_bytes=9, removed_bytes=9, operation="replace", total_bytes=-7),
@@ -91,9 +92,9 @@ def check_views(spark: SparkSession) -> None:
     growth = rows("table_growth", "name, commits, added_rows, removed_rows, added_bytes, total_rows, total_data_files", "table_id, day")
     old, new, *_ = growth
     assert ("old", 1, 10, 1, 100, None, None) == old, growth
-    assert ("<b>$x$</b>", 2, 2 * ABSURD, None, ABSURD + 200, 30, 12) == new, growth
+    assert ("<b>$x$</b>", 3, 2 * ABSURD, None, ABSURD + 200, 30, 12) == new, growth
     assert ("idle", 0, None, None, None) == growth[-2][:5], growth
-    assert [(*busy, 2, 2, ABSURD + 200, 2, 50)] == rows("hot_tables", f"{named}, commits, writers, added_bytes, scans, scanned_bytes")
+    assert [(*busy, 3, 2, ABSURD + 200, 2, 50)] == rows("hot_tables", f"{named}, commits, writers, added_bytes, scans, scanned_bytes")
     conflicts = rows("writer_conflicts", "engine, actor, commits, retried_commits, conflicts, conflict_rate, average_seconds")
     assert [("spark 4", "ada", 2, 1, 2, 0.5, 1.5), ("unknown", "ada", 2, 2, 2 * ABSURD - 2, 1.0, 1.0)] == conflicts, conflicts
     files = rows("small_files", f"{named}, data_files, bytes, delete_files, average_file_bytes, target_file_bytes, excess_files")

@@ -27,6 +27,8 @@ BELOW_ESTIMATE_PAUSE: Final = timedelta(days=7)
 FAILED_PAUSE: Final = timedelta(days=1)
 """After a failure, a conflict or a run without an outcome; doubled for each one in a row, up to FAILED_PAUSE_MAX."""
 FAILED_PAUSE_MAX: Final = timedelta(days=30)
+_DOUBLINGS_MAX: Final = 5
+"""Enough for FAILED_PAUSE_MAX."""
 AFTER_REWRITE: Final = "until data files are rewritten, which also applies deletes"
 _ENDINGS: Final = {"unfinished": "has no outcome yet", "conflict": "conflicted with other commits"}
 _DAY_MS: Final = 24 * 3_600 * 1_000
@@ -221,7 +223,7 @@ def _pause_reason(table: TableFacts, procedure: str, now: datetime) -> str | Non
         return None
     failures = next((number for number, run in enumerate(past) if run.outcome == "success"), len(past))
     if failures:
-        pause = min(FAILED_PAUSE * 2 ** (failures - 1), FAILED_PAUSE_MAX)
+        pause = min(FAILED_PAUSE * 2 ** min(failures - 1, _DOUBLINGS_MAX), FAILED_PAUSE_MAX)
         last = f"the last run {_ENDINGS.get(past[0].outcome, 'failed')}"
         said = last if failures == 1 else f"{failures} runs in a row failed"
     elif past[0].below_estimate:

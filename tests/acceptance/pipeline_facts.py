@@ -5,13 +5,20 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from icecore.domain.events import Event, MaintenanceFinished, MaintenancePlanned, NamespaceCreated, NamespaceMoved
+from icecore.domain.events import (
+    Event,
+    MaintenanceFinished,
+    MaintenancePlanned,
+    NamespaceCreated,
+    NamespaceMoved,
+    TableProtectionChanged,
+)
 from icecore.pipeline.landed_tables import EVENTS, OBJECTS, TABLE_CHANGES, TABLE_COMMITS, LandedTable, create_tables
 from icecore.pipeline.maintenance_facts import table_facts
 from icecore.pipeline.session import SparkSession
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
-WAREHOUSE, OUTER, INNER, TABLE, OTHER, RUN, FAILED, KILLED, SHADOW, ABSURD = (UUID(int=number) for number in range(1, 11))
+WAREHOUSE, OUTER, INNER, TABLE, OTHER, RUN, FAILED, KILLED, SHADOW, ABSURD, VIEW, MERGED = (UUID(int=number) for number in range(1, 13))
 
 
 def put(spark: SparkSession, table: LandedTable, *rows: dict[str, Any]) -> None:
@@ -59,19 +66,25 @@ def fill(spark: SparkSession) -> None:
         event(1, OUTER, 1, NamespaceCreated(WAREHOUSE, "outer", "outer", "k", names)),
         event(2, INNER, 1, NamespaceCreated(OUTER, "inner", "inner", "l", {"icecore.maintenance.enabled": "true"})),
         event(3, OUTER, 2, NamespaceMoved(WAREHOUSE, "renamed", "renamed")),
+        event(11, MERGED, 2, finished, {**run, "procedure": "rewrite_manifests", "outcome": "success", "measured": {}}, days_ago=95),
         event(12, RUN, 1, planned, {**run, "estimate": {"data-files-removed": 8}, "shadow": False}, days_ago=20),
         event(14, RUN, 2, finished, {**run, "outcome": "success", "measured": {"data-files-removed": 4}}, days_ago=19),
         event(16, FAILED, 1, planned, {**run, "estimate": {}, "shadow": False}, days_ago=10),
         event(20, KILLED, 1, planned, {**run, "estimate": {"data-files-removed": 2}, "shadow": False}, days_ago=9),
         event(21, FAILED, 2, finished, {**run, "outcome": "failed", "measured": {}}, days_ago=8),
         event(22, SHADOW, 1, planned, {**run, "estimate": {}, "shadow": True}, days_ago=7),
+        event(25, TABLE, 20, TableProtectionChanged(True), {"protected": True}),
+        event(26, TABLE, 21, TableProtectionChanged(False), {"protected": False}),
+        event(27, ABSURD, 3, TableProtectionChanged(True), {"protected": True}),
     )
     found = {"kind": "table", "warehouse_id": str(WAREHOUSE), "from_position": 4, "from_time": NOW, "namespace_id": str(INNER)}
     path = ["lake", "outer", "inner"]
     put(
         spark,
         OBJECTS,
+        {**found, "object_id": str(TABLE), "path": [*path, "before"], "status": "live", "from_position": 3, "to_position": 4},
         {**found, "object_id": str(TABLE), "path": [*path, "orders"], "status": "live"},
+        {**found, "object_id": str(VIEW), "path": [*path, "view"], "status": "live", "kind": "view"},
         {**found, "object_id": str(ABSURD), "path": [*path, "absurd"], "status": "live"},
         {**found, "object_id": str(OTHER), "path": [*path, "gone"], "status": "soft-deleted"},
     )
@@ -131,7 +144,7 @@ def check_facts(spark: SparkSession) -> None:
     assert (0, 0, 0, 0, 0) == counts, "clients write the summaries, and one table must not break the plan of all"
     assert (9, 900, 3) == (table.data_files, table.data_bytes, table.position_delete_files), "equality delete files are not among them"
     assert (9, 500) == (table.new_files, table.new_bytes), "after the rewrite that succeeded"
-    assert 4 == table.new_manifests
+    assert 3 == table.new_manifests, "after the rewrite of manifests, which is too long ago to be a past run"
     assert 3 == table.snapshots, "four were added, and one was removed"
     assert 2 == table.old_snapshots, "three are older than two days, and one was removed"
     assert (NOW - timedelta(days=40), NOW - timedelta(days=0.5)) == (table.first_commit_at, table.last_commit_at)
@@ -142,4 +155,4 @@ def check_facts(spark: SparkSession) -> None:
         ("success", 19, {"data-files-removed": 8}, {"data-files-removed": 4}),
     ]
     assert expected == [(run.outcome, (NOW - run.finished_at).days, run.estimate, run.measured) for run in table.past]
-    assert not table.protected
+    assert (False, True) == (table.protected, absurd.protected)

@@ -1,4 +1,4 @@
-"""The merge into the landed table `objects`, batch by batch, in a process that has PySpark (pipeline_transforms.py)."""
+"""The merge into the landed table `objects`, batch by batch, and its new columns, in a process with PySpark (pipeline_transforms.py)."""
 
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
@@ -26,3 +26,10 @@ def check_merges(spark: SparkSession) -> None:
     rows = spark.table(OBJECTS.full_name).where(f"object_id = '{TABLE}'").collect()
     found = sorted((row.from_position - FIRST, row.to_position and row.to_position - FIRST, row.status) for row in rows)
     assert [(0, 1, "live"), (1, 2, "live"), (2, 3, "live"), (3, None, "dropped")] == found, found
+
+
+def check_columns(spark: SparkSession) -> None:
+    """A table of an earlier version gets the columns that are new."""
+    spark.sql(f"ALTER TABLE {OBJECTS.full_name} DROP COLUMN namespace_id")
+    create_tables(spark)
+    assert [*OBJECTS.columns] == spark.table(OBJECTS.full_name).columns

@@ -8,12 +8,14 @@ import json
 import sys
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 from icecore.pipeline.landed_tables import EVENTS
 from icecore.pipeline.session import CATALOG, EXTENSIONS, SPARK_CATALOG, DataFrame, SparkSession
 from icecore.pipeline.transforms import object_changes, object_merge, table_changes, table_commits
 from tests.acceptance.pipeline_facts import check_facts
-from tests.acceptance.pipeline_merges import check_merges
+from tests.acceptance.pipeline_merges import check_columns, check_merges
+from tests.acceptance.pipeline_procedures import check_delete_files, check_procedures
 from tests.acceptance.pipeline_runs import check_runs
 from tests.acceptance.pipeline_views import check_views
 from tests.acceptance.summary_members import SUMS, TOTALS
@@ -67,6 +69,10 @@ def check_commits(spark: SparkSession) -> None:
     first = min(table_commits(found, none).collect(), key=lambda row: row.position)
     assert first.seconds_since_previous is None
     assert [] == table_commits(events(spark, ("table.committed", {}), own=True), none).collect()
+    imported = table_commits(events(spark, ("table.registered", {}), ("table.overwritten", {}), ("table.renamed", {})), none).collect()
+    assert ["table.registered", "table.overwritten"] == [row.type for row in sorted(imported, key=lambda row: row.position)]
+    other = found.replace(TABLE, OWN, ["stream_id"]).where("position = 2")
+    assert [None] == [row.seconds_since_previous for row in table_commits(found.union(other), none).collect() if row.table_id == OWN]
 
 
 def check_sums(spark: SparkSession) -> None:
@@ -103,10 +109,13 @@ def check_changes(spark: SparkSession) -> None:
         ("table.committed", {"snapshots-added": [snapshot(1)]}),
         ("table.committed", {"schema-id": 1, "properties-set": {"a": "b"}, "properties-removed": ["c"]}),
         ("table.committed", {"refs-set": [{"name": "main", "type": "branch", "snapshot-id": 1}]}),
+        ("table.committed", {"default-spec-id": 4}),
+        ("table.committed", {"default-sort-order-id": 5}),
     )
-    schema, refs = sorted(table_changes(found).collect(), key=lambda row: row.position)
+    schema, refs, spec, order = sorted(table_changes(found).collect(), key=lambda row: row.position)
     assert (2, 1, {"a": "b"}, ["c"]) == (schema.position, schema.schema_id, schema.properties_set, schema.properties_removed)
     assert [("main", "branch", 1)] == [tuple(ref) for ref in refs.refs_set]
+    assert [(4, None), (None, 5)] == [(row.default_spec_id, row.default_sort_order_id) for row in (spec, order)]
 
 
 def check_objects(spark: SparkSession) -> None:
@@ -127,11 +136,22 @@ def check_objects(spark: SparkSession) -> None:
     assert len(expected) == sum(not row.ends for row in merge)
     [end] = [row for row in merge if row.ends]
     assert (TABLE, 1, None) == (end.object_id, end.to_position, end.from_position)
-    for kind, status in (("namespace.dropped", "dropped"), ("namespace.moved", "live"), ("warehouse.deactivated", "inactive")):
+    for kind, status in (
+        *(("namespace.dropped", "dropped"), ("namespace.moved", "live"), ("warehouse.deactivated", "inactive"), ("view.renamed", "live")),
+        *(("table.unregistered", "unregistered"), ("table.purged", "purged"), ("project.deleted", "deleted"), ("view.expired", "dropped")),
+    ):
         [row] = object_changes(events(spark, (kind, {}))).collect()
-        assert status == row.status
+        assert status == row.status, kind
+    [row] = object_changes(events(spark, ("project.created", {})).replace(OWN, str(UUID(int=0)), ["warehouse_id"])).collect()
+    assert row.warehouse_id is None, "a project is in no warehouse"
     [row] = object_changes(events(spark, ("namespace.dropped", {"expires-at": "2026-01-08T00:00:00Z"}))).collect()
     assert "soft-deleted" == row.status
+
+
+CHECKS = (
+    *(check_commits, check_sums, check_begins, check_changes, check_objects, check_facts, check_runs),
+    *(check_procedures, check_delete_files, check_merges, check_columns, check_views),
+)
 
 
 def main(folder: str) -> None:
@@ -153,17 +173,7 @@ def main(folder: str) -> None:
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    for check in (
-        check_commits,
-        check_sums,
-        check_begins,
-        check_changes,
-        check_objects,
-        check_facts,
-        check_runs,
-        check_merges,
-        check_views,
-    ):
+    for check in CHECKS:
         check(spark)
         print(check.__name__, "passed")
     spark.stop()

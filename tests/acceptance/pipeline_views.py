@@ -20,18 +20,23 @@ from icecore.pipeline.views import VIEWS, view_query
 from tests.acceptance.pipeline_facts import put
 
 NOW = datetime.now(UTC)
-BUSY, IDLE, GONE = (str(UUID(int=number)) for number in range(201, 204))
+TABLES = BUSY, IDLE, GONE, READ, UNTOUCHED, ODD, VIEW = [str(UUID(int=number)) for number in range(201, 208)]
 ABSURD = 2**63 - 1
 TARGET = "write.target-file-size-bytes"
 
 
 def fill(spark: SparkSession) -> None:
-    """A busy table whose name is HTML, an idle one, and one that was dropped. Clients sent absurd numbers."""
+    """A busy table whose name is HTML, an idle one, one that was dropped, one that is only read, one without a commit and a
+    scan, and a view. Clients sent absurd numbers.
+    """
     create_tables(spark)
     for number, (table, name, status, to) in enumerate(
         ((BUSY, "old", "live", 2_002), (BUSY, "<b>$x$</b>", "live", None), (IDLE, "idle", "live", None), (GONE, "gone", "dropped", None))
     ):
         found = {"object_id": table, "kind": "table", "status": status, "from_position": number, "to_position": to}
+        put(spark, OBJECTS, {**found, "path": ["lake", "a", "b", name]})
+    for table, kind, name in ((READ, "table", "read"), (UNTOUCHED, "table", "untouched"), (ODD, "table", "odd"), (VIEW, "view", "view")):
+        found = {"object_id": table, "kind": kind, "status": "live", "from_position": 9}
         put(spark, OBJECTS, {**found, "path": ["lake", "a", "b", name]})
     names = {"warehouse": "lake", "namespace": "a.b"}
     totals = {"total_rows": 30, "total_bytes": 300, "total_data_files": 12, "total_delete_files": 1}
@@ -42,13 +47,15 @@ def fill(spark: SparkSession) -> None:
     put(
         spark,
         TABLE_COMMITS,
-        commit(2_001, BUSY, 10, name="old", added_rows=10, added_bytes=100, removed_rows=1, writer="trino 470"),
+        commit(2_001, BUSY, 10, name="old", added_rows=10, added_bytes=100, removed_rows=1, removed_bytes=7_700, writer="trino 470"),
         commit(2_003, BUSY, 0, name="<b>$x$</b>", added_rows=ABSURD, added_bytes=ABSURD, writer="spark 4", operation="append", **totals),
         commit(2_004, BUSY, 0, name="<b>$x$</b>", added_rows=ABSURD, added_bytes=200, operation="append"),
         commit(2_008, BUSY, 0, name="<b>$x$</b>", added_rows=0, added_bytes=0),
         commit(2_005, IDLE, 60, name="idle", total_bytes=-7, total_data_files=1, added_bytes=5),
         commit(2_006, GONE, 0, name="gone", **totals),
         commit(2_007, IDLE, 0, name="idle", added_rows=9, added_bytes=9, removed_bytes=9, operation="replace", total_bytes=-7),
+        commit(2_007, READ, 60, name="read", total_bytes=50, total_data_files=1),
+        commit(2_008, ODD, 0, name="odd", total_bytes=5, total_data_files=-3),
     )
     put(
         spark,
@@ -58,6 +65,7 @@ def fill(spark: SparkSession) -> None:
         {"table_id": BUSY, "position": 2_003, "properties_set": {TARGET: "100", "a": "b"}, "properties_removed": []},
         {"table_id": BUSY, "position": 2_004, "properties_set": {"a": "c"}, "properties_removed": ["a"]},
         {"table_id": IDLE, "position": 2_005, "properties_set": {TARGET: "many"}, "properties_removed": []},
+        {"table_id": READ, "position": 2_007, "properties_set": {TARGET: "0"}, "properties_removed": []},
     )
     by_ada = {"table_id": BUSY, "engine": "spark 4", "actor": "ada", "received_at": NOW}
     scan = {**by_ada, "bytes": 50, "data_files": 2, "planning_seconds": 1.0}
@@ -69,6 +77,7 @@ def fill(spark: SparkSession) -> None:
         {**scan, "engine": None, "actor": None, "bytes": None},
         {**scan, "table_id": IDLE, "received_at": NOW - timedelta(days=31)},
         {**scan, "table_id": GONE},
+        {**scan, "table_id": READ},
     )
     report = {**by_ada, "attempts": 1, "seconds": 1.0}
     put(spark, COMMIT_REPORTS, report, {**report, "attempts": 3, "seconds": 2.0}, {**report, "attempts": None}, {**report, "attempts": -4})
@@ -83,27 +92,32 @@ def check_views(spark: SparkSession) -> None:
         spark.sql(view_query(name)).createOrReplaceTempView(name)
 
     def rows(view: str, columns: str, order: str = "1") -> list[tuple[Any, ...]]:
-        where = "" if view == "writer_conflicts" else f"WHERE table_id IN ('{BUSY}', '{IDLE}', '{GONE}')"
+        where = "" if view == "writer_conflicts" else f"WHERE table_id IN {(*TABLES,)}"
         return [tuple(row) for row in spark.sql(f"SELECT {columns} FROM {view} {where} ORDER BY {order}").collect()]
 
-    busy, idle = ("lake", "a.b", "<b>$x$</b>"), ("lake", "a.b", "idle")
+    busy, idle, read, untouched, odd = (("lake", "a.b", name) for name in ("<b>$x$</b>", "idle", "read", "untouched", "odd"))
     named = "warehouse, namespace, name"
-    assert [busy, idle] == rows("live_tables", named, "table_id")
+    assert [busy, idle, read, untouched, odd] == rows("live_tables", named, "table_id")
     growth = rows("table_growth", "name, commits, added_rows, removed_rows, added_bytes, total_rows, total_data_files", "table_id, day")
     old, new, *_ = growth
     assert ("old", 1, 10, 1, 100, None, None) == old, growth
     assert ("<b>$x$</b>", 3, 2 * ABSURD, None, ABSURD + 200, 30, 12) == new, growth
-    assert ("idle", 0, None, None, None) == growth[-2][:5], growth
-    assert [(*busy, 3, 2, ABSURD + 200, 2, 50)] == rows("hot_tables", f"{named}, commits, writers, added_bytes, scans, scanned_bytes")
+    assert ("idle", 0, None, None, None) == growth[3][:5], growth
+    hot = rows("hot_tables", f"{named}, commits, writers, added_bytes, scans, scanned_bytes", "name")
+    assert [(*busy, 3, 2, ABSURD + 200, 2, 50), (*odd, 1, 0, 0, 0, 0), (*read, 0, 0, 0, 1, 50)] == hot, hot
     conflicts = rows("writer_conflicts", "engine, actor, commits, retried_commits, conflicts, conflict_rate, average_seconds")
     assert [("spark 4", "ada", 2, 1, 2, 0.5, 1.5), ("unknown", "ada", 2, 2, 2 * ABSURD - 2, 1.0, 1.0)] == conflicts, conflicts
-    files = rows("small_files", f"{named}, data_files, bytes, delete_files, average_file_bytes, target_file_bytes, excess_files")
-    assert [(*busy, 12, 300, 1, 25.0, 100, 9)] == files, files
+    files = rows("small_files", f"{named}, data_files, bytes, delete_files, average_file_bytes, target_file_bytes, excess_files", "name")
+    assert [(*busy, 12, 300, 1, 25.0, 100, 9), (*read, 1, 50, None, 50.0, 512 * 1024**2, 0)] == files, files
     readers = rows("table_readers", "name, engine, actor, scans, data_files, bytes, average_planning_seconds", "name, engine")
-    expected = [(idle[2], "spark 4", "ada", 1, 2, 50, 1.0), (busy[2], "unknown", None, 1, 2, None, 1.0)]
+    expected = [*((name, "spark 4", "ada", 1, 2, 50, 1.0) for *_, name in (idle, read)), (busy[2], "unknown", None, 1, 2, None, 1.0)]
     assert sorted([(busy[2], "spark 4", "ada", 2, ABSURD + 2, ABSURD + 50, 2.0), *expected]) == sorted(readers), readers
-    assert [(*idle, -7)] == rows("unused_tables", f"{named}, bytes")
+    assert [(*idle, -7), (*untouched, None)] == rows("unused_tables", f"{named}, bytes", "name")
     page = report_page(spark, NOW)
+    small = page.partition("<h2>Small files</h2>")[2].partition("<h2>")[0]
+    assert "lake.a.b.&lt;b&gt;" in small
+    assert "lake.a.b.read" not in small, "it has no file too many"
+    assert "7.7 kB" in page, "the bytes removed"
     assert "lake.a.b.&lt;b&gt;$x$&lt;/b&gt;" in page
     assert "<b>" not in page
     for title in ("Growth", "Hot tables", "Conflicts", "Small files", "Readers", "Unused tables"):

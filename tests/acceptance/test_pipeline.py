@@ -11,13 +11,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pyarrow as pa
 import pytest
 import requests
 from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.expressions import EqualTo
 
+from icecore.log_database import opened_database
 from icecore.pipeline.views import VIEWS
+from icecore.settings import Settings
 from tests.acceptance.pipeline_jobs import SECONDS_MAX, PipelineJobs, ended, python_module, start
+from tests.acceptance.pipeline_transforms import CHECKS
 from tests.fixtures.readme import CATALOG_URI, pieces, properties
 from tests.servers.chromium import FLAGS, chromium
 from tests.servers.icecore import PROGRAM, Icecore, clean_environment, icecore, operate
@@ -210,20 +215,9 @@ def test_landed_tables_are_maintained_and_continued(server: Icecore, jobs: Pipel
 def test_transforms_on_small_data(tmp_path: Path) -> None:
     """In a process that has PySpark."""
     done = python_module("tests.acceptance.pipeline_transforms", str(tmp_path / "landed"))
-    checks = (
-        "check_commits",
-        "check_sums",
-        "check_begins",
-        "check_changes",
-        "check_objects",
-        "check_facts",
-        "check_runs",
-        "check_merges",
-        "check_views",
+    assert [f"{check.__name__} passed" for check in CHECKS] == [line for line in done.stdout.splitlines() if line.endswith(" passed")], (
+        done.stderr[-4000:]
     )
-    assert [f"{check} passed" for check in checks] == [line for line in done.stdout.splitlines() if line.endswith(" passed")], done.stderr[
-        -4000:
-    ]
 
 
 @pytest.mark.parametrize(
@@ -261,3 +255,27 @@ def test_without_java_it_is_named(server: Icecore) -> None:
         "icecore: Spark does not start: it needs Java 17 to 23, as the command java or in JAVA_HOME"
     )
     assert "Traceback" not in done.stderr
+
+
+def test_verify_finds_what_differs(server: Icecore, jobs: PipelineJobs) -> None:
+    """A row of a read model; and events that are missing in a piece of the chain, and at the border of two pieces."""
+    with opened_database(Settings(data_dir=server.data)) as opened, psycopg.connect(opened.dsn) as connection:
+        connection.execute("set session_replication_role = replica")
+        connection.execute("update icecore.names set name = name || 'x' where to_position is null and name = 'stock'")
+    [found] = json.loads(jobs.run(server, "verify", "--json", code=1))["differences"]
+    assert "names" == found["table"]
+    landed = RestCatalog("landed", uri=server.catalog_uri, warehouse="system").load_table("log.events")
+    for position in (8, 11):
+        landed.delete(EqualTo("position", position))
+    differences = jobs.call(server, "verify_in_parts", 7)["differences"]
+    for position in (9, 12):
+        assert f"events [position {position}] notification_id: expected {position - 1}, found {position}" in differences
+
+
+def test_reports_of_another_database_are_not_continued(server: Icecore, jobs: PipelineJobs) -> None:
+    """Or of one that was restored: its new reports would have positions that are landed."""
+    with opened_database(Settings(data_dir=server.data)) as opened, psycopg.connect(opened.dsn) as connection:
+        connection.execute("delete from icecore.metrics_reports where position > (select min(position) from icecore.metrics_reports)")
+    errors = jobs.run(server, "ingest", code=1)
+    assert "The table scan_reports is at position" in errors
+    assert "the metrics reports end at 1: the catalog of the tables has another database" in errors

@@ -44,7 +44,10 @@ def test_a_row_is_that_of_the_log_without_what_cloud_events_leave_out(own: UUID,
         ("project.created.v1", event_data.ProjectEvent(project=event_data.ProjectName(id=TABLE, name="p")), ()),
         ("warehouse.activated.v1", event_data.WarehouseEvent(warehouse=_WAREHOUSE), ("demo",)),
         ("namespace.created.v1", event_data.NamespaceEvent(namespace=_NAMESPACE, warehouse=_WAREHOUSE), ("demo", "a", "b")),
-        ("maintenance.planned.v1", event_data.WarehouseEvent(warehouse=_WAREHOUSE), ("demo", str(TABLE))),
+        *(
+            (topic, event_data.WarehouseEvent(warehouse=_WAREHOUSE), ("demo", str(TABLE)))
+            for topic in ("maintenance.planned.v1", "task.attempt-failed.v1", "proposal.opened.v1")
+        ),
     ],
 )
 def test_the_path_is_found_in_the_data(topic: str, data: event_data.EventData, path: tuple[str, ...]) -> None:

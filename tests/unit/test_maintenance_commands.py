@@ -12,8 +12,9 @@ from icecore.commands.maintenance.record_runs import MaintainedTable
 from icecore.domain.errors import CatalogError, NoSuchTable, ServiceUnavailable, TableProtected
 from icecore.exit_codes import CommandFailed, ExitCode
 from icecore.maintenance_commands import RunRecorder, _as_json
-from icecore.pipeline.maintain import CannotMaintain, MaintenanceResult, current_policy
+from icecore.pipeline.maintain import CannotMaintain, CurrentTable, MaintenanceResult, RunResult, current_policy
 from icecore.pipeline.maintenance_plan import Candidate, Plan
+from icecore.pipeline.maintenance_policy import MaintenancePolicy
 from icecore.pipeline_commands import PipelineTarget, open_pipeline
 
 PLANNED = Candidate(UUID(int=1), UUID(int=2), "t", "rewrite_data_files", "", {}, {"icecore.maintenance.enabled": "false"})
@@ -60,6 +61,21 @@ def test_nothing_is_recorded_if_the_properties_forbid_it(monkeypatch: pytest.Mon
     with pytest.raises(CannotMaintain, match="do not permit"):
         begun(monkeypatch, table())
     assert 1 == len(begun(monkeypatch, table(enabled="true")))
+
+
+def test_an_outcome_is_recorded_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded: list[Any] = []
+
+    async def record(commands: Any, principal: Any, *given: Any, **more: Any) -> None:
+        recorded.append((*given, more))
+
+    monkeypatch.setattr(maintenance_commands, "record_outcome", record)
+    begun = CurrentTable("w", UUID(int=2), ("n",), "t", "file:///w/t", MaintenancePolicy(), ("its warehouse", "its run"))
+    outcome = RunResult("failed", {"files-deleted": 1}, attempts=3, duration_ms=70, error="why")
+    with asyncio.Runner() as runner:
+        RunRecorder(runner, cast(Any, None)).finish(begun, outcome)
+    more = {"attempts": 3, "duration_ms": 70, "error": "why"}
+    assert [("its warehouse", "its run", "failed", {"files-deleted": 1}, more)] == recorded
 
 
 @pytest.mark.parametrize(

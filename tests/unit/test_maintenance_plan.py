@@ -160,6 +160,14 @@ def test_the_budget_goes_to_the_best_and_to_what_still_fits() -> None:
     assert [] == plan.runs
 
 
+def test_a_budget_is_used_up_to_its_last_byte() -> None:
+    """What rewrites nothing needs none, and what waits takes none."""
+    assert [None] == [each.wait_reason for each in planned(small_files(count=10), rewrite_bytes_max=10 * MIB)]
+    assert [None] == [each.wait_reason for each in planned(facts(new_manifests=MANIFESTS_MIN), rewrite_bytes_max=0)]
+    tables = [small_files(1, 1_000, past=[past(outcome="failed")]), small_files(2, 900)]
+    assert ["lake.sales.t2"] == [each.name for each in plan_maintenance(tables, NOW, rewrite_bytes_max=1_000 * MIB).runs]
+
+
 def test_busy_hours_are_avoided() -> None:
     """More commits at this hour of the day than on average; 24 commits at least, on a table of three days."""
     old = NOW - timedelta(days=9)
@@ -175,6 +183,14 @@ def test_busy_hours_are_avoided() -> None:
         replace(busy, first_commit_at=NOW - timedelta(days=2)),
     ):
         assert [None] == [each.wait_reason for each in planned(quiet)]
+    for enough in (replace(busy, commits_by_hour={12: 24}), replace(busy, first_commit_at=NOW - timedelta(days=3))):
+        assert [None] != [each.wait_reason for each in planned(enough)]
+
+
+def test_a_quiet_hour_is_found_after_midnight() -> None:
+    busy = small_files(commits_by_hour={23: 20, 0: 9, 1: 1}, first_commit_at=NOW - timedelta(days=9))
+    (each,) = plan_maintenance([busy], NOW.replace(hour=23), rewrite_bytes_max=GIB).candidates
+    assert "until 01:00Z: the table is busy at this hour" == each.wait_reason
 
 
 def test_a_poor_or_failed_run_is_not_repeated_soon() -> None:
@@ -202,6 +218,20 @@ def test_a_poor_or_failed_run_is_not_repeated_soon() -> None:
     assert FAILED_PAUSE_MAX > timedelta(days=29)
     assert waits(*many) is not None
     assert waits(*(replace(each, finished_at=NOW - FAILED_PAUSE_MAX) for each in many)) is None
+
+
+def test_many_failures_do_not_break_the_plan() -> None:
+    """More than a doubled pause of days can be counted in, as when runs are repeated before the log is landed."""
+    (each,) = planned(small_files(past=[past(outcome="failed", days_ago=29)] * 100))
+    assert "until 2026-03-02 12:30Z: 100 runs in a row failed" == each.wait_reason
+
+
+def test_policies_of_namespaces_count_unless_the_table_has_its_own() -> None:
+    """They stay with the candidate, because the policy is looked at again before the run."""
+    off = {f"{PREFIX}enabled": "false"}
+    assert [] == procedures(small_files(inherited=off))
+    (each,) = planned(small_files(inherited=off, properties={f"{PREFIX}enabled": "true"}))
+    assert off == each.inherited
 
 
 def test_tables_that_are_protected_or_have_an_invalid_policy_are_left_alone() -> None:

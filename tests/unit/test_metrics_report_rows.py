@@ -124,6 +124,23 @@ def test_what_is_not_as_in_the_spec_is_null(odd: dict[str, Any]) -> None:
     assert {**row, **empty, "metadata": {}, "projected_columns": []} == row
 
 
+@pytest.mark.parametrize(
+    ("unit", "seconds"),
+    [
+        ("nanoseconds", 2e-9), ("microseconds", 2e-6), ("milliseconds", 2e-3), ("seconds", 2.0), ("minutes", 120.0), ("hours", 7_200.0),
+        ("days", 172_800.0), ("SECONDS", 2.0),
+    ],
+)  # fmt: skip
+def test_a_timer_may_have_any_unit(unit: str, seconds: float) -> None:
+    timer = {"total-planning-duration": {"count": 1, "time-unit": unit, "total-duration": 2}}
+    assert seconds == scan({"metrics": timer})["planning_seconds"]
+
+
+def test_a_table_without_a_snapshot_has_the_snapshot_minus_one() -> None:
+    """Iceberg reports it so."""
+    assert -1 == scan({"snapshot-id": -1})["snapshot_id"]
+
+
 @pytest.mark.parametrize("attempts", [-1, 2**31, "1"])
 def test_impossible_attempts_are_null(attempts: Any) -> None:
     """One report would decide the conflict rate of all."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from icecore.pipeline.session import RUNTIME, catalog_settings, first_line, session_settings, submitted_settings
+from icecore.pipeline.session import RUNTIME, catalog_settings, first_line, is_conflict, session_settings, submitted_settings
 
 
 def test_a_catalog_is_named_with_its_properties() -> None:
@@ -63,3 +63,17 @@ def test_a_task_that_could_not_read_its_source_says_why_in_a_line() -> None:
         "Caused by: org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n"
     )
     assert "Kafka is unreachable" == first_line(error)
+
+
+@pytest.mark.parametrize(
+    ("cause", "expected"),
+    [
+        ("org.apache.iceberg.exceptions.CommitFailedException: Requirement failed", True),
+        ("org.apache.iceberg.exceptions.ValidationException: Found new conflicting delete files", True),
+        ("org.apache.iceberg.exceptions.NotFoundException: File does not exist", False),
+    ],
+)
+def test_what_iceberg_refuses_because_of_another_writer_is_a_conflict(cause: str, expected: bool) -> None:
+    """By the catalog, and before it is asked, as of a MERGE or a rewrite."""
+    message = f"An error occurred while calling o1.sql.\n: org.apache.spark.SparkException: Writing failed\n\tat x\nCaused by: {cause}\n"
+    assert expected == is_conflict(Exception(message))

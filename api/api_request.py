@@ -19,14 +19,14 @@ from ..commands.execution.executor import CommandExecutor
 from ..domain.byte_pieces import Content, joined, memory_bytes_of
 from ..domain.errors import BadRequest
 from ..domain.identifiers import uuid_or_none
-from ..domain.json_rules import count_values, widened_bytes
+from ..domain.json_rules import count_values, wide_string_bytes
 from ..domain.project import PROJECT_ID_DEFAULT, no_such_project
 from ..queries.load_project import check_project, project_of_warehouse
 from .bodies import VALUE_BYTES, BodyReader, parse_json_object, read_body
 from .byte_budget import BODY_RESERVATION, UNCOUNTED_BYTES_MAX, ByteBudget, ContentReservation, LargeResponses, Reservation
 from .catalog import CATALOG, Catalog
 from .compression import GzipCache, accepts_gzip, compress
-from .edge import SCOPE
+from .edge import STATISTICS_SCOPE
 from .path_parameters import (
     check_parameters,
     decode_segment,
@@ -75,7 +75,7 @@ async def reserve_for_parsed(body: bytes, reservation: Reservation) -> int:
         size += count_values(body) * VALUE_BYTES
         if size > UNCOUNTED_BYTES_MAX:
             reservation.raise_to(size)
-        size += await asyncio.to_thread(widened_bytes, body) if size > _PARSED_INLINE_BYTES_MAX else widened_bytes(body)
+        size += await asyncio.to_thread(wide_string_bytes, body) if size > _PARSED_INLINE_BYTES_MAX else wide_string_bytes(body)
         if size > UNCOUNTED_BYTES_MAX:
             reservation.raise_to(size)
     return size
@@ -158,7 +158,7 @@ class ApiRequest:
                 raise _no_project()
             await check_project(self.catalog.queries, self.context)
             self.context = replace(self.context, project_named=True)
-        self.request[SCOPE] = (self.context.project_id, warehouse_id)
+        self.request[STATISTICS_SCOPE] = (self.context.project_id, warehouse_id)
 
     async def _enter_project_of_path(self, warehouse_id: UUID | None) -> bool:
         """Enters the project of the warehouse whose id is in the path. Returns whether there is one."""
@@ -240,7 +240,7 @@ class ApiRequest:
 
     def _enter_project_of(self, warehouse: Warehouse) -> None:
         """A request that names no project is in that of its warehouse. Its call counts for the warehouse."""
-        self.request[SCOPE] = (warehouse.project_id, warehouse.id)
+        self.request[STATISTICS_SCOPE] = (warehouse.project_id, warehouse.id)
         if warehouse.project_id != self.context.project_id:
             self.context = replace(self.context, project_id=warehouse.project_id, project_named=True)
 

@@ -30,7 +30,7 @@ WebHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 OPERATION: web.RequestKey[Operation] = web.RequestKey("operation", Operation)
 PRINCIPAL: web.RequestKey[Principal] = web.RequestKey("principal", Principal)
 """The authenticated principal, set after authentication."""
-SCOPE: web.RequestKey[tuple[UUID, UUID | None]] = web.RequestKey("scope", tuple)
+STATISTICS_SCOPE: web.RequestKey[tuple[UUID, UUID | None]] = web.RequestKey("scope", tuple)
 """The project of the request, and the warehouse that it names, set once the project is known."""
 ENDPOINT_STATISTICS: web.AppKey[EndpointStatistics] = web.AppKey("endpoint_statistics", EndpointStatistics)
 
@@ -160,7 +160,7 @@ class Edge:
         operation = request.get(OPERATION)
         if operation is None or not operation.probe:
             self._metrics.add(None if operation is None else operation.name, response.status, seconds)
-            scope = request.get(SCOPE)
+            scope = request.get(STATISTICS_SCOPE)
             if scope is not None and operation is not None and self._statistics is not None:
                 project_id, warehouse_id = scope
                 self._statistics.count(project_id, warehouse_id, operation.route, response.status)

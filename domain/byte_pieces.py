@@ -55,7 +55,7 @@ def content_of(pieces: Iterable[bytes]) -> Content:
     return BytePieces([*few, last] if last else few) if few else last
 
 
-def around(opening: bytes, content: Content, closing: bytes) -> Content:
+def wrapped(opening: bytes, content: Content, closing: bytes) -> Content:
     """`content` between two other texts, without copying it if it is in pieces."""
     if isinstance(content, BytePieces):
         # Not `*content`: Python would allocate a list by its `len`, which is the number of bytes.

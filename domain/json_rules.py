@@ -30,7 +30,7 @@ def count_values(data: bytes) -> int:
     return data.count(b",") + data.count(b"[") + 2 * data.count(b"{")
 
 
-def widened_bytes(data: bytes) -> int:
+def wide_string_bytes(data: bytes) -> int:
     """Estimates how many bytes more than in `data` the parsed strings take at most; short strings are not counted.
 
     Python stores all characters of a string as wide as its widest: one beyond U+FFFF makes each of them take four bytes.

@@ -5,14 +5,14 @@ from uuid import UUID
 
 import orjson
 
-from ..domain.byte_pieces import JOINED_BYTES_MAX, Content, around, content_of, joined
+from ..domain.byte_pieces import JOINED_BYTES_MAX, Content, content_of, joined, wrapped
 from ..domain.documents import Json
 from ..domain.warehouse import WarehouseState
 from .tables import LoadedTable
 from .views import LoadedView
 
 # Part of every ETag, because the same rows serialized differently are a different response.
-SERIALIZATION = 2
+SERIALIZATION_VERSION = 2
 
 
 def load_table_result(table: LoadedTable) -> Content:
@@ -27,7 +27,7 @@ def staged_table_result(metadata: Content) -> bytes:
 
 def commit_table_response(table: LoadedTable) -> Content:
     """CommitTableResponse; also the response of unregister."""
-    return around(_commit_opening(table.metadata_location), table.metadata, b"}")
+    return wrapped(_commit_opening(table.metadata_location), table.metadata, b"}")
 
 
 def build_commit_response(metadata_location: str, metadata: Sequence[bytes]) -> tuple[Content, Content]:
@@ -35,7 +35,7 @@ def build_commit_response(metadata_location: str, metadata: Sequence[bytes]) -> 
     opening = _commit_opening(metadata_location)
     if any(len(piece) >= JOINED_BYTES_MAX for piece in metadata):
         document = content_of(metadata)
-        return around(opening, document, b"}"), document
+        return wrapped(opening, document, b"}"), document
     whole = b"".join((opening, *metadata, b"}"))
     return whole, memoryview(whole)[len(opening) : -1]
 
@@ -81,9 +81,9 @@ def table_etag(event_id: UUID, *, referenced_only: bool = False) -> str:
 
     event_id -- of the version's event. The version number is not enough: after a restore, it is used again for other content.
     """
-    return f'W/"{event_id}.{"refs" if referenced_only else "all"}.{SERIALIZATION}"'
+    return f'W/"{event_id}.{"refs" if referenced_only else "all"}.{SERIALIZATION_VERSION}"'
 
 
 def _load_result(metadata_location: bytes, metadata: Content) -> Content:
     """With an empty `config`: an address of the store without credentials would replace the secrets of DuckDB and ClickHouse."""
-    return around(b'{"metadata-location":' + metadata_location + b',"metadata":', metadata, b',"config":{}}')
+    return wrapped(b'{"metadata-location":' + metadata_location + b',"metadata":', metadata, b',"config":{}}')

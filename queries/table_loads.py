@@ -10,13 +10,12 @@ from ..database.connections import Connection
 from ..projections import tables
 from ..projections.bounded_reads import BYTES_UNBOUNDED, LargeDocument
 from ..projections.tables import TABLES_PER_STATEMENT_MAX, LoadedTable, TableLookup
-from ..storage.large_documents import LARGE_BYTES_MIN as COUNTED_BYTES_MIN
-from ..storage.large_documents import LargeDocuments
+from ..storage.large_documents import LARGE_BYTES_MIN, LargeDocuments
 
 # For one process: this many for tables of any size, and as many again for large ones.
 STATEMENTS_CONCURRENT_MAX = 4
 # Tables that are found to be this large get separate statements from then on, since others would wait for their bytes.
-LARGE_BYTES_MIN = 256 * 1024
+SEPARATE_STATEMENT_BYTES_MIN = 256 * 1024
 LARGE_TABLES_CACHED_MAX = 1_000
 # For one table in a statement for several. For a larger table only its size is returned; it is loaded once there is memory for it.
 TOGETHER_BYTES_MAX = 512 * 1024
@@ -34,7 +33,7 @@ class TableLoads:
 
     def __init__(self, connection: _Connect, connection_once: _Connect, large_documents: LargeDocuments) -> None:
         self._together = _Statements(connection, TABLES_PER_STATEMENT_MAX, TOGETHER_BYTES_MAX)
-        self._alone = _Statements(connection, 1, COUNTED_BYTES_MIN)
+        self._alone = _Statements(connection, 1, LARGE_BYTES_MIN)
         self._counted = _Statements(connection_once, 1, BYTES_UNBOUNDED)
         self._large_documents = large_documents
         self._large: LRUCache[TableLookup, int] = LRUCache(LARGE_TABLES_CACHED_MAX)
@@ -42,7 +41,7 @@ class TableLoads:
     async def load(self, lookup: TableLookup) -> LoadedTable | None:
         """The table; None if it does not exist. Raises ServiceUnavailable if Postgres is unreachable."""
         loaded = await self._load(lookup)
-        if loaded is not None and len(loaded.metadata) >= LARGE_BYTES_MIN:
+        if loaded is not None and len(loaded.metadata) >= SEPARATE_STATEMENT_BYTES_MIN:
             self._large[lookup] = len(loaded.metadata)
         else:
             self._large.pop(lookup, None)
@@ -59,7 +58,7 @@ class TableLoads:
             except FailedTogetherError:
                 # Loaded alone, it fails only because of itself.
                 pass
-        if size < COUNTED_BYTES_MIN:
+        if size < LARGE_BYTES_MIN:
             found = await self._alone.load(lookup)
             if not isinstance(found, LargeDocument):
                 return found

@@ -12,7 +12,7 @@ from isal import isal_zlib
 from ..domain.byte_pieces import Content, joined
 from ..domain.errors import AlreadyExists, BadRequest, CatalogError, IllegalArgument, PayloadTooLarge
 from ..domain.json_in_pieces import loads_in_pieces
-from ..domain.json_rules import broken_rule, count_values, widened_bytes
+from ..domain.json_rules import broken_rule, count_values, wide_string_bytes
 from .large_documents import DocumentShare
 from .locations import StorageLocation
 from .object_store import ObjectStore
@@ -145,7 +145,7 @@ def _document(location: StorageLocation, data: bytes, bytes_max: int, values_max
         data = _unpack(location, data, bytes_max, values_max)
     elif count_values(data) > values_max:
         raise _TooManyValues
-    widened = widened_bytes(data)
+    widened = wide_string_bytes(data)
     if widened > METADATA_WIDENED_BYTES_MAX:
         raise _unreadable(
             location, f"its strings with characters beyond Latin-1 need more than {METADATA_WIDENED_BYTES_MAX} additional bytes of memory"

@@ -18,7 +18,7 @@ from .committer import Committer
 from .gather import gather_errors
 from .handler import CommandResult, Decision
 from .preloaded_parts import remove_preloaded_parts
-from .submission import NOT_APPENDED, AppendResult, Submission
+from .submission import NOT_APPENDED_ERRORS, AppendResult, Submission
 
 _log = structlog.get_logger("icecore.commands")
 
@@ -88,7 +88,7 @@ class Appender:
             raise
         try:
             (result,) = await self.submit([(warehouse, decision)])
-        except NOT_APPENDED:
+        except NOT_APPENDED_ERRORS:
             # A different error is raised if the outcome is in doubt.
             await self.discard(warehouse, decision)
             raise

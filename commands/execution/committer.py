@@ -21,14 +21,14 @@ from ...domain.client_errors import client_error_text
 from ...domain.errors import CommitStateUnknown, InternalError, ServiceUnavailable, TooManyRequests
 from . import fault_points
 from .offload import in_thread_if
-from .submission import NOT_RECORDED, AppendResult, IdempotencyRecord, Submission
+from .submission import APPEND_ERROR_MESSAGE, AppendResult, IdempotencyRecord, Submission
 
 _SQL = named_sql("icecore.commands.execution", "committer.sql")
 _log = structlog.get_logger("icecore.committer")
 
 # Postgres keeps up to 64 subtransactions of a transaction in shared memory (PGPROC_MAX_CACHED_SUBXIDS).
 APPEND_COMMANDS_MAX = 64
-QUEUE_COMMANDS_MAX = 4096
+COMMITTER_QUEUE_COMMANDS_MAX = 4096
 STREAMS_INLINE_MAX = 256
 """Most streams of a call that is encoded on the event loop; larger calls are encoded in a thread."""
 LOCK_TIMEOUT_SECONDS = 5
@@ -90,7 +90,7 @@ class Committer:
         self._queued = 0
         self._refused_writes: tuple[float, str] | None = None
         self.metrics = CommitterMetrics()
-        self._idle_connections: list[asyncio.Future[None]] = []
+        self._idle_waiters: list[asyncio.Future[None]] = []
         self._lingering = False
         self._tasks: list[asyncio.Task[None]] = []
         self._watch = ConnectionWatchdog(dsn, self._refuse_waiting, transaction_pooled=transaction_pooled)
@@ -129,8 +129,8 @@ class Committer:
     async def submit_batch(self, submissions: Sequence[Submission]) -> list[AppendResult]:
         """Appends commands that depend on each other by one call, in this order. Each has its own result."""
         assert 0 < len(submissions) <= APPEND_COMMANDS_MAX
-        if self._queued + len(submissions) > QUEUE_COMMANDS_MAX:
-            raise TooManyRequests(f"{QUEUE_COMMANDS_MAX} commands are already waiting")
+        if self._queued + len(submissions) > COMMITTER_QUEUE_COMMANDS_MAX:
+            raise TooManyRequests(f"{COMMITTER_QUEUE_COMMANDS_MAX} commands are already waiting")
         self._waiting.append(_PendingBatch(submissions, asyncio.get_running_loop().create_future()))
         self._queued += len(submissions)
         self._wake()
@@ -170,14 +170,14 @@ class Committer:
     async def _wait_for_commands(self) -> None:
         """Waits until a command is waiting and no other connection takes it."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._idle_connections.append(waiter)
+        self._idle_waiters.append(waiter)
         self._wake()
         await waiter
 
     def _wake(self) -> None:
         """Wakes one connection if there is work: the one that worked last, whose server process has warm caches."""
-        while self._waiting and self._idle_connections and not self._lingering:
-            waiter = self._idle_connections.pop()
+        while self._waiting and self._idle_waiters and not self._lingering:
+            waiter = self._idle_waiters.pop()
             if not waiter.done():
                 self._lingering = True
                 waiter.set_result(None)
@@ -249,7 +249,7 @@ class Committer:
         """Appends the commands of a failed call one by one, because its error does not contain which of them failed."""
         if len(call) == 1 and len(call[0].submissions) == 1:
             if isinstance(error, psycopg.Error) and not call[0].in_doubt:
-                _refuse(call, InternalError(NOT_RECORDED))
+                _refuse(call, InternalError(APPEND_ERROR_MESSAGE))
             else:
                 _refuse(call, CommitStateUnknown("The append was interrupted"))
             return connection

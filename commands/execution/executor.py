@@ -33,9 +33,9 @@ from .handler import CommandHandler, CommandResult, ProjectCommandHandler, Strea
 from .idempotency import StoredResponse
 from .preloaded_parts import PreloadedPartsLost
 from .replays import Replays
-from .resolver import DecideAgain, Resolver
+from .resolver import OutdatedRead, Resolver
 from .stream_queues import StreamQueues
-from .submission import NOT_RECORDED, AppendResult, Submission
+from .submission import APPEND_ERROR_MESSAGE, AppendResult, Submission
 
 AnyHandler = CommandHandler | StreamCommandHandler[Any] | ProjectCommandHandler
 
@@ -125,13 +125,13 @@ class CommandExecutor:
                 result = await self._attempt(handler, deadline)
                 if result.append_result is None and await self._is_outdated(handler.warehouse):
                     # Append did not compare the warehouse, and a namespace on the path may have been moved.
-                    raise DecideAgain
-            except (DecideAgain, PreloadedPartsLost):
+                    raise OutdatedRead
+            except (OutdatedRead, PreloadedPartsLost):
                 result = None
             except PendingApproval as pending:
                 try:
                     return await self._raise_pending(handler, pending)
-                except DecideAgain:
+                except OutdatedRead:
                     result = None
             except CatalogError as refusal:
                 if not await self._refused_on_outdated_warehouse(handler.warehouse, refusal):
@@ -225,7 +225,7 @@ class CommandExecutor:
             case "location":
                 return await self._refused(context, warehouse, location_taken_error(result.detail or ""))
             case "error":
-                raise InternalError(NOT_RECORDED)
+                raise InternalError(APPEND_ERROR_MESSAGE)
         return None
 
     async def _refused(self, context: RequestContext, warehouse: Warehouse | None, refusal: CatalogError) -> CommandResponse:

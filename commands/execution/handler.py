@@ -126,7 +126,7 @@ class CommandHandler(ABC):
 
     @abstractmethod
     async def decide(self) -> Decision:
-        """Decides. Raises a CatalogError to refuse, or DecideAgain if a name refers to another object by now."""
+        """Decides. Raises a CatalogError to refuse, or OutdatedRead if a name refers to another object by now."""
 
 
 @dataclass(slots=True, eq=False)

@@ -8,7 +8,7 @@ from typing import Generic
 from ...domain.errors import CatalogError, ServiceUnavailable
 from .handler import CommandResult, Decision, S, StreamCommandHandler
 from .offload import in_thread_if, is_large_request, is_large_state
-from .resolver import DecideAgain, ResolvedStream
+from .resolver import OutdatedRead, ResolvedStream
 
 
 class SharedDocumentSize:
@@ -35,7 +35,7 @@ class QueuedCommand(Generic[S]):
     begun: bool = False
 
     async def decide(self, state: S, generation: int, document: SharedDocumentSize, *, large: bool) -> Decision:
-        """Reserves memory for a response with the document, and decides. Raises the command's refusal, or DecideAgain.
+        """Reserves memory for a response with the document, and decides. Raises the command's refusal, or OutdatedRead.
 
         large -- whether the state's document is large.
         """
@@ -80,7 +80,7 @@ def fail(command: "QueuedCommand[S]", error: BaseException) -> None:
 
     Removes a refusal's traceback: its frames refer to the command, and the command to the error, a cycle that would keep a document.
     """
-    if isinstance(error, CatalogError | DecideAgain):
+    if isinstance(error, CatalogError | OutdatedRead):
         error.__traceback__ = None
     if not command.future.done():
         command.future.set_exception(error)

@@ -28,7 +28,7 @@ from .name_cache import NameCache, TabularKey
 S_co = TypeVar("S_co", bound=State, covariant=True)
 
 
-class DecideAgain(Exception):
+class OutdatedRead(Exception):
     """The command cannot be decided on what was read, for example because the object was renamed: resolve its names and decide again."""
 
 
@@ -64,20 +64,20 @@ class ResolvedStream(Generic[S_co]):
             return await read_last_event_id(connection, self.id)
 
     async def read_named(self, share: DocumentShare | None = None) -> tuple[S_co, int]:
-        """As `read`. Raises DecideAgain if the name now refers to another object."""
+        """As `read`. Raises OutdatedRead if the name now refers to another object."""
         found = await self.read(share)
         if found is None:
-            raise DecideAgain
+            raise OutdatedRead
         self.check(found[0])
         return found
 
     def check(self, state: State) -> None:
-        """Raises DecideAgain if the name no longer refers to this state's object."""
+        """Raises OutdatedRead if the name no longer refers to this state's object."""
         claims = claims_of(state)
         deleted = isinstance(state, NamespaceState) and state.status != "live"
         if not claims or deleted or (self.claim is not None and self.claim not in claims):
             self._forget()
-            raise DecideAgain
+            raise OutdatedRead
 
 
 def _nothing_to_forget() -> None:

@@ -23,8 +23,8 @@ from .gather import gather_errors
 from .handler import CommandResult, Decision, S
 from .offload import document_bytes
 from .queue_entries import Barrier, QueuedCommand, SharedDocumentSize, fail
-from .resolver import DecideAgain, ResolvedStream
-from .submission import NOT_APPENDED, AppendResult
+from .resolver import OutdatedRead, ResolvedStream
+from .submission import NOT_APPENDED_ERRORS, AppendResult
 
 _log = structlog.get_logger("icecore.queues")
 
@@ -182,7 +182,7 @@ class StreamQueue(Generic[S]):
         began = time.monotonic()
         found = await self._stream.read(share)
         if found is None:
-            raise DecideAgain
+            raise OutdatedRead
         self._state, self._generation = found
         size = document_bytes(self._state)
         # Responses to changes of a namespace do not contain its properties.
@@ -296,7 +296,7 @@ class StreamQueue(Generic[S]):
             results = await self._appender.submit([(command.handler.warehouse, decision) for command, decision in whole])
         except CatalogError as error:
             self.forget()
-            if isinstance(error, NOT_APPENDED):
+            if isinstance(error, NOT_APPENDED_ERRORS):
                 await gather_errors([self._appender.discard(command.handler.warehouse, decision) for command, decision in whole])
             for command, _ in whole:
                 fail(command, error)
@@ -334,7 +334,7 @@ class StreamQueue(Generic[S]):
             if result.outcome == "warehouse_changed":
                 # The executor reads the warehouse again.
                 await self._appender.discard(command.handler.warehouse, decision)
-                fail(command, DecideAgain())
+                fail(command, OutdatedRead())
                 continue
             if not command.future.done():
                 command.future.set_result(CommandResult(decision, result))
@@ -360,7 +360,7 @@ class StreamQueue(Generic[S]):
         for command in sorted(commands, key=lambda command: command.arrived, reverse=True):
             if now > command.deadline:
                 # The executor's deadline has passed too: it raises CommitFailed, which is not stored under the Idempotency-Key.
-                fail(command, DecideAgain())
+                fail(command, OutdatedRead())
             elif not command.future.done():
                 self.entries.appendleft(command)
 
@@ -386,7 +386,7 @@ class _NotAppended(Generic[S]):
         """Whether it failed for a reason that a newer state would not change."""
         if isinstance(self.error_or_result, ApprovalUnavailable | TooManyRequests):
             return True
-        return isinstance(self.error_or_result, Exception) and not isinstance(self.error_or_result, CatalogError | DecideAgain)
+        return isinstance(self.error_or_result, Exception) and not isinstance(self.error_or_result, CatalogError | OutdatedRead)
 
     def finish(self) -> None:
         if isinstance(self.error_or_result, Exception):

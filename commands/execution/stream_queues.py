@@ -16,7 +16,7 @@ from .queue_entries import Barrier, QueuedCommand, fail, unavailable_error
 from .resolver import ResolvedStream
 from .stream_queue import QueueMetrics, StreamQueue
 
-QUEUE_COMMANDS_MAX = 1_024
+STREAM_QUEUE_COMMANDS_MAX = 1_024
 QUEUE_WAIT_SECONDS_MAX = 10.0
 # Idle queues keep their state, so that the next command on the stream need not read it.
 QUEUES_KEPT_MAX = 1_000
@@ -39,12 +39,12 @@ class StreamQueues:
         """Runs a command in the stream's queue. The queue's task decides waiting commands in turn, each on the state after the one
         before, appends them as a batch, and completes each.
 
-        Raises the handler's errors, including DecideAgain; TooManyRequests if the queue is full or the command was not begun within
-        QUEUE_WAIT_SECONDS_MAX; DecideAgain if other processes won every append until `deadline` (monotonic seconds).
+        Raises the handler's errors, including OutdatedRead; TooManyRequests if the queue is full or the command was not begun within
+        QUEUE_WAIT_SECONDS_MAX; OutdatedRead if other processes won every append until `deadline` (monotonic seconds).
         """
         queue = self._queue(stream)
-        if len(queue.entries) >= QUEUE_COMMANDS_MAX:
-            raise TooManyRequests(f"{QUEUE_COMMANDS_MAX} commands on the same object are already waiting")
+        if len(queue.entries) >= STREAM_QUEUE_COMMANDS_MAX:
+            raise TooManyRequests(f"{STREAM_QUEUE_COMMANDS_MAX} commands on the same object are already waiting")
         loop = asyncio.get_running_loop()
         command = QueuedCommand(stream, handler, deadline, loop.create_future())
         queue.put(command)

@@ -40,7 +40,7 @@ AppendOutcome = Literal[
 ]
 """Defined at the top of migrations/functions/append.sql."""
 
-NOT_APPENDED = (ServiceUnavailable, TooManyRequests)
+NOT_APPENDED_ERRORS = (ServiceUnavailable, TooManyRequests)
 """Raised by the committer if nothing of a submission is in the log or can still arrive there."""
 
 
@@ -54,7 +54,7 @@ class IdempotencyRecord:
     body: bytes | None = None
 
 
-NOT_RECORDED = (
+APPEND_ERROR_MESSAGE = (
     "Postgres refused to record the change, and nothing was changed. Repeating it will hardly help: the server's log has the reason"
 )
 """The message for a client whose command fails in Postgres by a fault of ours, or of the database."""

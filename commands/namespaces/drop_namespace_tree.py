@@ -18,7 +18,7 @@ from ...storage.large_documents import DocumentShare
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..execution.handler import CommandHandler, Decision, Resolved
-from ..execution.resolver import DecideAgain, ResolvedStream
+from ..execution.resolver import OutdatedRead, ResolvedStream
 from ..execution.submission import IdempotencyRecord, Submission
 from . import tree_states
 from .tree_states import TREE_OBJECTS_MAX, TreeStates
@@ -120,7 +120,7 @@ class _Drop(CommandHandler):
         return plan_drop(tree.objects, purge_requested=purge, expires_at_ms=expires_at_ms)
 
     async def read(self) -> _Tree:
-        """The tree as of one moment. Raises DecideAgain if the name does not refer to the namespace any more."""
+        """The tree as of one moment. Raises OutdatedRead if the name does not refer to the namespace any more."""
         assert self.namespace is not None
         async with self.executor.connection() as connection, connection.transaction():
             await namespace_trees.begin_one_moment(connection)
@@ -135,7 +135,7 @@ class _Drop(CommandHandler):
             state = states.by_id[node.object_id]
             if state.status != ("soft-deleted" if node.deleted else "live"):
                 # Whole tables are read after the tree.
-                raise DecideAgain
+                raise OutdatedRead
             root_path = (*self.command.namespace.levels[:-1], state.name)
             path = root_path if node.parent_id is None else (*paths[node.parent_id], state.name)
             objects.append(TreeObject(path, state))

@@ -20,7 +20,7 @@ from ...storage.large_documents import DocumentShare
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..execution.handler import CommandHandler, Decision, Resolved
-from ..execution.resolver import DecideAgain, ResolvedStream
+from ..execution.resolver import OutdatedRead, ResolvedStream
 from ..execution.submission import IdempotencyRecord, Submission
 
 
@@ -66,7 +66,7 @@ class _Move(CommandHandler):
         warehouse, warehouse_generation = await self.executor.resolver.warehouse(self.warehouse).read_named()
         state, generation = await self.stream.read_named(self.share)
         if warehouse.event_id != self.warehouse.event_id or state.status != "live":
-            raise DecideAgain
+            raise OutdatedRead
         submission = Submission(self.context)
         destination, known = await self._destination(state, submission)
         source = ".".join(_path(known, state.id)[1:])

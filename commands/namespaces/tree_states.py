@@ -13,7 +13,7 @@ from ...projections import namespaces, tables, views
 from ...projections.namespace_trees import Kind
 from ...storage.large_documents import LARGE_BYTES_MIN, DocumentShare
 from ..execution.executor import CommandExecutor
-from ..execution.resolver import DecideAgain, ResolvedStream
+from ..execution.resolver import OutdatedRead, ResolvedStream
 
 TREE_OBJECTS_MAX = 500
 """Limit on the objects in a namespace that one command drops, those in its child namespaces included. The append of so many events holds
@@ -63,7 +63,7 @@ async def add_whole_tables(executor: CommandExecutor, share: DocumentShare, stat
     for each in ids["table"]:
         found = await executor.resolver.table_by_id(each).read(share)
         if found is None:
-            raise DecideAgain
+            raise OutdatedRead
         states.by_id[each], generation = found
         # If a rebuild switched generations between two reads, append refuses the older one and all states are read again.
         states.generation = generation if states.generation is None else min(states.generation, generation)

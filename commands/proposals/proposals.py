@@ -31,7 +31,7 @@ from ...security.property_rules import refuse_credential_properties
 from ..execution.clock import now_ms
 from ..execution.committer import Committer
 from ..execution.offload import in_thread_if, is_large_request
-from ..execution.resolver import DecideAgain
+from ..execution.resolver import OutdatedRead
 from ..execution.submission import AppendResult, IdempotencyRecord, Submission
 
 HELD_BYTES_MAX = 1024 * 1024
@@ -117,7 +117,7 @@ class Proposals:
                 case "appended" | "replayed" | "key_reused":
                     return refusal, result
                 case "warehouse_changed":
-                    raise DecideAgain
+                    raise OutdatedRead
                 case "error":
                     raise InternalError("Postgres rejected the proposal")
             # Another request opened or closed a proposal for the change. Look again.

@@ -17,7 +17,7 @@ from ...projections.protection import ProtectedKind
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..execution.handler import Decision, StreamCommandHandler
-from ..execution.resolver import DecideAgain, ResolvedStream, Resolver
+from ..execution.resolver import OutdatedRead, ResolvedStream, Resolver
 from ..execution.submission import IdempotencyRecord, Submission
 
 _SetProtection = SetNamespaceProtection | SetTableProtection | SetViewProtection
@@ -55,7 +55,7 @@ class _Change(StreamCommandHandler[NamespaceState | TableState | ViewState]):
     def decide(self, state: NamespaceState | TableState | ViewState, generation: int) -> Decision:
         if state.status != "live":
             # It was dropped after it was found; a purge keeps some of its claims.
-            raise DecideAgain
+            raise OutdatedRead
         submission, after = Submission(self.context), None
         event = _decide(state, protected=self.command.protected)
         if event is None:

@@ -42,7 +42,7 @@ class DecidedCommit:
 
 async def commit_table(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: CommitTable) -> CommandResponse:
     """200 with a CommitTableResponse. Raises CommitFailed if a requirement fails."""
-    if creates(command):
+    if completes_staged_create(command):
         return await executor.execute(_Creation(context, warehouse, command, executor))
     return await executor.execute(_Commit(context, warehouse, command, executor))
 
@@ -94,7 +94,7 @@ async def parse_commit(context: RequestContext, command: CommitTable) -> ParsedC
     return await in_thread_if(is_large_request(context), ParsedCommit.parse, command.requirements, command.updates)
 
 
-def creates(command: CommitTable) -> bool:
+def completes_staged_create(command: CommitTable) -> bool:
     """Whether this commit completes a staged create."""
     return is_creation(command.requirements)
 

@@ -19,7 +19,7 @@ from ..execution.offload import in_thread_if, is_large_request, is_large_state
 from ..execution.resolver import ResolvedStream
 from ..execution.submission import IdempotencyRecord, Submission
 from ..tabulars.metadata_files import serialize_table
-from .commit_table import add_commit, add_created, creates, staged_name
+from .commit_table import add_commit, add_created, completes_staged_create, staged_name
 
 
 async def commit_transaction(
@@ -43,11 +43,11 @@ class _Transaction(CommandHandler):
         changes = self.command.changes
         if len({self.warehouse.name_lookup.path(change.table) for change in changes}) < len(changes):
             raise BadRequest("Invalid table-changes: a table is named more than once")
-        commits = [change for change in changes if not creates(change)]
+        commits = [change for change in changes if not completes_staged_create(change)]
         self.commits = await in_thread_if(is_large_request(self.context), _parsed, commits)
         resolver = self.executor.resolver
         self.tables = await asyncio.gather(*(resolver.table(self.warehouse, commit.table) for commit in commits))
-        creations = [change for change in changes if creates(change)]
+        creations = [change for change in changes if completes_staged_create(change)]
         async with self.executor.connection() as connection:
             self.creations = [(each, await staged_name(self.warehouse, each).find(connection)) for each in creations]
         return Resolved(self.tables, [parent_of(found, self.warehouse) for _, found in self.creations])

@@ -26,7 +26,7 @@ from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..execution.handler import CommandHandler, Decision, Resolved, parent_of
 from ..execution.preloaded_parts import preload_parts
-from ..execution.resolver import DecideAgain, ResolvedStream
+from ..execution.resolver import OutdatedRead, ResolvedStream
 from ..execution.submission import IdempotencyRecord, Submission
 from ..tabulars.metadata_files import build_loaded_table, serialize_table
 from ..tabulars.new_names_and_locations import NewName, location_key, path_keys, refuse_taken_file, refuse_taken_locations, registered_keys
@@ -111,7 +111,7 @@ class _Registration(CommandHandler):
         self.file, metadata = None, file.metadata
         before, generation = (None, None) if self.table is None else await self.table.read_named(self.share)
         if before is not None and may_have_lost_file(before, file.key, file.owner_event_id):
-            raise DecideAgain
+            raise OutdatedRead
         key, paths = location_key(warehouse, metadata), path_keys(warehouse, metadata) or []
         held = [key, *paths, *(() if before is None else before.location_keys)]
         claimed_keys = [*paths, *await asyncio.to_thread(registered_keys, warehouse, metadata, file.key, held)]

@@ -60,7 +60,7 @@ def registered_keys(warehouse: Warehouse, metadata: Json, file_key: str, held: S
     Files in the metadata log are omitted, because old versions are not read. Raises BadRequest beyond LOCATIONS_MAX.
     """
     identity, keys = warehouse.profile.storage_identity, [*held]
-    around = [location_key(warehouse, metadata), *(root.claim_key(identity) for root in warehouse.profile.roots)]
+    containing_keys = [location_key(warehouse, metadata), *(root.claim_key(identity) for root in warehouse.profile.roots)]
     if not file_key.startswith(tuple(keys)):
         keys.append(file_key)
     for field, text in referenced_files(metadata):
@@ -68,7 +68,7 @@ def registered_keys(warehouse: Warehouse, metadata: Json, file_key: str, held: S
         if key.startswith(tuple(keys)):
             continue
         folder = key[:-1].rpartition("/")[0] + "/"
-        keys.append(key if any(each.startswith(folder) for each in around) else folder)
+        keys.append(key if any(each.startswith(folder) for each in containing_keys) else folder)
         check_location_count(len(set(keys)))
     return keys[len(held) :]
 

@@ -15,7 +15,7 @@ from ...storage.large_documents import DocumentShare
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..execution.handler import CommandHandler, Decision, Resolved, parent_of
-from ..execution.resolver import DecideAgain, ResolvedStream
+from ..execution.resolver import OutdatedRead, ResolvedStream
 from ..execution.submission import IdempotencyRecord, Submission
 
 
@@ -51,7 +51,7 @@ class TabularRename(CommandHandler):
             found = await names.find(connection, lookup, destination.namespace, destination.name)
         if found is not None and (self.namespace is None or found.namespace_id != self.namespace.namespace_id):
             # The namespace is not the one that was authorized.
-            raise DecideAgain
+            raise OutdatedRead
         submission = Submission(self.context)
         event = _decide(state, found, self.command.source, destination, lookup.key(destination.name))
         if event is None:

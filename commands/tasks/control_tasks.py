@@ -16,7 +16,7 @@ from ...storage.large_documents import DocumentShare
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..execution.handler import CommandHandler, Decision, Resolved
-from ..execution.resolver import DecideAgain
+from ..execution.resolver import OutdatedRead
 from ..execution.submission import IdempotencyRecord, Submission
 
 
@@ -80,7 +80,7 @@ class _Control(CommandHandler):
         event = None if read is None else decide_cancel_purge(read[0])
         if read is None or event is None:
             # It ended since the task was looked up.
-            raise DecideAgain
+            raise OutdatedRead
         submission.add(task.object_id, self.warehouse.id, read[0], [event], read[1])
         # Not if the deletion of files begins before.
         submission.depend_on_event(task.id, None if state is None else state.event_id)

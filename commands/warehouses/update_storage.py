@@ -25,7 +25,7 @@ from ...storage.unused_fields import unused_fields
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..execution.handler import CommandHandler, Decision, Resolved
-from ..execution.resolver import DecideAgain, ResolvedStream
+from ..execution.resolver import OutdatedRead, ResolvedStream
 from ..execution.submission import IdempotencyRecord, Submission
 from .requested_storage import RequestedStorage, checked_profile, parsed_credential, store_credential, with_keyed_hash
 from .shared_storage import refuse_shared_locations, storage_lock
@@ -151,7 +151,7 @@ class _Update(CommandHandler):
         if self.profile is None:
             if current != self.checked.profile:
                 # The credential was checked with a former profile.
-                raise DecideAgain
+                raise OutdatedRead
             return current
         profile = self.profile.replacing(current)
         check_compatible(current, profile)

@@ -143,7 +143,7 @@ class Rows:
         """Number of rows added. Closed rows were counted when they were opened."""
         return sum(len(getattr(self, model.table)) for model in READ_MODELS)
 
-    def ended_names(self) -> list[NameRow]:
+    def names_with_ends(self) -> list[NameRow]:
         """The names, each with the position at which it is closed. An event that closes and opens a name closes the earlier one."""
         return _ended(self.names, self.names_closed)
 
@@ -151,7 +151,7 @@ class Rows:
         """The rows of what is or was soft-deleted, each with the position at which that ended."""
         return _ended(self.soft_deleted, self.soft_deleted_closed)
 
-    def ended_tasks(self) -> list[TaskRow]:
+    def tasks_with_ends(self) -> list[TaskRow]:
         """The rows of tasks, each with the position at which it ended and its status then."""
         if not self.tasks_ended:
             return self.tasks
@@ -168,9 +168,9 @@ class Rows:
             for part in sorted(self.table_parts, key=attrgetter("kind", "ordinal"))
         ]
         return {model.table: getattr(self, model.table) for model in READ_MODELS} | {
-            "names": self.ended_names(),
+            "names": self.names_with_ends(),
             "soft_deleted": self.ended_soft_deleted(),
-            "tasks": self.ended_tasks(),
+            "tasks": self.tasks_with_ends(),
             "table_parts": parts,
         }
 
@@ -184,11 +184,11 @@ class Rows:
         many = [closed for closed in self.parts_closed if len(closed.ordinals) > PARTS_CLOSED_INLINE_MAX]
         written: dict[str, Sequence[Any]] = {model.table: getattr(self, model.table) for model in READ_MODELS}
         written |= {
-            "names": self.ended_names(),
+            "names": self.names_with_ends(),
             "names_closed": self.names_closed,
             "soft_deleted": self.ended_soft_deleted(),
             "soft_deleted_closed": self.soft_deleted_closed,
-            "tasks": self.ended_tasks(),
+            "tasks": self.tasks_with_ends(),
             "tasks_ended": self.tasks_ended,
             "parts_closed": few,
             "part_tombstones": [TombstoneRow(table_id, kind, at, multirange(ordinals)) for table_id, kind, at, ordinals in many],

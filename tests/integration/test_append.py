@@ -697,7 +697,7 @@ select count(*) from (
 
 async def test_refusals_while_postgres_is_away_leave_room(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Refused commands leave the queue, so that it has its full capacity."""
-    monkeypatch.setattr("icecore.commands.execution.committer.QUEUE_COMMANDS_MAX", 4)
+    monkeypatch.setattr("icecore.commands.execution.committer.COMMITTER_QUEUE_COMMANDS_MAX", 4)
     monkeypatch.setattr("icecore.commands.execution.committer.APPEND_COMMANDS_MAX", 1)
     async with CuttingProxy(database).running() as proxy:
         dsn = proxy.dsn

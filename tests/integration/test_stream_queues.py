@@ -538,7 +538,7 @@ async def test_a_commit_whose_time_is_up_may_come_again_with_its_key(one: Proces
 
 async def test_a_full_queue_asks_to_come_again_later(one: Process, monkeypatch: pytest.MonkeyPatch) -> None:
     """The queue's length and waiting time are limited."""
-    monkeypatch.setattr(stream_queues, "QUEUE_COMMANDS_MAX", 2)
+    monkeypatch.setattr(stream_queues, "STREAM_QUEUE_COMMANDS_MAX", 2)
     outcomes = await asyncio.gather(*(one.set("t", {f"k{n}": "v"}) for n in range(20)), return_exceptions=True)
     assert {TooManyRequests, CommandResponse} == {type(outcome) for outcome in outcomes}, outcomes
 

@@ -25,7 +25,7 @@ from icecore.projections.bounded_reads import LargeDocument
 from icecore.projections.tables import TABLES_PER_STATEMENT_MAX, LoadedTable, TableLookup
 from icecore.queries import table_loads
 from icecore.queries.load_table import load_table
-from icecore.queries.table_loads import LARGE_BYTES_MIN
+from icecore.queries.table_loads import SEPARATE_STATEMENT_BYTES_MIN
 from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
 
 NAMESPACES = (NamespaceIdentifier(("a",)), NamespaceIdentifier(("a", "b")), NamespaceIdentifier(("a", "b", "c")))
@@ -246,7 +246,7 @@ async def test_a_line_that_breaks_under_several_breaks_none_of_them(
 
 async def test_no_client_waits_for_a_large_table_twice(catalog: Application, warehouse: Warehouse, statements: Statements) -> None:
     """Once it is known to be large, it has separate statements, which its concurrent loads share."""
-    await _call(catalog, warehouse, 6, "6" * LARGE_BYTES_MIN)
+    await _call(catalog, warehouse, 6, "6" * SEPARATE_STATEMENT_BYTES_MIN)
     await _called(catalog, warehouse, 6)
     statements.begun.clear()
     held = await _held(catalog, warehouse, statements)

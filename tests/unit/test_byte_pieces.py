@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from icecore.domain.byte_pieces import JOINED_BYTES_MAX, BytePieces, around, content_of, joined, small_joined
+from icecore.domain.byte_pieces import JOINED_BYTES_MAX, BytePieces, content_of, joined, small_joined, wrapped
 
 LARGE = b"x" * JOINED_BYTES_MAX
 
@@ -30,12 +30,12 @@ def test_small_pieces_are_joined_and_large_ones_are_not_copied() -> None:
 def test_where_all_is_small_there_are_no_pieces() -> None:
     """The result is bytes."""
     assert (b"", b"ab") == (content_of([]), content_of([b"a", b"b"]))
-    assert b"(ab)" == around(b"(", b"ab", b")")
+    assert b"(ab)" == wrapped(b"(", b"ab", b")")
 
 
 def test_pieces_go_between_others_without_being_copied() -> None:
     """They are equal to the pieces made separately."""
-    content = around(b"(", content_of([LARGE, b"a"]), b")")
+    content = wrapped(b"(", content_of([LARGE, b"a"]), b")")
     assert isinstance(content, BytePieces)
     assert [*content][1] is LARGE
     assert (b"(" + LARGE + b"a)", len(LARGE) + 3) == (joined(content), len(content))

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from icecore.domain.json_rules import DEPTH_MAX, broken_rule, holds_large_number, widened_bytes
+from icecore.domain.json_rules import DEPTH_MAX, broken_rule, holds_large_number, wide_string_bytes
 
 
 def nested(levels: int) -> bytes:
@@ -80,4 +80,4 @@ def test_numbers_beyond_64_bits_are_found_wherever_they_are(large: bool, number:
 )
 def test_texts_are_as_wide_as_their_widest_character(widened: int, text: str) -> None:
     """Long strings count with their bytes times the additional width of a character."""
-    assert widened == widened_bytes(text.encode())
+    assert widened == wide_string_bytes(text.encode())

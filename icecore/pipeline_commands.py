@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from uuid import UUID
 
@@ -192,12 +193,12 @@ def open_pipeline(opened: Settings, target: PipelineTarget) -> Iterator[SparkSes
     if not all(each.startswith("spark.") and "=" in each for each in target.settings):
         raise CommandFailed(ExitCode.USAGE, "--conf must be KEY=VALUE, with a key that begins with spark.")
     given = dict(each.partition("=")[::2] for each in target.settings)
+    if find_spec("pyspark") is None:
+        raise CommandFailed(ExitCode.USAGE, "The pipeline needs PySpark: pip install 'icecore[spark]'")
     handlers = {number: signal.getsignal(number) for number in _ENDING}
     _log.info("starting_spark")
     try:
         spark = open_session(session_settings(uri, target.warehouse, {**submitted_settings(), **given}))
-    except ImportError:
-        raise CommandFailed(ExitCode.USAGE, "The pipeline needs PySpark: pip install 'icecore[spark]'") from None
     except spark_errors() as error:
         raise CommandFailed(ExitCode.USAGE, _start_failure(error)) from None
     # PySpark's own handler of SIGINT would call Java in the middle of another call.

@@ -15,7 +15,7 @@ changed_properties as (
 ),
 last_properties as (
   select table_id, key, max_by(value, position) as value from changed_properties
-  where key like 'icecore.maintenance.%' or key like 'history.expire.%' or key in ('gc.enabled', 'write.target-file-size-bytes')
+  where key like 'icecore.maintenance.%' or key like 'history.expire.%' or key in ('gc.enabled', 'write.target-file-size-bytes', 'write.delete.granularity')
   group by table_id, key
 ),
 properties as (

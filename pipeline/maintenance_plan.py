@@ -12,7 +12,7 @@ from typing import Final
 from uuid import UUID
 
 from ..domain.maintenance import PROCEDURES
-from .maintenance_policy import InvalidPolicyError, MaintenancePolicy, parse_policy
+from .maintenance_policy import DELETE_GRANULARITY, InvalidPolicyError, MaintenancePolicy, parse_policy
 
 MANIFESTS_MIN: Final = 50
 """Manifests written since the last rewrite of manifests from which another one is planned."""
@@ -188,9 +188,12 @@ def _candidates(table: TableFacts, policy: MaintenancePolicy, now: datetime) -> 
         sizes = f"{_size(size // files)} each on average, for a target of {_size(policy.target_file_bytes)}"
         reason = f"{files} data files since the last rewrite, {sizes}"
         yield candidate("rewrite_data_files", reason, data_files_removed=files - after, bytes_rewritten=size)
-    if table.position_delete_files >= policy.min_input_files:
-        reason = f"{table.position_delete_files} position delete files, which every read merges"
-        yield candidate("rewrite_position_delete_files", reason, delete_files_removed=table.position_delete_files - 1)
+    deletes = table.position_delete_files
+    # Unless the property says otherwise, Iceberg writes a delete file for each data file.
+    after = 1 if table.properties.get(DELETE_GRANULARITY) == "partition" else max(1, min(table.data_files, deletes))
+    if deletes >= policy.min_input_files and deletes > after:
+        reason = f"{deletes} position delete files, which every read merges"
+        yield candidate("rewrite_position_delete_files", reason, delete_files_removed=deletes - after)
     if table.new_manifests >= MANIFESTS_MIN:
         reason = f"{table.new_manifests} commits since the last rewrite of manifests, each with a manifest of its own"
         yield candidate("rewrite_manifests", reason, manifests_removed=table.new_manifests - 1)

@@ -16,6 +16,7 @@ TARGET_FILE_SIZE = "write.target-file-size-bytes"
 SNAPSHOT_MAX_AGE = "history.expire.max-snapshot-age-ms"
 SNAPSHOTS_TO_KEEP = "history.expire.min-snapshots-to-keep"
 GC_ENABLED = "gc.enabled"
+DELETE_GRANULARITY = "write.delete.granularity"
 
 MIN_INPUT_FILES_DEFAULT = 5
 TARGET_FILE_SIZE_DEFAULT = 512 * 1024**2

@@ -84,9 +84,14 @@ def test_each_procedure_has_its_own_threshold() -> None:
     assert [] == procedures(facts(snapshots=20, old_snapshots=SNAPSHOTS_MIN - 1))
     assert ["rewrite_position_delete_files"] == procedures(facts(position_delete_files=5))
     assert [] == procedures(facts(position_delete_files=4))
+    assert [] == procedures(facts(position_delete_files=6, data_files=6)), "one for each data file stays"
+    (each,) = planned(facts(position_delete_files=20, data_files=6))
+    assert {"delete-files-removed": 14} == each.estimate
+    (each,) = planned(facts(position_delete_files=6, data_files=6, properties={"write.delete.granularity": "partition"}))
+    assert {"delete-files-removed": 5} == each.estimate
     (deletes,) = planned(facts(position_delete_files=9))
     assert deletes.wait_reason is None
-    rewrite, waiting = sorted(planned(small_files(position_delete_files=9)), key=lambda each: each.procedure)
+    rewrite, waiting = sorted(planned(small_files(position_delete_files=200)), key=lambda each: each.procedure)
     assert ("rewrite_data_files", None, AFTER_REWRITE) == (rewrite.procedure, rewrite.wait_reason, waiting.wait_reason)
     assert {"delete-files-removed": 8} == deletes.estimate
     assert [] == procedures(facts(snapshots=SNAPSHOTS_MIN, old_snapshots=SNAPSHOTS_MIN)), "the current snapshot stays"

@@ -1,6 +1,7 @@
 """`icecore pipeline`: jobs on Spark, with the database of the settings and the catalog at an address."""
 
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
@@ -201,9 +202,9 @@ def open_pipeline(opened: Settings, target: PipelineTarget) -> Iterator[SparkSes
         spark = open_session(session_settings(uri, target.warehouse, {**submitted_settings(), **given}))
     except spark_errors() as error:
         raise CommandFailed(ExitCode.USAGE, _start_failure(error)) from None
-    # PySpark's own handler of SIGINT would call Java in the middle of another call.
+    # PySpark's own handler of SIGINT would call Java in the middle of another call, and it logs the trace of a KeyboardInterrupt.
     for number, handler in handlers.items():
-        signal.signal(number, handler)
+        signal.signal(number, _end if handler is signal.default_int_handler else handler)
     interrupted = False
     try:
         yield spark
@@ -216,6 +217,11 @@ def open_pipeline(opened: Settings, target: PipelineTarget) -> Iterator[SparkSes
         raise CommandFailed(ExitCode.CRASHED, f"Spark failed: {first_line(error)}") from None
     finally:
         close_session(spark, interrupted=interrupted)
+
+
+def _end(number: int, _: object) -> None:
+    signal.signal(number, signal.SIG_IGN)
+    sys.exit(128 + number)
 
 
 def _start_failure(error: Exception) -> str:

@@ -22,6 +22,8 @@ from .session import CATALOG, SparkSession, first_line, is_conflict, spark_error
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.pipeline")
 
 ATTEMPTS_MAX = 3
+LISTED_FILES_MAX = 100
+"""Orphan files that the log record names."""
 FAILURES_MAX = 3
 """Failed runs in a row after which the rest of the plan is skipped, because the catalog or the object store is probably unreachable."""
 
@@ -213,6 +215,9 @@ def _remove_orphan_files(spark: SparkSession, table: CurrentTable, now: datetime
     for row in found:
         if not _path(row.orphan_file_location).startswith(_path(inside)):
             raise FileOutsideTableError(f"A file outside the table's location would be removed: {row.orphan_file_location}")
+    if found:
+        names = [row.orphan_file_location for row in found[:LISTED_FILES_MAX]]
+        _log.info("orphan_files_found", table=".".join((*table.namespace, table.name)), count=len(found), files=names)
     removed = _rows(spark, table, "remove_orphan_files", older_than=older_than) if found else []
     return {"files-deleted": len(removed)}
 

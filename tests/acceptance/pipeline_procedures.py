@@ -6,6 +6,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import UUID
 
+import structlog
+
 from icecore.pipeline.maintain import _PROCEDURES, CurrentTable, FileOutsideTableError
 from icecore.pipeline.maintenance_policy import MaintenancePolicy
 from icecore.pipeline.session import CATALOG, SparkSession
@@ -52,7 +54,11 @@ def check_procedures(spark: SparkSession) -> None:
         said = str(refusal)
     assert "A file outside the table's location would be removed" in said, said
     assert old.exists()
-    assert {"files-deleted": 1} == run("remove_orphan_files")
+    with structlog.testing.capture_logs() as logs:
+        assert {"files-deleted": 1} == run("remove_orphan_files")
+    assert [(1, [str(old)])] == [(log["count"], [Path(name.removeprefix("file:")).as_posix() for name in log["files"]]) for log in logs], (
+        logs
+    )
     assert (False, True) == (old.exists(), young.exists()), "younger than the table's policy permits"
     assert 3 == spark.table(NAME).count()
 

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog.rest import RestCatalog
-from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.exceptions import CommitFailedException, ValidationException
 from pyiceberg.table import Table
 
 from tests.acceptance.pipeline_jobs import PipelineJobs
@@ -110,7 +110,8 @@ class Writer:
         while not self._stopped.wait(0.3):
             try:
                 self._table.append(pa.table({"id": [number]}))
-            except CommitFailedException:
+            except (CommitFailedException, ValidationException):
+                # The second one: the snapshot on which the rows were based has expired meanwhile.
                 self._table = self._table.refresh()
                 continue
             self.numbers.append(number)

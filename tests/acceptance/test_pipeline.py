@@ -259,7 +259,7 @@ def test_without_java_it_is_named(server: Icecore) -> None:
 
 def test_verify_finds_what_differs(server: Icecore, jobs: PipelineJobs) -> None:
     """A row of a read model; and events that are missing in a piece of the chain, and at the border of two pieces."""
-    with opened_database(Settings(data_dir=server.data)) as opened, psycopg.connect(opened.dsn) as connection:
+    with opened_database(Settings(data_dir=server.data)) as opened, psycopg.connect(opened.owner_dsn) as connection:
         connection.execute("set session_replication_role = replica")
         connection.execute("update icecore.names set name = name || 'x' where to_position is null and name = 'stock'")
     [found] = json.loads(jobs.run(server, "verify", "--json", code=1))["differences"]

@@ -134,7 +134,7 @@ def test_the_jobs_run_on_a_standalone_cluster(cluster: SparkCluster, database: s
             (each["name"], each["state"], each["cores"], each["memoryperexecutor"]) for each in cluster.ended_applications()
         ]
         function = block[: block.index("submit ingest")]
-        refused = submitted(f"{function}submit verify --uri {uri}/catalog --warehouse nowhere", ExitCode.NO)
+        refused = submitted(f"{function}submit verify --uri {uri}/catalog --warehouse nowhere", ExitCode.USAGE)
         assert "Warehouse does not exist: nowhere" in refused
 
 

@@ -89,14 +89,14 @@ def positions(server: Icecore) -> dict[str, int]:
 def rows(server: Icecore, warehouse: str, position: int) -> dict[str, "Counter[str]"]:
     """The rows of the landed tables that do not depend on the warehouse they are in: of the changed warehouse, and all events.
 
-    `own` marks the events of the warehouse that holds the tables.
+    `of_pipeline` marks the events of the warehouse that holds the tables.
     """
     catalog = landed(server, warehouse)
     found: dict[str, Counter[str]] = {}
     for name in TABLES:
         read: list[dict[str, Any]] = catalog.load_table(f"log.{name}").scan().to_arrow().to_pylist()
         if name == "events":
-            kept = [{**row, "own": None} for row in read if row["position"] <= position]
+            kept = [{**row, "of_pipeline": None} for row in read if row["position"] <= position]
         else:
             kept = [row for row in read if (row.get("warehouse") or (row["path"] or [None])[0]) == WAREHOUSE]
         found[name] = Counter(map(repr, kept))

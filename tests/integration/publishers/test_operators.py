@@ -229,8 +229,8 @@ def test_a_cancelled_replay_ends_its_command(database: str, log: list[str], unus
     ("arguments", "said"),
     [
         ([], "--from is required, or --cancel"),
-        (["--cancel", "--from", "1"], "--cancel takes neither --from, --to nor --filter"),
-        (["--cancel", "--filter", "type=table.*"], "--cancel takes neither --from, --to nor --filter"),
+        (["--cancel", "--from", "1"], "--cancel cannot be combined with --from, --to or --filter"),
+        (["--cancel", "--filter", "type=table.*"], "--cancel cannot be combined with --from, --to or --filter"),
     ],
 )
 def test_a_replay_is_either_requested_or_cancelled(arguments: list[str], said: str) -> None:

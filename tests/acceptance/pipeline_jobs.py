@@ -49,11 +49,11 @@ class PipelineJobs:
         self._process = process
 
     def run(self, server: Icecore, *arguments: str, code: int = 0, settings: Mapping[str, str] | None = None) -> str:
-        """What `icecore pipeline …` prints to standard output, or to standard error for another exit code than 0."""
+        """What `icecore pipeline …` prints to standard output, or to standard error if it prints nothing there."""
         command = ["pipeline", *arguments, "--data", str(server.data), *pipeline_settings(spark_4_1())]
         response = self._respond(arguments=command, call=False, settings=dict(settings or {}))
         assert code == response["code"], response["errors"][-4000:]
-        return str(response["output"] if code == 0 else response["errors"])
+        return str(response["output"] or response["errors"])
 
     def call(self, server: Icecore, call: str, argument: Any) -> Any:
         """What a call of pipeline_calls.py prints."""

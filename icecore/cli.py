@@ -14,7 +14,7 @@ from rich.console import Console
 
 from .command_settings import CommonOptions, Flag, Json, WarehouseName, WarehouseOptions
 from .domain.errors import CatalogError
-from .exit_codes import CommandFailed, ExitCode, SettingsError
+from .exit_codes import ENDING_SIGNALS, CommandFailed, ExitCode, SettingsError, exit_by_signal
 from .logs import configure_logs, log_uncaught
 from .namespace_cli import namespace
 from .output import Output
@@ -58,9 +58,6 @@ app.register_install_completion_command(help="Install completion for the shell t
 _LACKING = re.compile(r"Command \"[^\"]+\" parameter ([A-Z_-]+) requires an argument\.?")
 """The parser's message for a positional argument that is missing."""
 
-_ENDING = (signal.SIGTERM, signal.SIGHUP)
-"""Signals that end a command. Ctrl-C raises KeyboardInterrupt."""
-
 
 def main() -> None:
     """Runs the command of this process's arguments, and ends the process with its exit code."""
@@ -72,21 +69,11 @@ def main() -> None:
     # Until the command has read its settings. structlog's own default prints traces with local variables to standard output.
     configure_logs("info", "console")
     log_uncaught()
-    for number in _ENDING:
+    for number in ENDING_SIGNALS:
         # `nohup` ignores SIGHUP, which stays ignored.
         if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _end)
+            signal.signal(number, exit_by_signal)
     sys.exit(run(sys.argv[1:]))
-
-
-def _end(number: int, _frame: object) -> None:
-    """Ends the command as an error would, so that everything it opened is closed. `serve` and `worker` replace this handler once they run.
-
-    Later signals are ignored, because `timeout` and a closed terminal send several.
-    """
-    for other in _ENDING:
-        signal.signal(other, signal.SIG_IGN)
-    sys.exit(128 + number)
 
 
 def run(arguments: list[str]) -> int:

@@ -1,5 +1,7 @@
-"""Exit codes of the command line (docs/reference/command-line.md), and the exceptions that end a command. Imports nothing heavy."""
+"""Exit codes of the command line (docs/reference/command-line.md), and the exceptions and signals that end it. Imports nothing heavy."""
 
+import signal
+import sys
 from enum import IntEnum
 
 
@@ -17,6 +19,20 @@ class ExitCode(IntEnum):
     """The port or the data folder is in use by another process, or another rebuild is running."""
     CRASHED = 5
     """The server could not start or a worker died before it served; the log says why. Or standard output cannot be written."""
+
+
+ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+"""Signals that end a command. Ctrl-C raises KeyboardInterrupt."""
+
+
+def exit_by_signal(number: int, _frame: object) -> None:
+    """A handler that ends the command as an error would, so that everything it opened is closed.
+
+    Later signals are ignored, because `timeout` and a closed terminal send several.
+    """
+    for each in {number, *ENDING_SIGNALS}:
+        signal.signal(each, signal.SIG_IGN)
+    sys.exit(128 + number)
 
 
 class CommandFailed(Exception):

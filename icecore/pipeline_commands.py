@@ -1,7 +1,6 @@
 """`icecore pipeline`: jobs on Spark, with the database of the settings and the catalog at an address."""
 
 import signal
-import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
@@ -19,7 +18,7 @@ from .data_folder import DataFolder
 from .database.connection import connect
 from .domain.errors import NoSuchWarehouse
 from .domain.project import PROJECT_ID_DEFAULT
-from .exit_codes import CommandFailed, ExitCode
+from .exit_codes import CommandFailed, ExitCode, exit_by_signal
 from .log_database import opened_database, require_schema
 from .operator_commands import print_report
 from .output import printable
@@ -48,7 +47,8 @@ from .settings import Settings
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.pipeline")
 
-_ENDING = (signal.SIGTERM, signal.SIGINT)
+_STOPPING_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+"""Those that `ingest --follow` ends by, in its own time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def ingest(
         raise CommandFailed(ExitCode.USAGE, "--batch-events must be at least 1")
     ending: list[int] = []
     if follow:
-        for number in _ENDING:
+        for number in _STOPPING_SIGNALS:
             signal.signal(number, lambda received, _: ending.append(received))
     with _opened_source(settings, target, ingest_source) as (spark, source, metrics):
         result = run_ingest(spark, source, metrics, batch_events=batch_events or BATCH_EVENTS_MAX, follow=follow, stop=lambda: bool(ending))
@@ -196,7 +196,7 @@ def open_pipeline(opened: Settings, target: PipelineTarget) -> Iterator[SparkSes
     given = dict(each.partition("=")[::2] for each in target.settings)
     if find_spec("pyspark") is None:
         raise CommandFailed(ExitCode.USAGE, "The pipeline needs PySpark: pip install 'icecore[spark]'")
-    handlers = {number: signal.getsignal(number) for number in _ENDING}
+    handlers = {number: signal.getsignal(number) for number in _STOPPING_SIGNALS}
     _log.info("starting_spark")
     try:
         spark = open_session(session_settings(uri, target.warehouse, {**submitted_settings(), **given}))
@@ -204,7 +204,7 @@ def open_pipeline(opened: Settings, target: PipelineTarget) -> Iterator[SparkSes
         raise CommandFailed(ExitCode.USAGE, _start_failure(error)) from None
     # PySpark's own handler of SIGINT would call Java in the middle of another call, and it logs the trace of a KeyboardInterrupt.
     for number, handler in handlers.items():
-        signal.signal(number, _end if handler is signal.default_int_handler else handler)
+        signal.signal(number, exit_by_signal if handler is signal.default_int_handler else handler)
     interrupted = False
     try:
         yield spark
@@ -217,11 +217,6 @@ def open_pipeline(opened: Settings, target: PipelineTarget) -> Iterator[SparkSes
         raise CommandFailed(ExitCode.CRASHED, f"Spark failed: {first_line(error)}") from None
     finally:
         close_session(spark, interrupted=interrupted)
-
-
-def _end(number: int, _: object) -> None:
-    signal.signal(number, signal.SIG_IGN)
-    sys.exit(128 + number)
 
 
 def _start_failure(error: Exception) -> str:

@@ -116,10 +116,9 @@ TABLE_COMMITS = LandedTable(
     "days(recorded_at)",
 )
 """One row per event that gave a table a metadata file. added_…, removed_… -- sums over the snapshots that the event added, or the totals of
-the snapshot with which a created or registered table begins. Position delete
-files are among the delete files, and deletion vectors are not among the position delete files. total_… -- of
-the current snapshot, if the event made it current. seconds_since_previous -- since the table's row before; NULL for its first. writer --
-the engine and its version as in the summary.
+the snapshot with which a created or registered table begins. Position delete files are among the delete files, without deletion vectors.
+total_… -- of the current snapshot, if the event made it current. seconds_since_previous -- since the table's row before; NULL for its
+first. writer -- the engine and its version as in the summary.
 """
 
 TABLE_CHANGES = LandedTable(

@@ -11,7 +11,7 @@ from ..database.connections import Connection, ConnectionPool
 from ..projections.bounded_reads import BYTES_UNBOUNDED, LargeDocument
 from ..security.secrets import SecretStore
 from ..storage.credentials import StorageCredential
-from ..storage.large_documents import BYTES_CONCURRENT_MAX, LARGE_BYTES_MIN, DocumentShare, LargeDocuments
+from ..storage.large_documents import BYTES_CONCURRENT_MAX, LARGE_BYTES_MIN, DocumentReservation, LargeDocuments
 from ..storage.object_store import ObjectStore, ObjectStores
 from ..storage.storage_profile import StorageProfile
 from .warehouse import Warehouse
@@ -51,9 +51,9 @@ class Backends:
         """A connection from the pool."""
         return self.connections.connection()
 
-    def connection_once(self) -> AbstractAsyncContextManager[Connection]:
+    def single_use_connection(self) -> AbstractAsyncContextManager[Connection]:
         """A connection for one large result, closed afterwards."""
-        return self.connections.connection_once()
+        return self.connections.single_use_connection()
 
     def forget(self) -> None:
         """Empties the cache of credentials. They never change in one log, but after a broken connection the database may have been
@@ -61,21 +61,21 @@ class Backends:
         """
         self._credentials.clear()
 
-    async def read_within(
-        self, read: Callable[[Connection, int], Awaitable[Value | LargeDocument]], share: DocumentShare | None = None
+    async def read_with_reservation(
+        self, read: Callable[[Connection, int], Awaitable[Value | LargeDocument]], reservation: DocumentReservation | None = None
     ) -> Value:
         """Calls `read` with a limit on the document's bytes. A larger document is read again, without limit, once there is memory for it.
 
-        share -- holds the memory for as long as the caller uses the document; without one, it is held only during the read.
+        reservation -- holds the memory for as long as the caller uses the document; without one, it is held only during the read.
         """
         async with self.connection() as connection:
             found = await read(connection, LARGE_BYTES_MIN)
         if not isinstance(found, LargeDocument):
             return found
         # Without holding a connection: a request that has the memory may wait for one.
-        async with self.large_documents.share() as own:
-            await (share or own).reserve(found.size)
-            async with self.connection_once() as connection:
+        async with self.large_documents.reservation() as own:
+            await (reservation or own).reserve(found.size)
+            async with self.single_use_connection() as connection:
                 found = await read(connection, BYTES_UNBOUNDED)
         assert not isinstance(found, LargeDocument)
         return found

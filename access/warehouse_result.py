@@ -2,7 +2,7 @@
 
 from ..domain.documents import Json
 from ..domain.warehouse import WarehouseState
-from ..projections.results import warehouse_result
+from ..projections.response_bodies import warehouse_result
 from ..security.secrets import SecretUnreadable
 from .backends import Backends
 

@@ -19,8 +19,8 @@ from benchmarks.bench import WRITERS, Bench
 from benchmarks.blocks import alternate, ratio
 from benchmarks.findings import Finding, of_ratio
 from icecore.access.request_context import ANONYMOUS, RequestContext
+from icecore.commands.execution.append_request import AppendRequest
 from icecore.commands.execution.committer import Committer
-from icecore.commands.execution.submission import Submission
 from icecore.domain.events import NamespaceCreated, NamespacePropertiesChanged
 from icecore.domain.namespace import NamespaceState
 from icecore.domain.project import PROJECT_ID_DEFAULT
@@ -82,21 +82,21 @@ async def _appended(dsn: str, writers: int, seconds: float) -> float:
 
 
 async def _namespace(committer: Committer) -> NamespaceState:
-    submission = Submission(_context())
+    append_request = AppendRequest(_context())
     name = str(uuid7())
     warehouse_id, location = UUID(int=1), f"file:///warehouse/{name}"
     created = NamespaceCreated(warehouse_id, name, name, f"local|{location}/", {"location": location})
-    state = submission.add(uuid7(), warehouse_id, None, [created])
-    assert "appended" == (await committer.submit(submission)).outcome
+    state = append_request.add(uuid7(), warehouse_id, None, [created])
+    assert "appended" == (await committer.submit(append_request)).outcome
     return cast(NamespaceState, state)
 
 
 async def _write(committer: Committer, state: NamespaceState, end: float) -> int:
     written = 0
     while time.monotonic() < end:
-        submission = Submission(_context())
-        after = submission.add(state.id, state.warehouse_id, state, [NamespacePropertiesChanged({"key": "x" * 900}, [])])
-        assert "appended" == (await committer.submit(submission)).outcome
+        append_request = AppendRequest(_context())
+        after = append_request.add(state.id, state.warehouse_id, state, [NamespacePropertiesChanged({"key": "x" * 900}, [])])
+        assert "appended" == (await committer.submit(append_request)).outcome
         state, written = cast(NamespaceState, after), written + 1
     return written
 

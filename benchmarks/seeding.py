@@ -19,7 +19,7 @@ from benchmarks.servers import WAREHOUSE, settings_of
 from icecore.access.request_context import ANONYMOUS, RequestContext
 from icecore.access.resolve_warehouse import resolve_warehouse
 from icecore.access.warehouse import Warehouse
-from icecore.commands.execution.submission import Submission
+from icecore.commands.execution.append_request import AppendRequest
 from icecore.commands.namespaces.create_namespace import create_namespace
 from icecore.commands.tabulars.metadata_files import serialize_table
 from icecore.commands.tabulars.new_names_and_locations import location_key
@@ -27,7 +27,7 @@ from icecore.commands.warehouses.create_warehouse import CreateWarehouse, create
 from icecore.compose import Application, open_catalog
 from icecore.domain.byte_pieces import joined
 from icecore.domain.commands import CreateNamespace
-from icecore.domain.documents import TABLE_KINDS, difference, fold, split
+from icecore.domain.documents import TABLE_KINDS, apply_delta, difference, split
 from icecore.domain.events import TableCommitted, TableDropped, TableRegistered
 from icecore.domain.identifiers import NamespaceIdentifier
 from icecore.domain.metadata.parse import parse_table_metadata
@@ -161,12 +161,12 @@ async def _append_table(
     file = f"{location}/metadata/00002-{uuid7()}.metadata.json"
     if with_files:
         _write_file(file, joined(serialize_table(split(metadata, TABLE_KINDS))))
-    submission = Submission(_context("registerTable"))
-    submission.parents.append(into.namespace_id)
+    append_request = AppendRequest(_context("registerTable"))
+    append_request.parents.append(into.namespace_id)
     event = TableRegistered(into.namespace_id, name, warehouse.name_lookup.key(name), location_key(warehouse, metadata), file, metadata)
     dropped = [TableDropped(False, expires_at_ms=time.time_ns() // 1_000_000 + _YEAR_MS)] if soft_deleted else []
-    submission.add(table_id, warehouse.id, None, [event, *_committed(metadata, file, commits), *dropped])
-    result = await catalog.commands.committer.submit(submission)
+    append_request.add(table_id, warehouse.id, None, [event, *_committed(metadata, file, commits), *dropped])
+    result = await catalog.commands.committer.submit(append_request)
     assert result.outcome == "appended", result
 
 
@@ -181,7 +181,7 @@ def _committed(metadata: Json, file: str, commits: int) -> list[TableCommitted]:
         delta = difference(document, after)
         file = f"{value['location']}/metadata/{value['last-sequence-number'] + 1:05d}-{uuid7()}.metadata.json"
         events.append(TableCommitted(file, None, delta.to_json(), [update.action for update in updates]))
-        document = fold(document, delta)
+        document = apply_delta(document, delta)
     return events
 
 

@@ -32,7 +32,7 @@ CHECK_INTERVAL_SECONDS = 0.4
 
 
 @dataclass(slots=True, eq=False)
-class StatementUse:
+class WatchedStatement:
     """One use of a connection. A statement may run for at most `seconds_max`.
 
     is_append -- the statement can be cancelled: it is rolled back and can be sent again.
@@ -99,12 +99,12 @@ class ConnectionWatchdog:
         self._transaction_pooled = transaction_pooled
         self._on_unreachable = on_unreachable
         self._on_frozen = on_frozen
-        self._uses: dict[Connection, StatementUse] = {}
+        self._uses: dict[Connection, WatchedStatement] = {}
         self._lock_holder: str | None = None
         self._checking: asyncio.Task[None] | None = None
         self._outage = OutageLog("icecore.connections", "database_unresponsive", "database_recovered")
 
-    def begin(self, connection: Connection, use: StatementUse) -> None:
+    def begin(self, connection: Connection, use: WatchedStatement) -> None:
         """Starts watching the connection."""
         use.began = asyncio.get_running_loop().time()
         self._uses[connection] = use
@@ -192,7 +192,7 @@ class ConnectionWatchdog:
         if frozen:
             await self._cut_frozen(probe, frozen, [silent[process_id][0] for process_id in frozen])
 
-    def _to_be_cancelled(self, use: StatementUse, session: _Session) -> bool:
+    def _to_be_cancelled(self, use: WatchedStatement, session: _Session) -> bool:
         if session.is_idle or not use.is_append or session.is_replicated:
             return False
         if session.waits_for_lock:
@@ -215,7 +215,7 @@ class ConnectionWatchdog:
                 sever(connection)
 
 
-def _is_frozen(use: StatementUse, session: _Session) -> bool:
+def _is_frozen(use: WatchedStatement, session: _Session) -> bool:
     """Whether the session has not started the statement since the last check, or ignored the cancellation that was sent then."""
     if session.is_idle:
         waited, use.idle_since = use.idle_since, session.state_since

@@ -13,7 +13,7 @@ import psycopg
 
 from ..domain.errors import ServiceUnavailable
 from .connection import connect
-from .connection_watchdog import ConnectionWatchdog, StatementUse, sever
+from .connection_watchdog import ConnectionWatchdog, WatchedStatement, sever
 from .host_lists import hosts_of
 from .postgres import Connection
 
@@ -77,7 +77,7 @@ class ConnectionPool:
     async def connection(self, seconds_max: float = STATEMENT_SECONDS_MAX) -> AsyncIterator[Connection]:
         """A connection in autocommit mode. A broken one is not reused. A statement that takes longer than `seconds_max` is cut off."""
         connection = await self._take()
-        self._watch.begin(connection, StatementUse(seconds_max))
+        self._watch.begin(connection, WatchedStatement(seconds_max))
         try:
             yield connection
         except asyncio.CancelledError:
@@ -96,7 +96,7 @@ class ConnectionPool:
             self._release(connection)
 
     @asynccontextmanager
-    async def connection_once(self, seconds_max: float = STATEMENT_SECONDS_MAX) -> AsyncIterator[Connection]:
+    async def single_use_connection(self, seconds_max: float = STATEMENT_SECONDS_MAX) -> AsyncIterator[Connection]:
         """As `connection`, for a large result. The connection is closed afterwards: libpq's buffer keeps the size of the largest row."""
         async with self.connection(seconds_max) as connection:
             try:

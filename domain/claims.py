@@ -33,7 +33,7 @@ class LocationClaim(NamedTuple):
 Claim = NameClaim | LocationClaim
 
 
-def with_keys(keys: tuple[str, ...], key: str | None, path_keys: Sequence[str] | None) -> tuple[str, ...]:
+def location_keys_after(keys: tuple[str, ...], key: str | None, path_keys: Sequence[str] | None) -> tuple[str, ...]:
     """The locations of an object after an event with `key` (its location) and `path_keys`: those before, and the new ones."""
     if key is not None and key not in keys:
         keys = (*keys, key)

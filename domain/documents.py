@@ -210,7 +210,7 @@ def difference(before: Document, after: Json) -> Delta:
     )
 
 
-def fold(before: Document, delta: Delta) -> Document:
+def apply_delta(before: Document, delta: Delta) -> Document:
     """The document after `delta`."""
     value = {**before.value, **delta.head_set}
     for key in delta.head_removed:

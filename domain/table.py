@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 from uuid import UUID
 
-from .claims import Claim, LocationClaim, NameClaim, with_keys
-from .documents import TABLE_KINDS, Delta, Document, Json, difference, fold, split
+from .claims import Claim, LocationClaim, NameClaim, location_keys_after
+from .documents import TABLE_KINDS, Delta, Document, Json, apply_delta, difference, split
 from .errors import TableProtected
 from .events import (
     Event,
@@ -77,13 +77,13 @@ class TableChange:
     """What a commit changes, once it is appended.
 
     metadata -- the whole document after it. delta -- its difference to the document before, which the event records.
-    actions -- those of the updates, in order. moves -- whether the table's location changes.
+    actions -- those of the updates, in order. location_changed -- whether the table's location changes.
     """
 
     metadata: Json
     delta: Delta
     actions: list[str]
-    moves: bool
+    location_changed: bool
 
     def event(self, metadata_location: str, location_key: str | None, path_keys: list[str] | None) -> TableCommitted:
         """The event, once the location of the metadata file is known."""
@@ -213,7 +213,7 @@ def evolve(state: TableState | None, stream_id: UUID, version: int, event_id: UU
                 event.name_key,
                 "live",
                 event.metadata_location,
-                with_keys((event.location_key,), None, event.path_keys),
+                location_keys_after((event.location_key,), None, event.path_keys),
                 split(event.metadata, TABLE_KINDS),
             )
         case TableCommitted():
@@ -229,8 +229,8 @@ def evolve(state: TableState | None, stream_id: UUID, version: int, event_id: UU
                 state.name_key,
                 state.status,
                 event.metadata_location,
-                with_keys(state.location_keys, event.location_key, event.path_keys),
-                fold(state.document, Delta.from_json(event.delta)),
+                location_keys_after(state.location_keys, event.location_key, event.path_keys),
+                apply_delta(state.document, Delta.from_json(event.delta)),
                 state.protected,
             )
     assert state is not None
@@ -240,7 +240,7 @@ def evolve(state: TableState | None, stream_id: UUID, version: int, event_id: UU
             return replace(
                 state,
                 metadata_location=event.metadata_location,
-                location_keys=with_keys(state.location_keys, event.location_key, event.path_keys),
+                location_keys=location_keys_after(state.location_keys, event.location_key, event.path_keys),
                 document=_renumbered(event.metadata, state.document.next_ordinal),
             )
         case TableRenamed():

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 from uuid import UUID
 
-from .claims import Claim, LocationClaim, NameClaim, with_keys
-from .documents import VIEW_KINDS, Delta, Json, difference, fold, split
+from .claims import Claim, LocationClaim, NameClaim, location_keys_after
+from .documents import VIEW_KINDS, Delta, Json, apply_delta, difference, split
 from .errors import ViewProtected
 from .events import (
     Event,
@@ -55,7 +55,7 @@ class ViewChange:
     metadata: Json
     delta: Delta
     actions: list[str]
-    moves: bool
+    location_changed: bool
 
     def event(self, metadata_location: str, location_key: str | None, path_keys: list[str] | None) -> ViewCommitted:
         """The event, once the location of the metadata file is known."""
@@ -142,16 +142,16 @@ def evolve(state: ViewState | None, stream_id: UUID, version: int, event_id: UUI
                 event.name_key,
                 "live",
                 event.metadata_location,
-                with_keys((event.location_key,), None, event.path_keys),
+                location_keys_after((event.location_key,), None, event.path_keys),
                 event.metadata,
             )
     assert state is not None
     state = replace(state, version=version, event_id=event_id)
     match event:
         case ViewCommitted():
-            keys = with_keys(state.location_keys, event.location_key, event.path_keys)
+            keys = location_keys_after(state.location_keys, event.location_key, event.path_keys)
             # A view's document is small and stored whole, so its parts are numbered by their index in the previous document.
-            metadata = fold(split(state.metadata, VIEW_KINDS), Delta.from_json(event.delta)).value
+            metadata = apply_delta(split(state.metadata, VIEW_KINDS), Delta.from_json(event.delta)).value
             return replace(state, metadata_location=event.metadata_location, location_keys=keys, metadata=metadata)
         case ViewRenamed():
             return replace(state, namespace_id=event.namespace_id, name=event.name, name_key=event.name_key)

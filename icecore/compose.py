@@ -210,7 +210,7 @@ async def _open_commands(
     )  # fmt: skip
     hooks = await opened.enter_async_context(opened_hooks(settings))
     if hooks:
-        commands.appender.approval = Approval(hooks, backends.connection)
+        commands.decision_writer.approval = Approval(hooks, backends.connection)
     return commands
 
 

@@ -130,7 +130,7 @@ class CatalogMetrics:
             "Time in seconds for which calls of append held the append lock, with the commit of their transactions",
             committer.metrics.append_seconds - committer.metrics.waited_seconds,
         )
-        if (approval := self._catalog.commands.appender.approval) is not None:
+        if (approval := self._catalog.commands.decision_writer.approval) is not None:
             yield from _approval(approval.metrics)
         yield _counter(
             "icecore_append_responses_lost",

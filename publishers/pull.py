@@ -30,7 +30,7 @@ from .shared_batches import SharedBatches
 CONNECTIONS_MAX = 4
 """Connections to Postgres for all readers of events in a process, so that they take none from other queries."""
 READS_OF_A_PROJECT_MAX = 2
-"""Batches of one project that are read at a time: fewer than the connections. Readers that have caught up share batches instead."""
+"""Batches of one project that are read at a time: fewer than the connections."""
 BATCH_EVENTS_MAX = 200
 BATCH_BYTES_MAX = 64 * 1024
 """Limit on the states of one batch, and on what they refer to, plus one event: a slow subscriber holds no more."""
@@ -183,7 +183,8 @@ class CloudEventReader(LogEventReader):
             alone = await super().batch(after, to=to, events_max=events_max)
             self._caught_up = alone.at_end
             return alone
-        shared = await self._shared.after(after)
+        async with self._reading():
+            shared = await self._shared.after(after)
         events = [each.event for each in shared.enriched if to is None or each.event.position <= to][:events_max]
         if not events:
             return EventBatch((), after, True, None)

@@ -45,7 +45,7 @@ class QueryExecutor:
         connections = backends.connections
         self._freshness = Freshness(self.cache, partial(connections.connection, CATCH_UP_SECONDS_MAX), self._forget)
         connections.on_broken = self._forget
-        self.table_loads = TableLoads(backends.connection, backends.connection_once, backends.large_documents)
+        self.table_loads = TableLoads(backends.connection, backends.single_use_connection, backends.large_documents)
 
     async def close(self) -> None:
         """Ends the read of the log that runs in the background."""

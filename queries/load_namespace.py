@@ -26,7 +26,9 @@ async def load_namespace(
         return ReadResult(properties, Resource("namespace", namespace_id), size, (stream_tag(namespace_id), paths_tag(warehouse.id)))
 
     key = ("namespace", *warehouse.name_lookup.namespace_path(namespace))
-    properties = await queries.execute_with_own_connections(context, key, warehouse.as_of, lambda: queries.backends.read_within(read))
+    properties = await queries.execute_with_own_connections(
+        context, key, warehouse.as_of, lambda: queries.backends.read_with_reservation(read)
+    )
     return NamespaceResult(namespace.levels, properties)
 
 

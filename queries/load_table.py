@@ -11,7 +11,7 @@ from ..database.connections import Connection
 from ..domain.byte_pieces import Content
 from ..domain.errors import NoSuchTable, NotFound
 from ..domain.identifiers import TabularIdentifier
-from ..projections import names, results, tables
+from ..projections import names, response_bodies, tables
 from ..projections.bounded_reads import LargeDocument
 from ..projections.tables import LoadedTable, TableLookup
 from ..storage.locations import StorageLocation
@@ -53,8 +53,8 @@ async def load_table(
             loaded = await _load_as_of(queries.backends, warehouse, table, as_of, referenced_only)
         if loaded is None:
             raise NoSuchTable(f"Table does not exist: {table}")
-        etag = results.table_etag(loaded.event_id, referenced_only=referenced_only)
-        body = results.load_table_result(loaded)
+        etag = response_bodies.table_etag(loaded.event_id, referenced_only=referenced_only)
+        body = response_bodies.load_table_result(loaded)
         metadata_location = None
         if warehouse.profile.missing_file_check:
             metadata_location = StorageLocation.parse_structure(loaded.metadata_location, what="metadata-location")
@@ -80,7 +80,7 @@ async def _load_as_of(
         table_id = await names.find_table(connection, warehouse.name_lookup, table)
         return await tables.load_as_of(connection, table_id, as_of, referenced_only=referenced_only, bytes_max=bytes_max)
 
-    return await backends.read_within(read)
+    return await backends.read_with_reservation(read)
 
 
 async def table_exists(queries: QueryExecutor, context: RequestContext, warehouse: Warehouse, table: TabularIdentifier) -> None:

@@ -8,7 +8,7 @@ from ..access.warehouse import Warehouse
 from ..database.connections import Connection
 from ..domain.errors import NoSuchView
 from ..domain.identifiers import TabularIdentifier
-from ..projections import names, results, views
+from ..projections import names, response_bodies, views
 from ..projections.bounded_reads import LargeDocument
 from .executor import QueryExecutor, ReadResult
 from .freshness import name_tag, paths_tag, stream_tag
@@ -24,11 +24,11 @@ async def load_view(queries: QueryExecutor, context: RequestContext, warehouse: 
             return loaded
         if loaded is None:
             raise NoSuchView(f"View does not exist: {view}")
-        body = results.load_view_result(loaded)
+        body = response_bodies.load_view_result(loaded)
         return ReadResult(body, Resource("view", view_id), len(body), (stream_tag(view_id), paths_tag(warehouse.id)))
 
     key = ("view", *warehouse.name_lookup.path(view))
-    return await queries.execute_with_own_connections(context, key, warehouse.as_of, lambda: queries.backends.read_within(read))
+    return await queries.execute_with_own_connections(context, key, warehouse.as_of, lambda: queries.backends.read_with_reservation(read))
 
 
 async def view_exists(queries: QueryExecutor, context: RequestContext, warehouse: Warehouse, view: TabularIdentifier) -> None:

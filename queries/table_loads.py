@@ -31,10 +31,10 @@ class FailedTogetherError(Exception):
 class TableLoads:
     """Loads tables in their current state. No result is older than the call."""
 
-    def __init__(self, connection: _Connect, connection_once: _Connect, large_documents: LargeDocuments) -> None:
+    def __init__(self, connection: _Connect, single_use_connection: _Connect, large_documents: LargeDocuments) -> None:
         self._together = _Statements(connection, TABLES_PER_STATEMENT_MAX, TOGETHER_BYTES_MAX)
         self._alone = _Statements(connection, 1, LARGE_BYTES_MIN)
-        self._counted = _Statements(connection_once, 1, BYTES_UNBOUNDED)
+        self._counted = _Statements(single_use_connection, 1, BYTES_UNBOUNDED)
         self._large_documents = large_documents
         self._large: LRUCache[TableLookup, int] = LRUCache(LARGE_TABLES_CACHED_MAX)
 
@@ -63,8 +63,8 @@ class TableLoads:
             if not isinstance(found, LargeDocument):
                 return found
             size = found.size
-        async with self._large_documents.share() as share:
-            await share.reserve(size)
+        async with self._large_documents.reservation() as reservation:
+            await reservation.reserve(size)
             found = await self._counted.load(lookup)
         assert not isinstance(found, LargeDocument)
         return found

@@ -26,8 +26,8 @@ BYTES_CONCURRENT_MAX = 32 * 1024 * 1024
 _TRIM_AFTER_SECONDS = 0.5
 
 
-class ShareWaitEnded(Exception):
-    """The wait for a share was ended, because a request ahead of it waits for the queue that the waiting one holds."""
+class ReservationWaitEnded(Exception):
+    """The wait for memory was ended, because a request ahead of it waits for the queue that the waiting one holds."""
 
 
 class LargeDocuments:
@@ -40,18 +40,18 @@ class LargeDocuments:
         self._trimming: asyncio.Task[None] | None = None
 
     @asynccontextmanager
-    async def share(self, may_wait: Callable[[], bool] = lambda: True) -> AsyncIterator["DocumentShare"]:
-        """The share of one request, until the end of the block.
+    async def reservation(self, may_wait: Callable[[], bool] = lambda: True) -> AsyncIterator["DocumentReservation"]:
+        """The reservation of one request, released at the end of the block.
 
         may_wait -- called before a wait. A request that holds the queue of an object returns False if another waits for that queue:
-            the other may hold a share, and the two would deadlock.
+            the other may hold a reservation, and the two would deadlock.
         """
-        share = DocumentShare(self, may_wait)
+        reservation = DocumentReservation(self, may_wait)
         try:
-            yield share
+            yield reservation
         finally:
-            if share.size:
-                self.release(share.size)
+            if reservation.size:
+                self.release(reservation.size)
                 self._trim()
 
     def reserve(self, size: int) -> "asyncio.Future[None] | None":
@@ -100,8 +100,8 @@ class LargeDocuments:
         self._trimming = asyncio.create_task(_trim_soon(), name="trim-memory")
 
 
-class DocumentShare:
-    """One request's share. It is empty until the request finds that its document is large.
+class DocumentReservation:
+    """The memory that one request has reserved: none until it finds that its document is large.
 
     size -- the bytes reserved.
     """
@@ -112,7 +112,7 @@ class DocumentShare:
         self.size = 0
 
     async def reserve(self, size: int) -> None:
-        """Reserves once for all documents of the request: waiting twice could deadlock. Raises TooManyRequests, ShareWaitEnded."""
+        """Reserves once for all documents of the request: waiting twice could deadlock. Raises TooManyRequests, ReservationWaitEnded."""
         if self.size:
             return
         self._waiter = self._documents.reserve(size)
@@ -126,10 +126,10 @@ class DocumentShare:
         self.size = size
 
     def end_wait(self) -> bool:
-        """Ends the wait by raising ShareWaitEnded in the waiting task. Returns whether there was a wait."""
+        """Ends the wait by raising ReservationWaitEnded in the waiting task. Returns whether there was a wait."""
         if self._waiter is None or self._waiter.done():
             return False
-        self._waiter.set_exception(ShareWaitEnded())
+        self._waiter.set_exception(ReservationWaitEnded())
         return True
 
     @property

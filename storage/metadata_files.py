@@ -13,7 +13,7 @@ from ..domain.byte_pieces import Content, joined
 from ..domain.errors import AlreadyExists, BadRequest, CatalogError, IllegalArgument, PayloadTooLarge
 from ..domain.json_in_pieces import loads_in_pieces
 from ..domain.json_rules import broken_rule, count_values, wide_string_bytes
-from .large_documents import DocumentShare
+from .large_documents import DocumentReservation
 from .locations import StorageLocation
 from .object_store import ObjectStore
 from .profiles import StorageProfile
@@ -108,11 +108,11 @@ def _packed(document: Content) -> bytes:
     return isal_zlib.compress(joined(document), GZIP_LEVEL, _GZIP_WINDOW_BITS)
 
 
-async def read_metadata(store: ObjectStore, location: StorageLocation, share: DocumentShare) -> dict[str, Any]:
+async def read_metadata(store: ObjectStore, location: StorageLocation, reservation: DocumentReservation) -> dict[str, Any]:
     """The document in the file at `location`, compressed or not, whatever its name says.
 
-    share -- the request's. A large document is read when no other request works on one. Afterwards it keeps the bytes that correspond to
-    its size or to its number of values, whichever is larger.
+    reservation -- the request's. A large document is read when no other request works on one. Afterwards the reservation keeps the
+        bytes that correspond to its size or to its number of values, whichever is larger.
     Raises NotFound; PayloadTooLarge over METADATA_BYTES_MAX, compressed or not; BadRequest if it is not one JSON object or has more
     than METADATA_VALUES_MAX values (both limits grow with the setting for large documents); TooManyRequests if it waited too long for
     other requests' large documents.
@@ -121,15 +121,15 @@ async def read_metadata(store: ObjectStore, location: StorageLocation, share: Do
         data = await store.get(location, bytes_max=_SMALL_BYTES_MAX)
         return (await _read(location, data, _SMALL_BYTES_MAX, _SMALL_VALUES_MAX))[0]
     except (PayloadTooLarge, _TooManyValues):
-        await share.reserve_all()
-    bytes_max = max(METADATA_BYTES_MAX, share.bytes_max)
+        await reservation.reserve_all()
+    bytes_max = max(METADATA_BYTES_MAX, reservation.bytes_max)
     values_max = METADATA_VALUES_MAX * bytes_max // METADATA_BYTES_MAX
     data = await store.get(location, bytes_max=bytes_max)
     try:
         document, size = await _read(location, data, bytes_max, values_max)
     except _TooManyValues:
         raise _unreadable(location, f"it contains more than {values_max} values") from None
-    share.shrink(size)
+    reservation.shrink(size)
     return document
 
 

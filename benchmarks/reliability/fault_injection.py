@@ -58,21 +58,21 @@ def inject_fault() -> None:
 
 
 def _response_before_commit() -> None:
+    from icecore.commands.execution.append_request import AppendResult
     from icecore.commands.execution.committer import Committer
-    from icecore.commands.execution.submission import AppendResult
 
     submit_batch = Committer.submit_batch
     late: set[asyncio.Task[Any]] = set()
 
-    async def submitted_later(self: Committer, submissions: Any) -> list[AppendResult]:
+    async def submitted_later(self: Committer, append_requests: Any) -> list[AppendResult]:
         async def later() -> None:
             await asyncio.sleep(0.3)
-            await submit_batch(self, submissions)
+            await submit_batch(self, append_requests)
 
         task = asyncio.create_task(later())
         late.add(task)
         task.add_done_callback(late.discard)
-        return [AppendResult("appended", 1) for _ in submissions]
+        return [AppendResult("appended", 1) for _ in append_requests]
 
     Committer.submit_batch = submitted_later  # type: ignore[method-assign]
 
@@ -140,8 +140,8 @@ def _predecessor_forgotten() -> None:
 
 
 def _file_after_append() -> None:
-    appender: Any = importlib.import_module("icecore.commands.execution.appender")
-    write_metadata = appender.write_metadata
+    decision_writer: Any = importlib.import_module("icecore.commands.execution.decision_writer")
+    write_metadata = decision_writer.write_metadata
     late: set[asyncio.Task[Any]] = set()
 
     async def written_later(*arguments: Any) -> None:
@@ -153,7 +153,7 @@ def _file_after_append() -> None:
         late.add(task)
         task.add_done_callback(late.discard)
 
-    appender.write_metadata = written_later
+    decision_writer.write_metadata = written_later
 
 
 def _old_files_after_any_response() -> None:
@@ -163,7 +163,7 @@ def _old_files_after_any_response() -> None:
     answered = CommandExecutor._response
 
     async def answered_and_deleted(self: CommandExecutor, context: Any, warehouse: Any, command_result: Any) -> Any:
-        old = command_result.decision.submission.old_files
+        old = command_result.decision.append_request.old_files
         files = [StorageLocation.parse_structure(file.location, what="metadata-file") for file in old]
         await (await self.store(warehouse)).delete(files)
         return await answered(self, context, warehouse, command_result)

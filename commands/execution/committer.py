@@ -12,7 +12,7 @@ import psycopg
 import structlog
 
 from ...database.connection import connect
-from ...database.connection_watchdog import ConnectionWatchdog, StatementUse
+from ...database.connection_watchdog import ConnectionWatchdog, WatchedStatement
 from ...database.connections import CONNECT_SECONDS_MAX, NETWORK_OPTIONS, Connection, has_ended
 from ...database.host_lists import hosts_of
 from ...database.named_sql import named_sql
@@ -20,8 +20,8 @@ from ...database.outage_log import OutageLog
 from ...domain.client_errors import client_error_text
 from ...domain.errors import CommitStateUnknown, InternalError, ServiceUnavailable, TooManyRequests
 from . import fault_points
+from .append_request import APPEND_ERROR_MESSAGE, AppendRequest, AppendResult, IdempotencyRecord
 from .offload import in_thread_if
-from .submission import APPEND_ERROR_MESSAGE, AppendResult, IdempotencyRecord, Submission
 
 _SQL = named_sql("icecore.commands.execution", "committer.sql")
 _log = structlog.get_logger("icecore.committer")
@@ -48,9 +48,9 @@ _FINAL = frozenset({"appended", "recorded", "replayed", "key_reused"})
 
 @dataclass(slots=True)
 class _PendingBatch:
-    """A batch of a stream or a single command. Its submissions are appended by one call, in this order."""
+    """A batch of a stream or a single command. Its append requests are appended by one call, in this order."""
 
-    submissions: Sequence[Submission]
+    append_requests: Sequence[AppendRequest]
     results: "asyncio.Future[list[AppendResult]]"
     in_doubt: bool = False
 
@@ -122,30 +122,30 @@ class Committer:
         """Number of commands waiting for a call."""
         return self._queued
 
-    async def submit(self, submission: Submission) -> AppendResult:
-        (result,) = await self.submit_batch([submission])
+    async def submit(self, append_request: AppendRequest) -> AppendResult:
+        (result,) = await self.submit_batch([append_request])
         return result
 
-    async def submit_batch(self, submissions: Sequence[Submission]) -> list[AppendResult]:
+    async def submit_batch(self, append_requests: Sequence[AppendRequest]) -> list[AppendResult]:
         """Appends commands that depend on each other by one call, in this order. Each has its own result."""
-        assert 0 < len(submissions) <= APPEND_COMMANDS_MAX
-        if self._queued + len(submissions) > COMMITTER_QUEUE_COMMANDS_MAX:
+        assert 0 < len(append_requests) <= APPEND_COMMANDS_MAX
+        if self._queued + len(append_requests) > COMMITTER_QUEUE_COMMANDS_MAX:
             raise TooManyRequests(f"{COMMITTER_QUEUE_COMMANDS_MAX} commands are already waiting")
-        self._waiting.append(_PendingBatch(submissions, asyncio.get_running_loop().create_future()))
-        self._queued += len(submissions)
+        self._waiting.append(_PendingBatch(append_requests, asyncio.get_running_loop().create_future()))
+        self._queued += len(append_requests)
         self._wake()
         # A disconnect does not cancel the command, which may share a call with others.
         # The future is not a local variable: its error would refer to this frame and this frame to the future, a reference cycle that
-        # would keep the submissions in memory.
+        # would keep the append requests in memory.
         return await self._waiting[-1].results
 
     def _next_call(self) -> _Call:
         """The next batches, as many as fit into one call."""
         call: _Call = []
         remaining = APPEND_COMMANDS_MAX
-        while self._waiting and len(self._waiting[0].submissions) <= remaining:
+        while self._waiting and len(self._waiting[0].append_requests) <= remaining:
             call.append(self._waiting.popleft())
-            remaining -= len(call[-1].submissions)
+            remaining -= len(call[-1].append_requests)
         self._queued -= APPEND_COMMANDS_MAX - remaining
         return call
 
@@ -192,7 +192,7 @@ class Committer:
         began = time.monotonic()
         try:
             while True:
-                use = StatementUse(STATEMENT_TIMEOUT_SECONDS + 1, is_append=True, cancelled_once=cancelled_once)
+                use = WatchedStatement(STATEMENT_TIMEOUT_SECONDS + 1, is_append=True, cancelled_once=cancelled_once)
                 try:
                     if connection is None or has_ended(connection):
                         connection = await self._reconnect(connection)
@@ -234,7 +234,7 @@ class Committer:
             batch.in_doubt |= sent
         return None
 
-    async def _refuse_not_appended(self, connection: Connection | None, call: _Call, error: Exception, use: StatementUse) -> None:
+    async def _refuse_not_appended(self, connection: Connection | None, call: _Call, error: Exception, use: WatchedStatement) -> None:
         """Refuses a call that was not sent, or that Postgres reported as rolled back."""
         reason = _write_refusal(error) or ("Postgres cannot be reached" if connection is None else "Postgres is busy")
         _refuse(call, ServiceUnavailable(reason, retry_after_seconds=1))
@@ -247,7 +247,7 @@ class Committer:
 
     async def _append_call_one_by_one(self, connection: Connection | None, call: _Call, error: Exception) -> Connection | None:
         """Appends the commands of a failed call one by one, because its error does not contain which of them failed."""
-        if len(call) == 1 and len(call[0].submissions) == 1:
+        if len(call) == 1 and len(call[0].append_requests) == 1:
             if isinstance(error, psycopg.Error) and not call[0].in_doubt:
                 _refuse(call, InternalError(APPEND_ERROR_MESSAGE))
             else:
@@ -266,8 +266,8 @@ class Committer:
     async def _append_batch_one_by_one(self, connection: Connection | None, batch: _PendingBatch) -> Connection | None:
         """Appends a batch command by command, up to the first without an outcome. Commands after a failed one find another last event."""
         results: list[AppendResult] = []
-        for submission in batch.submissions:
-            single = _PendingBatch([submission], asyncio.get_running_loop().create_future(), batch.in_doubt)
+        for append_request in batch.append_requests:
+            single = _PendingBatch([append_request], asyncio.get_running_loop().create_future(), batch.in_doubt)
             connection = await self._finish(connection, [single])
             error = single.results.exception()
             if isinstance(error, ServiceUnavailable) and results:
@@ -311,55 +311,55 @@ class Committer:
                 **NETWORK_OPTIONS,
             )
 
-    async def _append(self, connection: Connection, call: _Call, use: StatementUse) -> None:
+    async def _append(self, connection: Connection, call: _Call, use: WatchedStatement) -> None:
         self._watch.begin(connection, use)
         try:
             if fault_points.SWITCHED_ON:
                 await fault_points.reach("commit.before_append")
-            submissions = [submission for batch in call for submission in batch.submissions]
-            results = iter(await _send(connection, submissions, self.metrics))
+            append_requests = [append_request for batch in call for append_request in batch.append_requests]
+            results = iter(await _send(connection, append_requests, self.metrics))
             self._refused_writes = None
             self._outage.succeeded()
-            self.metrics.append_sizes[len(submissions)] += 1
+            self.metrics.append_sizes[len(append_requests)] += 1
             if fault_points.SWITCHED_ON:
                 await fault_points.reach("commit.after_append")
             for batch in call:
-                responses = [next(results) for _ in batch.submissions]
+                responses = [next(results) for _ in batch.append_requests]
                 if batch.in_doubt:
-                    responses = [await self._fence(connection, *pair) for pair in zip(batch.submissions, responses, strict=True)]
+                    responses = [await self._fence(connection, *pair) for pair in zip(batch.append_requests, responses, strict=True)]
                 if not batch.results.done():
                     batch.results.set_result(responses)
         finally:
             self._watch.end(connection)
 
-    async def _fence(self, connection: Connection, submission: Submission, result: AppendResult) -> AppendResult:
+    async def _fence(self, connection: Connection, append_request: AppendRequest, result: AppendResult) -> AppendResult:
         """The result of a command that was sent again, once no earlier copy of it can change that result."""
-        if result.outcome == "recorded" and submission.has_events:
+        if result.outcome == "recorded" and append_request.has_events:
             # The log has only the row without events that fences its id, from a call whose result was lost. It is decided again.
             return AppendResult("version_conflict", result.position)
         if result.outcome in _FINAL:
             return result
         # The earlier copy may still arrive. A row without events under the same id prevents it from being appended.
-        (fence,) = await _send(connection, [Submission(submission.context, submission.command_id)], self.metrics)
+        (fence,) = await _send(connection, [AppendRequest(append_request.context, append_request.command_id)], self.metrics)
         return fence if fence.outcome == "appended" else result
 
 
-async def _send(connection: Connection, submissions: list[Submission], metrics: CommitterMetrics) -> list[AppendResult]:
-    many = sum(submission.stream_count for submission in submissions) > STREAMS_INLINE_MAX
-    commands, blobs = await in_thread_if(many, _encoded, submissions)
+async def _send(connection: Connection, append_requests: list[AppendRequest], metrics: CommitterMetrics) -> list[AppendResult]:
+    many = sum(append_request.stream_count for append_request in append_requests) > STREAMS_INLINE_MAX
+    commands, blobs = await in_thread_if(many, _encoded, append_requests)
     # In binary, since text would be escaped byte by byte here and in Postgres. An empty list would have no type.
     began = time.perf_counter()
     cursor = await connection.execute(_SQL["append"], {"batch": commands, "blobs": blobs or [b""]}, binary=True)
     rows = await cursor.fetchall()
-    assert len(rows) == len(submissions), "append returns a row for every command"
+    assert len(rows) == len(append_requests), "append returns a row for every command"
     metrics.append_seconds += time.perf_counter() - began
     metrics.waited_seconds += rows[0][-1] / 1_000_000
     return [_result(row[:-1]) for row in rows]
 
 
-def _encoded(submissions: list[Submission]) -> tuple[str, list[bytes]]:
+def _encoded(append_requests: list[AppendRequest]) -> tuple[str, list[bytes]]:
     blobs: list[bytes] = []
-    return orjson.dumps([submission.to_json(blobs) for submission in submissions]).decode(), blobs
+    return orjson.dumps([append_request.to_json(blobs) for append_request in append_requests]).decode(), blobs
 
 
 def _write_refusal(error: Exception) -> str | None:

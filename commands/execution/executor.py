@@ -26,16 +26,16 @@ from ..proposals.proposals import Proposals
 from ..tables.metrics_reports import MetricsReports
 from ..tabulars.new_names_and_locations import location_taken_error
 from . import clock, idempotency
-from .appender import Appender
+from .append_request import APPEND_ERROR_MESSAGE, AppendRequest, AppendResult
 from .command_response import CommandResponse
 from .committer import Committer
+from .decision_writer import DecisionWriter
 from .handler import CommandHandler, CommandResult, ProjectCommandHandler, StreamCommandHandler, TableToCache
 from .idempotency import StoredResponse
 from .preloaded_parts import PreloadedPartsLost
-from .replays import Replays
 from .resolver import OutdatedRead, Resolver
+from .response_replay import ResponseReplay
 from .stream_queues import StreamQueues
-from .submission import APPEND_ERROR_MESSAGE, AppendResult, Submission
 
 AnyHandler = CommandHandler | StreamCommandHandler[Any] | ProjectCommandHandler
 
@@ -69,10 +69,10 @@ class CommandExecutor:
         self.committer = committer
         self.resolver = Resolver(backends)
         self.proposals = Proposals(backends.connection, committer)
-        self.appender = Appender(backends, committer, self.proposals, secrets)
-        self.queues = StreamQueues(self.appender, backends.large_documents)
+        self.decision_writer = DecisionWriter(backends, committer, self.proposals, secrets)
+        self.queues = StreamQueues(self.decision_writer, backends.large_documents)
         self.large_documents = backends.large_documents
-        self._replays = Replays(backends)
+        self._response_replay = ResponseReplay(backends)
         committer.on_unavailable = self.queues.refuse_waiting
         self.reserved_namespaces = frozenset(map(name_key, reserved_namespaces))
         self.skip_storage_validation = skip_storage_validation
@@ -117,7 +117,7 @@ class CommandExecutor:
                 # Not authorized again: the same principal received this response before.
                 if stored.replicated:
                     # Append finds the key, and returns once the standbys have it.
-                    await self.committer.submit(Submission(context, record=stored.record))
+                    await self.committer.submit(AppendRequest(context, record=stored.record))
                 return await self._replay(context, stored)
         deadline = time.monotonic() + self._decide_seconds_max
         while True:
@@ -195,7 +195,7 @@ class CommandExecutor:
         async with self.queues.locked(locked):
             decision = await handler.decide()
             began = time.monotonic()
-            result = await self.appender.append(warehouse, decision)
+            result = await self.decision_writer.append(warehouse, decision)
         if decision.table_to_cache is not None and result.append_result is not None and result.append_result.outcome == "appended":
             assert warehouse is not None, "of a table"
             self._remember(warehouse, decision.table_to_cache, began)
@@ -218,9 +218,9 @@ class CommandExecutor:
             case "appended" | "recorded":
                 return decision.response.at(result.position)
             case "replayed" | "key_reused":
-                await self.appender.discard(warehouse, decision)
+                await self.decision_writer.discard(warehouse, decision)
                 return await self._replayed(context, result)
-        await self.appender.discard(warehouse, decision)
+        await self.decision_writer.discard(warehouse, decision)
         match result.outcome:
             case "location":
                 return await self._refused(context, warehouse, location_taken_error(result.detail or ""))
@@ -234,7 +234,7 @@ class CommandExecutor:
             refusal = await self.proposals.closed_or_refusal(context, warehouse, refusal)
         if context.idempotency_key is None or not refusal.deterministic:
             raise refusal
-        result = await self.committer.submit(Submission(context, record=proposals.refusal_record(refusal)))
+        result = await self.committer.submit(AppendRequest(context, record=proposals.refusal_record(refusal)))
         if result.outcome in ("replayed", "key_reused"):
             return await self._replayed(context, result)
         raise refusal
@@ -261,7 +261,7 @@ class CommandExecutor:
         record = stored.record
         if record.status >= 400:
             raise proposals.stored_refusal(record)
-        return await self._replays.response(context, stored)
+        return await self._response_replay.response(context, stored)
 
     async def _head(self, context: RequestContext) -> int:
         """The position in the response to a command that changes nothing. Everything up to it is on the synchronous standbys."""
@@ -269,4 +269,4 @@ class CommandExecutor:
             position, replicated = await log_head_and_standbys(connection)
         if not replicated:
             return position
-        return (await self.committer.submit(Submission(context))).position
+        return (await self.committer.submit(AppendRequest(context))).position

@@ -16,9 +16,9 @@ from ...domain.names import ResolvedName
 from ...domain.streams import State
 from ...domain.table import TableState
 from ...storage.locations import StorageLocation
+from .append_request import AppendRequest, AppendResult, IdempotencyRecord
 from .command_response import CommandResponse
 from .resolver import ResolvedStream
-from .submission import AppendResult, IdempotencyRecord, Submission
 
 S = TypeVar("S", bound=State)
 
@@ -28,7 +28,7 @@ class MetadataFile:
     """A metadata file that must be written before the event that names it."""
 
     location: StorageLocation
-    document: Content
+    content: Content
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class TableToCache:
 class Decision:
     """The decision on one command, before it is appended.
 
-    submission -- what to append. Without events nothing changes: it is only recorded, if there is an Idempotency-Key.
+    append_request -- what to append. Without events nothing changes: it is only recorded, if there is an Idempotency-Key.
     record -- what is stored for the Idempotency-Key.
     response -- without its position.
     files -- metadata files, written before the append and deleted if it certainly did not happen.
@@ -55,7 +55,7 @@ class Decision:
     reviewed -- whether approval hooks review it.
     """
 
-    submission: Submission
+    append_request: AppendRequest
     record: IdempotencyRecord
     response: CommandResponse
     files: list[MetadataFile] = field(default_factory=list)

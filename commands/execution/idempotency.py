@@ -7,9 +7,9 @@ from ...access.request_context import RequestContext
 from ...database.connections import Connection
 from ...database.named_sql import named_sql
 from ...domain.errors import UnprocessableEntity
-from ...projections import results, tables, views
+from ...projections import response_bodies, tables, views
+from .append_request import IdempotencyRecord
 from .command_response import CommandResponse
-from .submission import IdempotencyRecord
 
 _SQL = named_sql("icecore.commands.execution", "committer.sql")
 
@@ -53,11 +53,11 @@ async def replayed_response(connection: Connection, stored: StoredResponse) -> C
     if stored.operation in _OF_VIEWS:
         view = await views.load_version(connection, record.object_id, record.version)
         assert view is not None, "rows outlive keys"
-        return CommandResponse(record.status, results.load_view_result(view), stored.position)
+        return CommandResponse(record.status, response_bodies.load_view_result(view), stored.position)
     table = await tables.load_version(connection, record.object_id, record.version)
     assert table is not None, "rows outlive keys"
-    body = results.load_table_result(table) if stored.operation in _LOADING else results.commit_table_response(table)
-    etag = None if stored.operation in _WITHOUT_ETAG else results.table_etag(table.event_id)
+    body = response_bodies.load_table_result(table) if stored.operation in _LOADING else response_bodies.commit_table_response(table)
+    etag = None if stored.operation in _WITHOUT_ETAG else response_bodies.table_etag(table.event_id)
     return CommandResponse(record.status, body, stored.position, etag)
 
 

@@ -8,9 +8,9 @@ from uuid import UUID
 
 from ...database.connections import Connection
 from ...projections import preloaded_parts
-from .submission import Submission
+from .append_request import AppendRequest
 
-# Parts are written beforehand only for a submission with more parts than this.
+# Parts are written beforehand only for an append request with more parts than this.
 PARTS_APPENDED_MAX = 1_000
 # For each statement, which takes a few milliseconds of Postgres and of this process.
 _PARTS_PER_STATEMENT = 500
@@ -24,14 +24,14 @@ class PreloadedPartsLost(Exception):
     """Preloaded parts are missing before the append: lost in a crash of Postgres, abandoned, or part of a removed generation."""
 
 
-async def preload_parts(connections: Connections, submission: Submission, table_id: UUID) -> None:
-    """Writes the parts of a submission that creates the table `table_id`, if they are many, so that the append only adopts them.
+async def preload_parts(connections: Connections, append_request: AppendRequest, table_id: UUID) -> None:
+    """Writes the parts of an append request that creates the table `table_id`, if they are many, so that the append only adopts them.
 
     The parts belong to the generation that is served now; if that has changed by the time of the append, it returns `generation`.
     When this returns, the parts are durable. Raises PreloadedPartsLost if a crash of Postgres lost some of them before that. If the
     append is refused, `remove_preloaded_parts` removes them; after a crash the job in commands/tables/close_removed_parts.py does.
     """
-    parts = submission.rows.table_parts
+    parts = append_request.rows.table_parts
     if len(parts) <= PARTS_APPENDED_MAX:
         return
     # By identity, because comparing the ids takes a few milliseconds.
@@ -46,7 +46,7 @@ async def preload_parts(connections: Connections, submission: Submission, table_
         # Leaves half of the time to other requests.
         await asyncio.sleep(time.monotonic() - began)
     await _complete(connections, table_id, generation, len(parts))
-    submission.take_preloaded(table_id, generation, len(parts))
+    append_request.take_preloaded(table_id, generation, len(parts))
 
 
 async def _complete(connections: Connections, table_id: UUID, generation: int, parts: int) -> None:

@@ -22,7 +22,7 @@ from ...log.changes import read_last_event_id
 from ...projections import names, namespaces, protection, tables, views, warehouses
 from ...projections.bounded_reads import LargeDocument
 from ...projections.protection import ProtectedKind
-from ...storage.large_documents import LARGE_BYTES_MIN, DocumentShare
+from ...storage.large_documents import LARGE_BYTES_MIN, DocumentReservation
 from .name_cache import NameCache, TabularKey
 
 S_co = TypeVar("S_co", bound=State, covariant=True)
@@ -47,12 +47,14 @@ class ResolvedStream(Generic[S_co]):
     def id(self) -> UUID:
         return self.resource.id
 
-    async def read(self, share: DocumentShare | None = None) -> tuple[S_co, int] | None:
+    async def read(self, reservation: DocumentReservation | None = None) -> tuple[S_co, int] | None:
         """The newest state, and the generation of the read models it was read from.
 
-        share -- held for as long as the state is used; without one, memory for a large state is reserved only while it is read.
+        reservation -- held for as long as the state is used; without one, memory for a large state is reserved only while it is read.
         """
-        found = await self._backends.read_within(lambda connection, bytes_max: self._read(connection, self.id, bytes_max), share)
+        found = await self._backends.read_with_reservation(
+            lambda connection, bytes_max: self._read(connection, self.id, bytes_max), reservation
+        )
         if found is None:
             # The database was restored to an earlier point, so the name may refer to another object.
             self._forget()
@@ -63,9 +65,9 @@ class ResolvedStream(Generic[S_co]):
         async with self._backends.connection() as connection:
             return await read_last_event_id(connection, self.id)
 
-    async def read_named(self, share: DocumentShare | None = None) -> tuple[S_co, int]:
+    async def read_named(self, reservation: DocumentReservation | None = None) -> tuple[S_co, int]:
         """As `read`. Raises OutdatedRead if the name now refers to another object."""
-        found = await self.read(share)
+        found = await self.read(reservation)
         if found is None:
             raise OutdatedRead
         self.check(found[0])
@@ -173,8 +175,8 @@ class Resolver:
         resource, forget = Resource("table", claim.owner), partial(self._names.forget, key, claim)
         return ResolvedStream(resource, claim, self._backends, forget, tables.read_state_within, tables.document_bytes)
 
-    async def reserve_memory(self, share: DocumentShare, streams: Sequence[ResolvedStream[State]]) -> None:
-        """Reserves memory for the states of streams of one kind if they are large together. Does nothing if the share has memory already.
+    async def reserve_memory(self, reservation: DocumentReservation, streams: Sequence[ResolvedStream[State]]) -> None:
+        """Reserves memory for the states of streams of one kind if they are large together. Does nothing if memory is reserved already.
 
         Call it before joining the streams' queues, because a wait for memory inside would block them. It reserves for all streams at
         once: two transactions that each hold a part could deadlock.
@@ -183,10 +185,10 @@ class Resolver:
             return
         async with self._backends.connection() as connection:
             size = await streams[0]._read_bytes(connection, [stream.id for stream in streams])
-        if len(streams) > 1 and size > share.bytes_max:
-            raise BadRequest(f"Invalid table-changes: the metadata of all tables together is larger than {share.bytes_max} bytes")
+        if len(streams) > 1 and size > reservation.bytes_max:
+            raise BadRequest(f"Invalid table-changes: the metadata of all tables together is larger than {reservation.bytes_max} bytes")
         if size >= LARGE_BYTES_MIN:
-            await share.reserve(size)
+            await reservation.reserve(size)
 
     async def _find(
         self, warehouse: Warehouse, identifier: TabularIdentifier, key: TabularKey, *, uncached: bool = False

@@ -16,15 +16,15 @@ import structlog
 
 from ...domain.errors import ApprovalUnavailable, CatalogError, CommitFailed, CommitStateUnknown, TooManyRequests
 from ...domain.namespace import NamespaceState
-from ...storage.large_documents import LARGE_BYTES_MIN, DocumentShare, LargeDocuments, ShareWaitEnded
-from .appender import Appender
+from ...storage.large_documents import LARGE_BYTES_MIN, DocumentReservation, LargeDocuments, ReservationWaitEnded
+from .append_request import NOT_APPENDED_ERRORS, AppendResult
 from .contention_backoff import ContentionBackoff
+from .decision_writer import DecisionWriter
 from .gather import gather_errors
 from .handler import CommandResult, Decision, S
 from .offload import document_bytes
 from .queue_entries import Barrier, QueuedCommand, SharedDocumentSize, fail
 from .resolver import OutdatedRead, ResolvedStream
-from .submission import NOT_APPENDED_ERRORS, AppendResult
 
 _log = structlog.get_logger("icecore.queues")
 
@@ -57,13 +57,13 @@ class StreamQueue(Generic[S]):
     def __init__(
         self,
         stream: ResolvedStream[S],
-        appender: Appender,
+        decision_writer: DecisionWriter,
         metrics: QueueMetrics,
         large_documents: LargeDocuments,
         became_idle: Callable[[UUID], None],
     ) -> None:
         self._stream = stream
-        self._appender = appender
+        self._decision_writer = decision_writer
         self._metrics = metrics
         self._large_documents, self._became_idle = large_documents, became_idle
         self.entries: deque[QueuedCommand[S] | Barrier] = deque()
@@ -74,7 +74,7 @@ class StreamQueue(Generic[S]):
         self._confirmed_at = 0.0
         self._batch_max = STREAM_BATCH_COMMANDS_MAX
         self._task: asyncio.Task[None] | None = None
-        self._share: DocumentShare | None = None
+        self._reservation: DocumentReservation | None = None
         # Responses share the bytes of the document that was read, and keep them in memory.
         self._document = SharedDocumentSize(0)
         self._backoff = ContentionBackoff()
@@ -85,8 +85,8 @@ class StreamQueue(Generic[S]):
 
     def put(self, entry: "QueuedCommand[S] | Barrier") -> None:
         self.entries.append(entry)
-        if isinstance(entry, Barrier) and self._share is not None:
-            self._share.end_wait()
+        if isinstance(entry, Barrier) and self._reservation is not None:
+            self._reservation.end_wait()
         if self._task is None:
             self._task = asyncio.create_task(self._run())
 
@@ -116,26 +116,26 @@ class StreamQueue(Generic[S]):
                     entry.arrive()
                     await entry.done.wait()
                 else:
-                    async with self._large_documents.share(lambda: self._barrier() is None) as self._share:
-                        await self._run_batch(self._share)
+                    async with self._large_documents.reservation(lambda: self._barrier() is None) as self._reservation:
+                        await self._run_batch(self._reservation)
         finally:
-            self._share = self._task = None
+            self._reservation = self._task = None
             self._became_idle(self._stream.id)
 
     def _barrier(self) -> Barrier | None:
         return next((entry for entry in self.entries if isinstance(entry, Barrier)), None)
 
     def _barrier_first(self) -> None:
-        """Lets a command over several queues pass, because it may hold the memory share that this queue waits for."""
+        """Lets a command over several queues pass, because it may have reserved the memory that this queue waits for."""
         if (barrier := self._barrier()) is not None:
             self.entries.remove(barrier)
             self.entries.appendleft(barrier)
 
-    async def _run_batch(self, share: DocumentShare) -> None:
+    async def _run_batch(self, reservation: DocumentReservation) -> None:
         try:
             if self._state is None:
-                await self._read(share)
-        except ShareWaitEnded:
+                await self._read(reservation)
+        except ReservationWaitEnded:
             self._barrier_first()
             return
         except Exception as error:
@@ -143,7 +143,7 @@ class StreamQueue(Generic[S]):
             return
         batch, not_appended = await self._decide_batch()
         try:
-            await self._finish(batch, not_appended, share)
+            await self._finish(batch, not_appended, reservation)
         except BaseException as error:
             self.forget()
             failure = error if isinstance(error, Exception) else CommitStateUnknown("The server stopped during the change")
@@ -153,14 +153,14 @@ class StreamQueue(Generic[S]):
                 raise
             _log.exception("stream_queue_failed", stream=str(self._stream.id))
 
-    async def _finish(self, batch: "_Batch[S]", not_appended: "list[_NotAppended[S]]", share: DocumentShare) -> None:
+    async def _finish(self, batch: "_Batch[S]", not_appended: "list[_NotAppended[S]]", reservation: DocumentReservation) -> None:
         unreviewed: list[QueuedCommand[S]] = []
         if any(self._reviewed(command) for command, _ in batch):
             batch, not_appended, unreviewed = await self._review(batch, not_appended)
         if not batch:
             try:
-                again = await self._finish_not_appended(not_appended, share)
-            except ShareWaitEnded:
+                again = await self._finish_not_appended(not_appended, reservation)
+            except ReservationWaitEnded:
                 self._requeue([*(each.command for each in not_appended), *unreviewed])
                 self._barrier_first()
             else:
@@ -172,15 +172,15 @@ class StreamQueue(Generic[S]):
         # confirmed if the first command was appended, or if it was read after the request arrived.
         for each in not_appended:
             confirmed = applied_count > 0 or each.holds_in_any_state or each.command.arrived <= self._confirmed_at
-            if confirmed and each.decided_after <= applied_count:
+            if confirmed and each.commands_before <= applied_count:
                 self._return_not_appended(each)
             else:
                 again.append(each.command)
         self._requeue(again)
 
-    async def _read(self, share: DocumentShare) -> None:
+    async def _read(self, reservation: DocumentReservation) -> None:
         began = time.monotonic()
-        found = await self._stream.read(share)
+        found = await self._stream.read(reservation)
         if found is None:
             raise OutdatedRead
         self._state, self._generation = found
@@ -210,12 +210,12 @@ class StreamQueue(Generic[S]):
             except Exception as refusal:
                 not_appended.append(_NotAppended(command, refusal, len(batch)))
                 continue
-            if not decision.submission.must_be_appended:
+            if not decision.append_request.must_be_appended:
                 not_appended.append(_NotAppended(command, CommandResult(decision, None), len(batch)))
                 continue
             batch.append((command, decision))
             state = decision.after or state  # type: ignore[assignment]
-            size += sum(len(file.document) for file in decision.files)
+            size += sum(len(file.content) for file in decision.files)
         return batch, not_appended
 
     async def _review(
@@ -228,7 +228,7 @@ class StreamQueue(Generic[S]):
         hook once more for each of them.
         """
         reviewed = await asyncio.gather(
-            *(self._appender.review(command.handler.warehouse, decision) for command, decision in batch if self._reviewed(command)),
+            *(self._decision_writer.review(command.handler.warehouse, decision) for command, decision in batch if self._reviewed(command)),
             return_exceptions=True,
         )
         outcomes = iter(reviewed)
@@ -238,8 +238,8 @@ class StreamQueue(Generic[S]):
                 continue
             if not isinstance(outcome, Exception):
                 raise outcome
-            kept = [each for each in not_appended if each.decided_after <= index]
-            again = [each.command for each in not_appended if each.decided_after > index]
+            kept = [each for each in not_appended if each.commands_before <= index]
+            again = [each.command for each in not_appended if each.commands_before > index]
             for later, _ in batch[index + 1 :]:
                 failure = next(outcomes) if self._reviewed(later) else None
                 if isinstance(failure, ApprovalUnavailable):
@@ -249,18 +249,20 @@ class StreamQueue(Generic[S]):
             return batch[:index], [*kept, _NotAppended(command, outcome, index)], again
         return batch, not_appended, []
 
-    async def _finish_not_appended(self, not_appended: "list[_NotAppended[S]]", share: DocumentShare) -> "list[QueuedCommand[S]]":
+    async def _finish_not_appended(
+        self, not_appended: "list[_NotAppended[S]]", reservation: DocumentReservation
+    ) -> "list[QueuedCommand[S]]":
         """Returns refusals to their clients, without a batch, if the state was confirmed after their requests arrived.
 
-        Otherwise reads the state and returns the commands to decide again. Raises ShareWaitEnded if the wait for memory was ended.
+        Otherwise reads the state and returns the commands to decide again. Raises ReservationWaitEnded if the wait for memory was ended.
         """
         if any(each.command.arrived > self._confirmed_at and not each.holds_in_any_state for each in not_appended):
             began, state = time.monotonic(), self._state
             try:
                 if state is None or await self._stream.last_event_id() != state.event_id:
-                    await self._read(share)
+                    await self._read(reservation)
                     return [each.command for each in not_appended]
-            except ShareWaitEnded:
+            except ReservationWaitEnded:
                 raise
             except Exception as error:
                 self.forget()
@@ -273,7 +275,7 @@ class StreamQueue(Generic[S]):
         return []
 
     def _reviewed(self, command: "QueuedCommand[S]") -> bool:
-        return self._appender.reviews(command.handler.context)
+        return self._decision_writer.reviews(command.handler.context)
 
     def _return_not_appended(self, not_appended: "_NotAppended[S]") -> None:
         """Delays the refusal of a commit that conflicted with another, if many clients compete."""
@@ -293,11 +295,11 @@ class StreamQueue(Generic[S]):
             return 0, again
         began = time.monotonic()
         try:
-            results = await self._appender.submit([(command.handler.warehouse, decision) for command, decision in whole])
+            results = await self._decision_writer.submit([(command.handler.warehouse, decision) for command, decision in whole])
         except CatalogError as error:
             self.forget()
             if isinstance(error, NOT_APPENDED_ERRORS):
-                await gather_errors([self._appender.discard(command.handler.warehouse, decision) for command, decision in whole])
+                await gather_errors([self._decision_writer.discard(command.handler.warehouse, decision) for command, decision in whole])
             for command, _ in whole:
                 fail(command, error)
             # The commands after them were decided on a state that does not exist, or whose existence is unknown.
@@ -307,7 +309,9 @@ class StreamQueue(Generic[S]):
 
     async def _write_files(self, batch: "_Batch[S]") -> "tuple[_Batch[S], list[QueuedCommand[S]]]":
         """Returns the part of the batch before the first file that could not be written, and the commands after it, to decide again."""
-        written = await gather_errors([self._appender.write_files(command.handler.warehouse, decision) for command, decision in batch])
+        written = await gather_errors(
+            [self._decision_writer.write_files(command.handler.warehouse, decision) for command, decision in batch]
+        )
         bad = next((index for index, outcome in enumerate(written) if outcome is not None), None)
         if bad is None:
             return batch, []
@@ -315,7 +319,7 @@ class StreamQueue(Generic[S]):
         assert failure is not None
         fail(batch[bad][0], failure)
         for command, decision in batch[bad:]:
-            await self._appender.discard(command.handler.warehouse, decision)
+            await self._decision_writer.discard(command.handler.warehouse, decision)
         return batch[:bad], [command for command, _ in batch[bad + 1 :]]
 
     async def _finish_batch(self, batch: "_Batch[S]", results: list[AppendResult], began: float) -> "tuple[int, list[QueuedCommand[S]]]":
@@ -329,11 +333,11 @@ class StreamQueue(Generic[S]):
                 applied_count = min(applied_count, index)
             if result.outcome in _CONFLICTS:
                 conflicting.append(command)
-                await self._appender.discard(command.handler.warehouse, decision)
+                await self._decision_writer.discard(command.handler.warehouse, decision)
                 continue
             if result.outcome == "warehouse_changed":
                 # The executor reads the warehouse again.
-                await self._appender.discard(command.handler.warehouse, decision)
+                await self._decision_writer.discard(command.handler.warehouse, decision)
                 fail(command, OutdatedRead())
                 continue
             if not command.future.done():
@@ -342,7 +346,7 @@ class StreamQueue(Generic[S]):
                 self._confirmed_at = began
                 if decision.after is not None:
                     self._state = decision.after  # type: ignore[assignment]
-                    size = sum(len(file.document) for file in decision.files) or document_bytes(decision.after)
+                    size = sum(len(file.content) for file in decision.files) or document_bytes(decision.after)
                     self.state_bytes = _STATE_BYTES_PER_DOCUMENT_BYTE * size
         self._batch_max = STREAM_BATCH_COMMANDS_MAX
         if applied_count < len(batch):
@@ -375,11 +379,11 @@ class StreamQueue(Generic[S]):
 
 @dataclass(slots=True)
 class _NotAppended(Generic[S]):
-    """A command that appends nothing (refused or unchanged), decided after the first `decided_after` commands of a batch."""
+    """A command that appends nothing (refused or unchanged), decided after the first `commands_before` commands of a batch."""
 
     command: QueuedCommand[S]
     error_or_result: Exception | CommandResult
-    decided_after: int
+    commands_before: int
 
     @property
     def holds_in_any_state(self) -> bool:

@@ -10,7 +10,7 @@ from uuid import UUID
 from ...domain.errors import TooManyRequests
 from ...domain.streams import State
 from ...storage.large_documents import LargeDocuments
-from .appender import Appender
+from .decision_writer import DecisionWriter
 from .handler import CommandResult, S, StreamCommandHandler
 from .queue_entries import Barrier, QueuedCommand, fail, unavailable_error
 from .resolver import ResolvedStream
@@ -28,8 +28,8 @@ QUEUE_KEPT_BYTES_MAX = 2 * QUEUES_KEPT_BYTES_MAX
 class StreamQueues:
     """The queues of one process, by stream."""
 
-    def __init__(self, appender: Appender, large_documents: LargeDocuments) -> None:
-        self._appender, self._large_documents = appender, large_documents
+    def __init__(self, decision_writer: DecisionWriter, large_documents: LargeDocuments) -> None:
+        self._decision_writer, self._large_documents = decision_writer, large_documents
         self.metrics = QueueMetrics()
         self._counted_bytes = 0
         self._generation = 0
@@ -114,7 +114,9 @@ class StreamQueues:
     def _queue(self, stream: ResolvedStream[S]) -> "StreamQueue[S]":
         queue = self._queues.get(stream.id)
         if queue is None:
-            queue = self._queues[stream.id] = StreamQueue[State](stream, self._appender, self.metrics, self._large_documents, self._trim)
+            queue = self._queues[stream.id] = StreamQueue[State](
+                stream, self._decision_writer, self.metrics, self._large_documents, self._trim
+            )
         self._queues.move_to_end(stream.id)
         # The resolver returns the kind of state of the stream.
         return cast("StreamQueue[S]", queue)

@@ -14,8 +14,8 @@ from ...domain.errors import NoSuchTable, NoSuchWarehouse, ServiceUnavailable, T
 from ...domain.maintenance import MaintenanceState, Outcome, decide_finish, decide_plan
 from ...domain.table import TableState
 from ...projections import names, warehouses
+from ..execution.append_request import AppendRequest
 from ..execution.executor import CommandExecutor
-from ..execution.submission import Submission
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +55,8 @@ async def table_to_maintain(executor: CommandExecutor, principal: Principal, war
         raise warehouse.inactive_error()
     if warehouse.read_only:
         raise warehouse.read_only_error()
-    async with executor.large_documents.share() as share:
-        read = await executor.resolver.table_by_id(table_id).read(share)
+    async with executor.large_documents.reservation() as reservation:
+        read = await executor.resolver.table_by_id(table_id).read(reservation)
         table = None if read is None else read[0]
         if not isinstance(table, TableState) or table.status != "live":
             raise NoSuchTable(f"Table does not exist: {'.'.join(path[1:]) or table_id}")
@@ -70,10 +70,10 @@ async def table_to_maintain(executor: CommandExecutor, principal: Principal, war
 async def record_plan(executor: CommandExecutor, principal: Principal, table: MaintainedTable, plan: PlannedRun) -> MaintenanceState:
     """Records that a procedure is about to run on the table, or with `shadow` that it would."""
     event = decide_plan(table.id, plan.procedure, plan.reason, plan.estimate, shadow=plan.shadow)
-    submission = Submission(_context(principal, table.warehouse))
-    state = submission.add(uuid7(), table.warehouse.id, None, [event], reviewed=False)
+    append_request = AppendRequest(_context(principal, table.warehouse))
+    state = append_request.add(uuid7(), table.warehouse.id, None, [event], reviewed=False)
     assert isinstance(state, MaintenanceState)
-    await _append(executor, submission)
+    await _append(executor, append_request)
     return state
 
 
@@ -91,16 +91,16 @@ async def record_outcome(
 ) -> None:
     """Records the outcome. Raises BadRequest for a run that has ended."""
     event = decide_finish(run, outcome, measured, attempts=attempts, duration_ms=duration_ms, error=error)
-    submission = Submission(_context(principal, warehouse))
-    submission.add(run.id, warehouse.id, run, [event], reviewed=False)
-    await _append(executor, submission)
+    append_request = AppendRequest(_context(principal, warehouse))
+    append_request.add(run.id, warehouse.id, run, [event], reviewed=False)
+    await _append(executor, append_request)
 
 
 def _context(principal: Principal, warehouse: Warehouse) -> RequestContext:
     return RequestContext(str(uuid7()), warehouse.project_id, principal, "maintainTable")
 
 
-async def _append(executor: CommandExecutor, submission: Submission) -> None:
-    outcome = (await executor.committer.submit(submission)).outcome
+async def _append(executor: CommandExecutor, append_request: AppendRequest) -> None:
+    outcome = (await executor.committer.submit(append_request)).outcome
     if outcome not in ("appended", "replayed"):
         raise ServiceUnavailable(f"The run of maintenance could not be recorded ({outcome})")

@@ -14,22 +14,22 @@ from ...domain.commands import CreateNamespace
 from ...domain.namespace import LOCATION, check_reserved, decide_create, decide_parent
 from ...projections import names
 from ...security.property_rules import refuse_credential_properties
+from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..execution.handler import CommandHandler, Decision, Resolved
 from ..execution.offload import in_thread_if, is_large_request
-from ..execution.submission import IdempotencyRecord, Submission
 
 
 async def create_namespace(
     executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: CreateNamespace
 ) -> CommandResponse:
     """200 with the namespace and its properties, which include its location. The parent must exist and the name must be free."""
-    return await executor.execute(_Creation(context, warehouse, command, executor))
+    return await executor.execute(_CreationHandler(context, warehouse, command, executor))
 
 
 @dataclass(slots=True, eq=False)
-class _Creation(CommandHandler):
+class _CreationHandler(CommandHandler):
     command: CreateNamespace
     executor: CommandExecutor
     taken: bool = False
@@ -63,7 +63,7 @@ class _Creation(CommandHandler):
         location = profile.default_namespace_location(namespace_id) if requested is None else profile.permit_namespace(requested)
         name, key = namespace.levels[-1], location.claim_key(profile.storage_identity)
         created = decide_create(parent_id, name, self.warehouse.name_lookup.key(name), location.text, key, properties)
-        submission = Submission(self.context, parents=[parent_id])
-        submission.add(namespace_id, self.warehouse.id, None, [created])
+        append_request = AppendRequest(self.context, parents=[parent_id])
+        append_request.add(namespace_id, self.warehouse.id, None, [created])
         body = orjson.dumps({"namespace": namespace.levels, "properties": created.properties})
-        return Decision(submission, IdempotencyRecord(200, body=body), CommandResponse(200, body))
+        return Decision(append_request, IdempotencyRecord(200, body=body), CommandResponse(200, body))

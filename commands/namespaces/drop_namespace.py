@@ -9,12 +9,12 @@ from ...database.connections import Connection
 from ...domain.commands import DropNamespace
 from ...domain.namespace import NamespaceState, decide_drop
 from ...projections import names, soft_deleted
-from ...storage.large_documents import DocumentShare
+from ...storage.large_documents import DocumentReservation
+from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..execution.handler import CommandHandler, Decision, Resolved
 from ..execution.resolver import ResolvedStream
-from ..execution.submission import IdempotencyRecord, Submission
 
 _CHILDREN = ("table", "view", "namespace")
 SOFT_DELETED_NAMED_MAX = 10
@@ -27,15 +27,15 @@ async def drop_namespace(
     """204. Raises NamespaceProtected without `force`, and NamespaceNotEmpty if it contains tables, views or namespaces, soft-deleted ones
     included.
     """
-    async with executor.large_documents.share() as share:
-        return await executor.execute(_Drop(context, warehouse, command, executor, share))
+    async with executor.large_documents.reservation() as reservation:
+        return await executor.execute(_DropHandler(context, warehouse, command, executor, reservation))
 
 
 @dataclass(slots=True, eq=False)
-class _Drop(CommandHandler):
+class _DropHandler(CommandHandler):
     command: DropNamespace
     executor: CommandExecutor
-    share: DocumentShare
+    reservation: DocumentReservation
     namespace: ResolvedStream[NamespaceState] | None = None
 
     async def resolve(self) -> Resolved:
@@ -44,11 +44,11 @@ class _Drop(CommandHandler):
 
     async def prepare(self) -> None:
         assert self.namespace is not None
-        await self.executor.resolver.reserve_memory(self.share, [self.namespace])
+        await self.executor.resolver.reserve_memory(self.reservation, [self.namespace])
 
     async def decide(self) -> Decision:
         assert self.namespace is not None
-        state, generation = await self.namespace.read_named(self.share)
+        state, generation = await self.namespace.read_named(self.reservation)
         async with self.executor.connection() as connection:
             child_kind = await _find_child_kind(connection, self.warehouse, state.id)
             deleted = await soft_deleted.list_soft_deleted(
@@ -56,9 +56,9 @@ class _Drop(CommandHandler):
             )
         event = decide_drop(state, self.command.namespace, child_kind, [each.described for each in deleted], force=self.command.force)
         # Append detects objects that are created in it meanwhile.
-        submission = Submission(self.context, empty=[state.id])
-        submission.add(state.id, self.warehouse.id, state, [event], generation)
-        return Decision(submission, IdempotencyRecord(204), CommandResponse(204, None))
+        append_request = AppendRequest(self.context, empty=[state.id])
+        append_request.add(state.id, self.warehouse.id, state, [event], generation)
+        return Decision(append_request, IdempotencyRecord(204), CommandResponse(204, None))
 
 
 async def _find_child_kind(connection: Connection, warehouse: Warehouse, namespace_id: UUID) -> str | None:

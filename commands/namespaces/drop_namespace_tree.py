@@ -14,12 +14,12 @@ from ...domain.namespace_tree import PlannedDrop, TreeObject, check_protection, 
 from ...domain.streams import State
 from ...projections import namespace_trees
 from ...projections.namespace_trees import TreeNode, kinds_of
-from ...storage.large_documents import DocumentShare
+from ...storage.large_documents import DocumentReservation
+from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..execution.handler import CommandHandler, Decision, Resolved
 from ..execution.resolver import OutdatedRead, ResolvedStream
-from ..execution.submission import IdempotencyRecord, Submission
 from . import tree_states
 from .tree_states import TREE_OBJECTS_MAX, TreeStates
 
@@ -41,16 +41,16 @@ async def drop_namespace_tree(
     soft-deleted in the tree final.
     Raises NamespaceProtected without `force`, and NamespaceTreeTooLarge.
     """
-    async with executor.large_documents.share() as share:
-        return await executor.execute(_Drop(context, warehouse, command, executor, share))
+    async with executor.large_documents.reservation() as reservation:
+        return await executor.execute(_DropHandler(context, warehouse, command, executor, reservation))
 
 
 async def plan_namespace_drop(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: DropNamespace) -> DropPlan:
     """What the command would do now. Protected objects do not refuse it. Raises NoSuchNamespace, NamespaceTreeTooLarge."""
     if warehouse.as_of is not None:
         raise UnsupportedOperation(f"Warehouse {warehouse.name} is read as of position {warehouse.as_of}: a past state cannot be changed")
-    async with executor.large_documents.share() as share:
-        drop = _Drop(context, warehouse, command, executor, share)
+    async with executor.large_documents.reservation() as reservation:
+        drop = _DropHandler(context, warehouse, command, executor, reservation)
         resolved = await drop.resolve()
         await executor.authorize(context, resolved.resources)
         await drop.prepare()
@@ -69,10 +69,10 @@ class _Tree:
 
 
 @dataclass(slots=True, eq=False)
-class _Drop(CommandHandler):
+class _DropHandler(CommandHandler):
     command: DropNamespace
     executor: CommandExecutor
-    share: DocumentShare
+    reservation: DocumentReservation
     namespace: ResolvedStream[NamespaceState] | None = None
     content: list[ResolvedStream[State]] = field(default_factory=list)
 
@@ -88,14 +88,14 @@ class _Drop(CommandHandler):
     @property
     def whole(self) -> bool:
         """Whether approval hooks review the metadata of the tables."""
-        return self.executor.appender.reviews(self.context)
+        return self.executor.decision_writer.reviews(self.context)
 
     async def prepare(self) -> None:
         """Finds the objects whose queues wait during the decision. What is created later is found by append."""
         async with self.executor.connection() as connection:
             nodes = await self._nodes(connection)
             size = await tree_states.documents_bytes(connection, kinds_of(nodes), whole=self.whole)
-        await tree_states.reserve_memory(self.share, size, str(self.command.namespace))
+        await tree_states.reserve_memory(self.reservation, size, str(self.command.namespace))
         self.content = [*tree_states.streams(self.executor, kinds_of(nodes[1:]))]
 
     def more_streams(self) -> Sequence[ResolvedStream[State]]:
@@ -105,14 +105,14 @@ class _Drop(CommandHandler):
         tree = await self.read()
         if not self.command.force:
             check_protection(tree.objects, str(self.command.namespace))
-        submission = Submission(self.context, contents=[*tree.contents.items()], table_bytes_max=self.share.bytes_max)
+        append_request = AppendRequest(self.context, contents=[*tree.contents.items()], table_bytes_max=self.reservation.bytes_max)
         for planned in self.plan(tree, self.expires_at_ms(tree)):
             state = planned.object.state
             if planned.event is None:
-                submission.depend_on(state)
+                append_request.depend_on(state)
             else:
-                submission.add(state.id, self.warehouse.id, state, [planned.event], tree.states.generation)
-        return Decision(submission, IdempotencyRecord(204), CommandResponse(204, None))
+                append_request.add(state.id, self.warehouse.id, state, [planned.event], tree.states.generation)
+        return Decision(append_request, IdempotencyRecord(204), CommandResponse(204, None))
 
     def plan(self, tree: _Tree, expires_at_ms: int | None) -> list[PlannedDrop]:
         requested = self.command.purge
@@ -127,7 +127,7 @@ class _Drop(CommandHandler):
             nodes = await self._nodes(connection)
             states = await tree_states.read_states(connection, kinds_of(nodes), whole=self.whole)
         if self.whole:
-            await tree_states.add_whole_tables(self.executor, self.share, states, kinds_of(nodes))
+            await tree_states.add_whole_tables(self.executor, self.reservation, states, kinds_of(nodes))
         objects: list[TreeObject] = []
         paths: dict[UUID, tuple[str, ...]] = {}
         contents: dict[UUID, int] = {}

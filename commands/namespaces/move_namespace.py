@@ -16,31 +16,31 @@ from ...domain.warehouse import decide_namespace_moved
 from ...log.head import log_head
 from ...projections import names
 from ...projections.names import NamedObject
-from ...storage.large_documents import DocumentShare
+from ...storage.large_documents import DocumentReservation
+from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..execution.handler import CommandHandler, Decision, Resolved
 from ..execution.resolver import OutdatedRead, ResolvedStream
-from ..execution.submission import IdempotencyRecord, Submission
 
 
 async def move_namespace(
     executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: MoveNamespace
 ) -> CommandResponse:
     """200 with the new path. Raises as `decide_move`, and NoSuchNamespace if the warehouse has no such namespace."""
-    async with executor.large_documents.share() as share:
-        return await executor.execute(_Move(context, warehouse, command, executor, share))
+    async with executor.large_documents.reservation() as reservation:
+        return await executor.execute(_MoveHandler(context, warehouse, command, executor, reservation))
 
 
 @dataclass(slots=True, eq=False)
-class _Move(CommandHandler):
+class _MoveHandler(CommandHandler):
     """It appends an event to the namespace and one to the warehouse. So everything that was decided before is decided again (0022):
     commands on the former path, and another move, which could form a cycle with this one.
     """
 
     command: MoveNamespace
     executor: CommandExecutor
-    share: DocumentShare
+    reservation: DocumentReservation
     stream: ResolvedStream[NamespaceState] | None = None
     parent_id: UUID | None = None
 
@@ -58,29 +58,29 @@ class _Move(CommandHandler):
 
     async def prepare(self) -> None:
         assert self.stream is not None
-        await self.executor.resolver.reserve_memory(self.share, [self.stream])
+        await self.executor.resolver.reserve_memory(self.reservation, [self.stream])
 
     async def decide(self) -> Decision:
         assert self.stream is not None
         # The warehouse first: if it is unchanged when the command is appended, no path has changed since.
         warehouse, warehouse_generation = await self.executor.resolver.warehouse(self.warehouse).read_named()
-        state, generation = await self.stream.read_named(self.share)
+        state, generation = await self.stream.read_named(self.reservation)
         if warehouse.event_id != self.warehouse.event_id or state.status != "live":
             raise OutdatedRead
-        submission = Submission(self.context)
-        destination, known = await self._destination(state, submission)
+        append_request = AppendRequest(self.context)
+        destination, known = await self._destination(state, append_request)
         source = ".".join(_path(known, state.id)[1:])
         wanted = self.command.destination
         key, reserved = self.warehouse.name_lookup.key(wanted.levels[-1]), self.executor.reserved_namespaces
         event = decide_move(state, source, destination, key, reserved, force=self.command.force)
         assert destination.parent_id is not None, "else it was refused"
         if event is None:
-            submission.depend_on(state)
+            append_request.depend_on(state)
         else:
             generation = min(generation, warehouse_generation)
-            submission.parents.append(destination.parent_id)
-            submission.add(state.id, self.warehouse.id, state, [event], generation)
-            submission.add(warehouse.id, warehouse.id, warehouse, [decide_namespace_moved(state.id)], generation, reviewed=False)
+            append_request.parents.append(destination.parent_id)
+            append_request.add(state.id, self.warehouse.id, state, [event], generation)
+            append_request.add(warehouse.id, warehouse.id, warehouse, [decide_namespace_moved(state.id)], generation, reviewed=False)
         body = orjson.dumps(
             {
                 "namespace": [*_path(known, destination.parent_id)[1:], wanted.levels[-1]],
@@ -88,9 +88,11 @@ class _Move(CommandHandler):
                 "parent-namespace-id": None if destination.parent_id == self.warehouse.id else destination.parent_id,
             }
         )
-        return Decision(submission, IdempotencyRecord(200, body=body), CommandResponse(200, body))
+        return Decision(append_request, IdempotencyRecord(200, body=body), CommandResponse(200, body))
 
-    async def _destination(self, state: NamespaceState, submission: Submission) -> tuple[MoveDestination, Mapping[UUID, NamedObject]]:
+    async def _destination(
+        self, state: NamespaceState, append_request: AppendRequest
+    ) -> tuple[MoveDestination, Mapping[UUID, NamedObject]]:
         """The destination, and the names of both paths. If the namespace gets deeper, no namespace may be created meanwhile."""
         wanted, ids = self.command.destination, [state.id, *([] if self.parent_id is None else [self.parent_id])]
         async with self.executor.connection() as connection:
@@ -98,7 +100,7 @@ class _Move(CommandHandler):
             known = await names.names_above(connection, ids)
             too_deep = False
             if len(wanted.levels) > len(_path(known, state.id)) - 1:
-                submission.no_warehouse_events_since = (self.warehouse.id, await log_head(connection), "namespace.%")
+                append_request.no_warehouse_events_since = (self.warehouse.id, await log_head(connection), "namespace.%")
                 too_deep = await names.is_deeper(connection, state.id, NAMESPACE_LEVELS_MAX - len(wanted.levels))
         above = [] if self.parent_id is None else _ids(known, self.parent_id)
         taken_by = None if found is None else found.namespace_id

@@ -11,7 +11,7 @@ from ...domain.table import TableState
 from ...domain.view import ViewState
 from ...projections import namespaces, tables, views
 from ...projections.namespace_trees import Kind
-from ...storage.large_documents import LARGE_BYTES_MIN, DocumentShare
+from ...storage.large_documents import LARGE_BYTES_MIN, DocumentReservation
 from ..execution.executor import CommandExecutor
 from ..execution.resolver import OutdatedRead, ResolvedStream
 
@@ -41,12 +41,12 @@ async def documents_bytes(connection: Connection, ids: Ids, *, whole: bool) -> i
     return size + await namespaces.document_bytes(connection, ids["namespace"])
 
 
-async def reserve_memory(share: DocumentShare, size: int, root: str) -> None:
+async def reserve_memory(reservation: DocumentReservation, size: int, root: str) -> None:
     """Raises NamespaceTreeTooLarge if the states are larger than all that may be in use. Call it without holding a connection."""
-    if size > share.bytes_max:
-        raise too_large(root, f"what must be read of its metadata is larger than {share.bytes_max} bytes")
+    if size > reservation.bytes_max:
+        raise too_large(root, f"what must be read of its metadata is larger than {reservation.bytes_max} bytes")
     if size >= LARGE_BYTES_MIN:
-        await share.reserve(size)
+        await reservation.reserve(size)
 
 
 async def read_states(connection: Connection, ids: Ids, *, whole: bool) -> TreeStates:
@@ -58,10 +58,10 @@ async def read_states(connection: Connection, ids: Ids, *, whole: bool) -> TreeS
     return TreeStates({state.id: state for state, _ in found}, min((generation for _, generation in found), default=None))
 
 
-async def add_whole_tables(executor: CommandExecutor, share: DocumentShare, states: TreeStates, ids: Ids) -> None:
+async def add_whole_tables(executor: CommandExecutor, reservation: DocumentReservation, states: TreeStates, ids: Ids) -> None:
     """Adds the newest states of the tables with all their metadata. Call it without holding a connection."""
     for each in ids["table"]:
-        found = await executor.resolver.table_by_id(each).read(share)
+        found = await executor.resolver.table_by_id(each).read(reservation)
         if found is None:
             raise OutdatedRead
         states.by_id[each], generation = found

@@ -16,12 +16,12 @@ from ...domain.table import TableState
 from ...domain.view import ViewState
 from ...projections import names, namespace_trees, namespaces
 from ...projections.namespace_trees import Dropped, kinds_of
-from ...storage.large_documents import DocumentShare
+from ...storage.large_documents import DocumentReservation
+from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..execution.handler import CommandHandler, Decision, Resolved
 from ..execution.resolver import ResolvedStream
-from ..execution.submission import IdempotencyRecord, Submission
 from ..tabulars.needed_files import check_needed_files
 from . import tree_states
 from .tree_states import AnyState, TreeStates
@@ -38,8 +38,8 @@ async def undrop_namespace(
     NamespaceSoftDeleted if another namespace must be undropped instead or first, AlreadyExists if the name is taken, and FilesMissing as
     for tables and views.
     """
-    async with executor.large_documents.share() as share:
-        return await executor.execute(_Undrop(context, warehouse, command, executor, share))
+    async with executor.large_documents.reservation() as reservation:
+        return await executor.execute(_UndropHandler(context, warehouse, command, executor, reservation))
 
 
 @dataclass(slots=True)
@@ -57,13 +57,13 @@ class _Tree:
 
 
 @dataclass(slots=True, eq=False)
-class _Undrop(CommandHandler):
+class _UndropHandler(CommandHandler):
     # What expires in an inactive warehouse can also be undropped there.
     allows_inactive_warehouse: ClassVar[bool] = True
 
     command: UndropNamespace
     executor: CommandExecutor
-    share: DocumentShare
+    reservation: DocumentReservation
     content: list[ResolvedStream[State]] = field(default_factory=list)
 
     async def resolve(self) -> Resolved:
@@ -74,7 +74,7 @@ class _Undrop(CommandHandler):
         async with self.executor.connection() as connection:
             root, dropped = await self._dropped(connection)
             size = await tree_states.documents_bytes(connection, kinds_of(dropped), whole=self._whole)
-        await tree_states.reserve_memory(self.share, size, root.name)
+        await tree_states.reserve_memory(self.reservation, size, root.name)
         tree = await self._read()
         self.content = [stream for stream in tree_states.streams(self.executor, kinds_of(tree.dropped)) if stream.id != root.id]
         if not self.command.force:
@@ -86,17 +86,17 @@ class _Undrop(CommandHandler):
 
     async def decide(self) -> Decision:
         tree = await self._read()
-        submission = Submission(self.context, parents=[tree.root.parent_id], table_bytes_max=self.share.bytes_max)
+        append_request = AppendRequest(self.context, parents=[tree.root.parent_id], table_bytes_max=self.reservation.bytes_max)
         # Outer namespaces first, as they are created.
         for state in reversed(tree.members):
             event = tree.undropped if state.id == tree.root.id else _decide(state)
-            submission.add(state.id, self.warehouse.id, state, [event], tree.states.generation)
-        return Decision(submission, IdempotencyRecord(204), CommandResponse(204, None))
+            append_request.add(state.id, self.warehouse.id, state, [event], tree.states.generation)
+        return Decision(append_request, IdempotencyRecord(204), CommandResponse(204, None))
 
     @property
     def _whole(self) -> bool:
         """Whether approval hooks review the metadata of the tables."""
-        return self.executor.appender.reviews(self.context)
+        return self.executor.decision_writer.reviews(self.context)
 
     async def _dropped(self, connection: Connection) -> tuple[NamespaceState, list[Dropped]]:
         """The namespace, and what was dropped by the same command. Raises NoSuchNamespace if the warehouse does not have it."""
@@ -118,7 +118,7 @@ class _Undrop(CommandHandler):
             described = await names.described(connection, root.root_id or root.id)
             parent_root = await self._root_of(connection, root)
         if self._whole:
-            await tree_states.add_whole_tables(self.executor, self.share, states, kinds_of(dropped))
+            await tree_states.add_whole_tables(self.executor, self.reservation, states, kinds_of(dropped))
         by_id = states.by_id
         lost = [each for each in dropped if by_id[each.object_id].event_id != each.event_id]
         undropped = namespace.decide_undrop(

@@ -8,20 +8,20 @@ from ...access.request_context import RequestContext
 from ...domain.events import Event
 from ...domain.project import NO_WAREHOUSE, DeleteProject, ProjectState, RenameProject, decide_delete, decide_rename, no_such_project
 from ...projections import projects
+from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..execution.handler import Decision, ProjectCommandHandler, Resolved
-from ..execution.submission import IdempotencyRecord, Submission
 
 
 async def rename_project(executor: CommandExecutor, context: RequestContext, command: RenameProject) -> CommandResponse:
     """200. Raises NoSuchProject, and AlreadyExists if another project has the name."""
-    return await executor.execute(_Rename(context, command, executor))
+    return await executor.execute(_RenameHandler(context, command, executor))
 
 
 async def delete_project(executor: CommandExecutor, context: RequestContext, command: DeleteProject) -> CommandResponse:
     """204. Raises NoSuchProject, and ProjectNotEmpty if it contains a warehouse that is not deleted."""
-    return await executor.execute(_Deletion(context, command, executor))
+    return await executor.execute(_DeletionHandler(context, command, executor))
 
 
 @dataclass(slots=True, eq=False)
@@ -36,13 +36,13 @@ class _ProjectHandler(ProjectCommandHandler):
             state = await projects.read_state(connection, self.context.project_id)
         if state is None:
             raise no_such_project(self.context.project_id)
-        submission = Submission(self.context)
-        event = await self.event(state, submission)
+        append_request = AppendRequest(self.context)
+        event = await self.event(state, append_request)
         if event is None:
-            submission.depend_on(state)
+            append_request.depend_on(state)
         else:
-            submission.add(state.id, NO_WAREHOUSE, state, [event])
-        return Decision(submission, IdempotencyRecord(self.status), CommandResponse(self.status, None))
+            append_request.add(state.id, NO_WAREHOUSE, state, [event])
+        return Decision(append_request, IdempotencyRecord(self.status), CommandResponse(self.status, None))
 
     @property
     @abstractmethod
@@ -50,35 +50,35 @@ class _ProjectHandler(ProjectCommandHandler):
         """Of the response."""
 
     @abstractmethod
-    async def event(self, state: ProjectState, submission: Submission) -> Event | None:
+    async def event(self, state: ProjectState, append_request: AppendRequest) -> Event | None:
         """The event that the command leads to; None if nothing changes."""
 
 
 @dataclass(slots=True, eq=False)
-class _Rename(_ProjectHandler):
+class _RenameHandler(_ProjectHandler):
     command: RenameProject
 
     @property
     def status(self) -> int:
         return 200
 
-    async def event(self, state: ProjectState, submission: Submission) -> Event | None:
+    async def event(self, state: ProjectState, append_request: AppendRequest) -> Event | None:
         async with self.executor.connection() as connection:
             other = await projects.read_by_name(connection, self.command.name)
         return decide_rename(state, self.command, taken=other is not None and other.id != state.id)
 
 
 @dataclass(slots=True, eq=False)
-class _Deletion(_ProjectHandler):
+class _DeletionHandler(_ProjectHandler):
     command: DeleteProject
 
     @property
     def status(self) -> int:
         return 204
 
-    async def event(self, state: ProjectState, submission: Submission) -> Event | None:
+    async def event(self, state: ProjectState, append_request: AppendRequest) -> Event | None:
         # A warehouse that is created meanwhile claims its name in the project before, or finds a newer event of the project.
-        submission.empty.append(state.id)
+        append_request.empty.append(state.id)
         async with self.executor.connection() as connection:
             empty = not await projects.contains_warehouse(connection, state.id)
         return decide_delete(state, empty=empty)

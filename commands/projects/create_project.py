@@ -10,19 +10,19 @@ from ...access.request_context import RequestContext
 from ...domain.project import NO_WAREHOUSE, CreateProject, decide_create
 from ...log.changes import read_last_event_id
 from ...projections import projects
+from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..execution.handler import Decision, ProjectCommandHandler, Resolved
-from ..execution.submission import IdempotencyRecord, Submission
 
 
 async def create_project(executor: CommandExecutor, context: RequestContext, command: CreateProject) -> CommandResponse:
     """201 with the project's id. Raises AlreadyExists if the name is taken, or the id is or was in use."""
-    return await executor.execute(_Creation(context, command, executor))
+    return await executor.execute(_CreationHandler(context, command, executor))
 
 
 @dataclass(slots=True, eq=False)
-class _Creation(ProjectCommandHandler):
+class _CreationHandler(ProjectCommandHandler):
     command: CreateProject
     executor: CommandExecutor
 
@@ -37,7 +37,7 @@ class _Creation(ProjectCommandHandler):
             id_taken = id_taken or await read_last_event_id(connection, project_id) is not None
             name_taken = await projects.read_by_name(connection, self.command.name) is not None
         created = decide_create(self.command, id_taken=id_taken, name_taken=name_taken)
-        submission = Submission(self.context)
-        submission.add(project_id, NO_WAREHOUSE, None, [created], project_id=project_id)
+        append_request = AppendRequest(self.context)
+        append_request.add(project_id, NO_WAREHOUSE, None, [created], project_id=project_id)
         body = orjson.dumps({"project-id": str(project_id)})
-        return Decision(submission, IdempotencyRecord(201, body=body), CommandResponse(201, body))
+        return Decision(append_request, IdempotencyRecord(201, body=body), CommandResponse(201, body))

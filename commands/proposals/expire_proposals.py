@@ -13,9 +13,9 @@ from ...database.advisory_locks import AdvisoryLock
 from ...database.connections import Connection
 from ...domain.proposal import decide_expire
 from ...projections import proposals, warehouses
+from ..execution.append_request import AppendRequest
 from ..execution.clock import now_ms
 from ..execution.leader_job import LeaderJob
-from ..execution.submission import Submission
 
 _log = structlog.get_logger("icecore.proposals")
 
@@ -47,8 +47,8 @@ class ExpiryJob(LeaderJob):
             return False
         state, _ = found
         context = RequestContext(str(uuid7()), warehouse.project_id, _PRINCIPAL, "expireProposal", causation_id=state.event_id)
-        submission = Submission(context)
-        submission.add(state.id, state.warehouse_id, state, [event])
-        result = await self._executor.committer.submit(submission)
+        append_request = AppendRequest(context)
+        append_request.add(state.id, state.warehouse_id, state, [event])
+        result = await self._executor.committer.submit(append_request)
         _log.info("proposal_expired", proposal_id=str(proposal_id), outcome=result.outcome)
         return result.outcome == "appended"

@@ -28,11 +28,11 @@ from ...domain.proposal import HeldChange, ProposalState, decide_approve, decide
 from ...domain.stored_commands import encode
 from ...projections import proposals
 from ...security.property_rules import refuse_credential_properties
+from ..execution.append_request import AppendRequest, AppendResult, IdempotencyRecord
 from ..execution.clock import now_ms
 from ..execution.committer import Committer
 from ..execution.offload import in_thread_if, is_large_request
 from ..execution.resolver import OutdatedRead
-from ..execution.submission import AppendResult, IdempotencyRecord, Submission
 
 HELD_BYTES_MAX = 1024 * 1024
 """Limit on a stored change as JSON. It is kept in the log, and approving it reads the whole of it."""
@@ -106,13 +106,13 @@ class Proposals:
                 return _pending(held, found.id, found.hook, found.reason, found.expires_at_ms), None
             proposal_id = uuid7()
             refusal = _pending(held, proposal_id, opens.hook, opens.reason, opens.expires_at_ms)
-            submission = Submission(context, record=refusal_record(refusal))
+            append_request = AppendRequest(context, record=refusal_record(refusal))
             if closes is not None:
                 assert found is not None
-                submission.add(found.id, warehouse.id, found, [closes])
-            submission.add(proposal_id, warehouse.id, None, [opens])
-            submission.decided_on_warehouse = warehouse
-            result = await self._committer.submit(submission)
+                append_request.add(found.id, warehouse.id, found, [closes])
+            append_request.add(proposal_id, warehouse.id, None, [opens])
+            append_request.decided_on_warehouse = warehouse
+            result = await self._committer.submit(append_request)
             match result.outcome:
                 case "appended" | "replayed" | "key_reused":
                     return refusal, result
@@ -143,23 +143,23 @@ class Proposals:
             # The refusal was that the proposal is closed, so the change was decided for another state.
             if not isinstance(refusal, ProposalClosed) and not await self._moved_on(state):
                 return refusal
-            submission = Submission(context)
-            submission.add(state.id, warehouse.id, state, [event])
-            if (await self._committer.submit(submission)).outcome == "appended":
+            append_request = AppendRequest(context)
+            append_request.add(state.id, warehouse.id, state, [event])
+            if (await self._committer.submit(append_request)).outcome == "appended":
                 return stale(state)
         raise CommitFailed("Other requests kept changing the proposal; try again")
 
-    async def add_approval(self, warehouse: Warehouse, submission: Submission) -> IdempotencyRecord:
+    async def add_approval(self, warehouse: Warehouse, append_request: AppendRequest) -> IdempotencyRecord:
         """Adds the approval to the command of the change, so that both are committed or neither. Returns the record for the
         Idempotency-Key.
 
         Raises ProposalClosed if the proposal has expired, or if the change affects other objects or states than those that were held.
         """
-        context = submission.context
+        context = append_request.context
         assert context.approves is not None
         state = await self.load(context.approves.proposal_id)
-        event = decide_approve(state, object_heads(warehouse, submission.changes), context.principal.id, now_ms())
-        after = submission.add(state.id, warehouse.id, state, [event])
+        event = decide_approve(state, object_heads(warehouse, append_request.changes), context.principal.id, now_ms())
+        after = append_request.add(state.id, warehouse.id, state, [event])
         assert isinstance(after, ProposalState)
         return IdempotencyRecord(200, body=orjson.dumps(proposal_json(after)))
 

@@ -14,11 +14,11 @@ from ...domain.namespace import NamespaceState
 from ...domain.table import TableState
 from ...domain.view import ViewState
 from ...projections.protection import ProtectedKind
+from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..execution.handler import Decision, StreamCommandHandler
 from ..execution.resolver import OutdatedRead, ResolvedStream, Resolver
-from ..execution.submission import IdempotencyRecord, Submission
 
 _SetProtection = SetNamespaceProtection | SetTableProtection | SetViewProtection
 
@@ -27,25 +27,25 @@ async def set_namespace_protection(
     executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: SetNamespaceProtection
 ) -> CommandResponse:
     """200 with `protected`. Raises NoSuchNamespace if the warehouse has no such namespace."""
-    return await executor.execute(_Change(context, warehouse, command, executor.resolver))
+    return await executor.execute(_ChangeHandler(context, warehouse, command, executor.resolver))
 
 
 async def set_table_protection(
     executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: SetTableProtection
 ) -> CommandResponse:
     """200 with `protected`. Raises NoSuchTable if the warehouse has no such table."""
-    return await executor.execute(_Change(context, warehouse, command, executor.resolver))
+    return await executor.execute(_ChangeHandler(context, warehouse, command, executor.resolver))
 
 
 async def set_view_protection(
     executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: SetViewProtection
 ) -> CommandResponse:
     """200 with `protected`. Raises NoSuchView if the warehouse has no such view."""
-    return await executor.execute(_Change(context, warehouse, command, executor.resolver))
+    return await executor.execute(_ChangeHandler(context, warehouse, command, executor.resolver))
 
 
 @dataclass(slots=True, eq=False)
-class _Change(StreamCommandHandler[NamespaceState | TableState | ViewState]):
+class _ChangeHandler(StreamCommandHandler[NamespaceState | TableState | ViewState]):
     command: _SetProtection
     resolver: Resolver
 
@@ -56,14 +56,14 @@ class _Change(StreamCommandHandler[NamespaceState | TableState | ViewState]):
         if state.status != "live":
             # It was dropped after it was found; a purge keeps some of its claims.
             raise OutdatedRead
-        submission, after = Submission(self.context), None
+        append_request, after = AppendRequest(self.context), None
         event = _decide(state, protected=self.command.protected)
         if event is None:
-            submission.depend_on(state)
+            append_request.depend_on(state)
         else:
-            after = submission.add(state.id, self.warehouse.id, state, [event], generation)
+            after = append_request.add(state.id, self.warehouse.id, state, [event], generation)
         body = orjson.dumps({"protected": self.command.protected})
-        return Decision(submission, IdempotencyRecord(200, body=body), CommandResponse(200, body), after=after)
+        return Decision(append_request, IdempotencyRecord(200, body=body), CommandResponse(200, body), after=after)
 
 
 def _object(command: _SetProtection) -> tuple[ProtectedKind, UUID]:

@@ -14,17 +14,17 @@ from ...domain.metadata.requirements import check_requirements, is_creation
 from ...domain.metadata.updates import apply_updates
 from ...domain.names import ResolvedName
 from ...domain.table import ParsedCommit, TableState, decide_commit
-from ...projections import results
+from ...projections import response_bodies
 from ...security.property_rules import refuse_credential_properties
 from ...storage.location_policy import check_document_locations
 from ...storage.locations import StorageLocation
+from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.clock import now_ms
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..execution.handler import CommandHandler, Decision, MetadataFile, Resolved, StreamCommandHandler, parent_of
 from ..execution.offload import in_thread_if, is_large_request
 from ..execution.resolver import ResolvedStream
-from ..execution.submission import IdempotencyRecord, Submission
 from ..tabulars.create_tabular import refuse_locations_taken_by_others
 from ..tabulars.metadata_files import build_loaded_table, next_file_number, next_metadata_location, serialize_table, serialize_table_pieces
 from ..tabulars.new_names_and_locations import NewName, location_key, path_keys
@@ -43,12 +43,12 @@ class DecidedCommit:
 async def commit_table(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: CommitTable) -> CommandResponse:
     """200 with a CommitTableResponse. Raises CommitFailed if a requirement fails."""
     if completes_staged_create(command):
-        return await executor.execute(_Creation(context, warehouse, command, executor))
-    return await executor.execute(_Commit(context, warehouse, command, executor))
+        return await executor.execute(_CreationHandler(context, warehouse, command, executor))
+    return await executor.execute(_CommitHandler(context, warehouse, command, executor))
 
 
 @dataclass(slots=True, eq=False)
-class _Commit(StreamCommandHandler[TableState]):
+class _CommitHandler(StreamCommandHandler[TableState]):
     command: CommitTable
     executor: CommandExecutor
     commit: ParsedCommit | None = None
@@ -59,19 +59,19 @@ class _Commit(StreamCommandHandler[TableState]):
 
     def decide(self, state: TableState, generation: int) -> Decision:
         assert self.commit is not None
-        submission = Submission(self.context, table_bytes_max=self.executor.large_documents.bytes_max)
-        change = add_commit(self.warehouse, submission, state, generation, self.commit, now_ms())
+        append_request = AppendRequest(self.context, table_bytes_max=self.executor.large_documents.bytes_max)
+        change = add_commit(self.warehouse, append_request, state, generation, self.commit, now_ms())
         if change is None:
-            return _unchanged(submission, state)
+            return _unchanged(append_request, state)
         after = change.after
-        body, document = results.build_commit_response(after.metadata_location, serialize_table_pieces(after.document))
-        response = CommandResponse(200, body, etag=results.table_etag(after.event_id))
+        body, document = response_bodies.build_commit_response(after.metadata_location, serialize_table_pieces(after.document))
+        response = CommandResponse(200, body, etag=response_bodies.table_etag(after.event_id))
         record = IdempotencyRecord(200, after.id, after.version)
-        return Decision(submission, record, response, [MetadataFile(change.metadata_location, document)], after)
+        return Decision(append_request, record, response, [MetadataFile(change.metadata_location, document)], after)
 
 
 @dataclass(slots=True, eq=False)
-class _Creation(CommandHandler):
+class _CreationHandler(CommandHandler):
     """The commit that completes a staged create. The first such commit gets the name."""
 
     command: CommitTable
@@ -84,9 +84,9 @@ class _Creation(CommandHandler):
         return Resolved(other_resources=[parent_of(self.found, self.warehouse)])
 
     async def decide(self) -> Decision:
-        submission = Submission(self.context, table_bytes_max=self.executor.large_documents.bytes_max)
-        created = await add_created(self.executor, self.warehouse, submission, self.command, self.found)
-        return creation_decision(submission, created, self.command.table, results.commit_table_response(created.loaded))
+        append_request = AppendRequest(self.context, table_bytes_max=self.executor.large_documents.bytes_max)
+        created = await add_created(self.executor, self.warehouse, append_request, self.command, self.found)
+        return creation_decision(append_request, created, self.command.table, response_bodies.commit_table_response(created.loaded))
 
 
 async def parse_commit(context: RequestContext, command: CommitTable) -> ParsedCommit:
@@ -100,7 +100,7 @@ def completes_staged_create(command: CommitTable) -> bool:
 
 
 def add_commit(
-    warehouse: Warehouse, submission: Submission, state: TableState, generation: int | None, commit: ParsedCommit, decided_at_ms: int
+    warehouse: Warehouse, append_request: AppendRequest, state: TableState, generation: int | None, commit: ParsedCommit, decided_at_ms: int
 ) -> DecidedCommit | None:
     """Decides, checks properties and locations, and adds the event. Returns None if nothing changes.
 
@@ -115,18 +115,18 @@ def add_commit(
     if metadata["format-version"] != before["format-version"]:
         warehouse.format_versions.check(metadata["format-version"])
     metadata_location = next_metadata_location(warehouse, metadata, next_file_number(state.metadata_location))
-    key, paths = location_key(warehouse, metadata) if change.moves else None, path_keys(warehouse, metadata, before)
-    after = submission.add(state.id, warehouse.id, state, [change.event(metadata_location.text, key, paths)], generation)
+    key, paths = location_key(warehouse, metadata) if change.location_changed else None, path_keys(warehouse, metadata, before)
+    after = append_request.add(state.id, warehouse.id, state, [change.event(metadata_location.text, key, paths)], generation)
     assert isinstance(after, TableState)
-    submission.old_files += old_metadata_files(state, after, warehouse.profile.storage_identity)
+    append_request.old_files += old_metadata_files(state, after, warehouse.profile.storage_identity)
     return DecidedCommit(after, metadata_location)
 
 
-def _unchanged(submission: Submission, state: TableState) -> Decision:
-    submission.depend_on(state)
-    body = results.commit_table_response(build_loaded_table(state, serialize_table(state.document)))
-    response = CommandResponse(200, body, etag=results.table_etag(state.event_id))
-    return Decision(submission, IdempotencyRecord(200, state.id, state.version), response)
+def _unchanged(append_request: AppendRequest, state: TableState) -> Decision:
+    append_request.depend_on(state)
+    body = response_bodies.commit_table_response(build_loaded_table(state, serialize_table(state.document)))
+    response = CommandResponse(200, body, etag=response_bodies.table_etag(state.event_id))
+    return Decision(append_request, IdempotencyRecord(200, state.id, state.version), response)
 
 
 def staged_name(warehouse: Warehouse, command: CommitTable) -> NewName:
@@ -135,11 +135,11 @@ def staged_name(warehouse: Warehouse, command: CommitTable) -> NewName:
 
 
 async def add_created(
-    executor: CommandExecutor, warehouse: Warehouse, submission: Submission, command: CommitTable, found: ResolvedName | None
+    executor: CommandExecutor, warehouse: Warehouse, append_request: AppendRequest, command: CommitTable, found: ResolvedName | None
 ) -> NewTable:
     """Adds the table that the updates create; `found` is what its name referred to."""
-    large = is_large_request(submission.context)
-    commit = await parse_commit(submission.context, command)
+    large = is_large_request(append_request.context)
+    commit = await parse_commit(append_request.context, command)
     check_requirements(None, commit.requirements)
     new_name = staged_name(warehouse, command)
     name = new_name.check(found)
@@ -147,7 +147,7 @@ async def add_created(
     metadata = await in_thread_if(large, _new_metadata, warehouse, commit, table_id)
     async with executor.connection() as connection:
         await refuse_locations_taken_by_others(connection, warehouse, metadata, new_name)
-    return await in_thread_if(large, add_table, warehouse, submission, name, table_id, metadata, staged=True)
+    return await in_thread_if(large, add_table, warehouse, append_request, name, table_id, metadata, staged=True)
 
 
 def _new_metadata(warehouse: Warehouse, commit: ParsedCommit, table_id: UUID) -> Json:

@@ -10,14 +10,14 @@ from ...domain.commands import CommitTable, CommitTransaction
 from ...domain.errors import BadRequest
 from ...domain.names import ResolvedName
 from ...domain.table import ParsedCommit, TableState
-from ...storage.large_documents import DocumentShare
+from ...storage.large_documents import DocumentReservation
+from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.clock import now_ms
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..execution.handler import CommandHandler, Decision, MetadataFile, Resolved, parent_of
 from ..execution.offload import in_thread_if, is_large_request, is_large_state
 from ..execution.resolver import ResolvedStream
-from ..execution.submission import IdempotencyRecord, Submission
 from ..tabulars.metadata_files import serialize_table
 from .commit_table import add_commit, add_created, completes_staged_create, staged_name
 
@@ -26,15 +26,15 @@ async def commit_transaction(
     executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: CommitTransaction
 ) -> CommandResponse:
     """204 once the commits of all tables are in the log under one command. Readers see all of them or none."""
-    async with executor.large_documents.share() as share:
-        return await executor.execute(_Transaction(context, warehouse, command, executor, share))
+    async with executor.large_documents.reservation() as reservation:
+        return await executor.execute(_TransactionHandler(context, warehouse, command, executor, reservation))
 
 
 @dataclass(slots=True, eq=False)
-class _Transaction(CommandHandler):
+class _TransactionHandler(CommandHandler):
     command: CommitTransaction
     executor: CommandExecutor
-    share: DocumentShare
+    reservation: DocumentReservation
     tables: list[ResolvedStream[TableState]] = field(default_factory=list)
     commits: list[ParsedCommit] = field(default_factory=list)
     creations: list[tuple[CommitTable, ResolvedName | None]] = field(default_factory=list)
@@ -54,24 +54,24 @@ class _Transaction(CommandHandler):
 
     async def prepare(self) -> None:
         # A wait for memory inside the tables' queues would block them.
-        await self.executor.resolver.reserve_memory(self.share, self.tables)
+        await self.executor.resolver.reserve_memory(self.reservation, self.tables)
 
     async def decide(self) -> Decision:
-        found = [await table.read_named(self.share) for table in self.tables]
-        submission = Submission(self.context, table_bytes_max=self.share.bytes_max)
+        found = [await table.read_named(self.reservation) for table in self.tables]
+        append_request = AppendRequest(self.context, table_bytes_max=self.reservation.bytes_max)
         files: list[MetadataFile] = []
         # If a rebuild switched generations between two reads, append refuses the older one and all states are read again.
         generation = min((generation for _, generation in found), default=None)
         for (state, _), commit in zip(found, self.commits, strict=True):
             large = is_large_request(self.context) or is_large_state(state)
-            change = await in_thread_if(large, add_commit, self.warehouse, submission, state, generation, commit, now_ms())
+            change = await in_thread_if(large, add_commit, self.warehouse, append_request, state, generation, commit, now_ms())
             if change is None:
-                submission.depend_on(state)
+                append_request.depend_on(state)
                 continue
             files.append(MetadataFile(change.metadata_location, await in_thread_if(large, serialize_table, change.after.document)))
         for creation, name in self.creations:
-            files.append((await add_created(self.executor, self.warehouse, submission, creation, name)).file)
-        return Decision(submission, IdempotencyRecord(204), CommandResponse(204, None), files)
+            files.append((await add_created(self.executor, self.warehouse, append_request, creation, name)).file)
+        return Decision(append_request, IdempotencyRecord(204), CommandResponse(204, None), files)
 
 
 def _parsed(commits: Sequence[CommitTable]) -> list[ParsedCommit]:

@@ -14,15 +14,15 @@ from ...domain.metadata.create import new_table_metadata
 from ...domain.metadata.properties import FORMAT_VERSION
 from ...domain.names import FreeName
 from ...domain.table import TableState, decide_create
-from ...projections import results
+from ...projections import response_bodies
 from ...projections.tables import LoadedTable
 from ...security.flink_options import without_connector_options
+from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.clock import now_ms
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..execution.handler import Decision, MetadataFile, TableToCache
 from ..execution.offload import in_thread_if, is_large_request
-from ..execution.submission import IdempotencyRecord, Submission
 from ..tabulars.create_tabular import TabularCreation
 from ..tabulars.metadata_files import build_loaded_table, metadata_file, serialize_table
 from ..tabulars.new_names_and_locations import NewName, location_key, path_keys
@@ -65,13 +65,13 @@ class _Creation(TabularCreation):
         return await in_thread_if(large, self._decide_new, name, object_id, metadata)
 
     def _decide_staged(self, metadata: Json) -> Decision:
-        body = results.staged_table_result(serialize_table(split(metadata, TABLE_KINDS)))
-        return Decision(Submission(self.context), IdempotencyRecord(200, body=body), CommandResponse(200, body))
+        body = response_bodies.staged_table_result(serialize_table(split(metadata, TABLE_KINDS)))
+        return Decision(AppendRequest(self.context), IdempotencyRecord(200, body=body), CommandResponse(200, body))
 
     def _decide_new(self, name: FreeName, table_id: UUID, metadata: Json) -> Decision:
-        submission = Submission(self.context, table_bytes_max=self.executor.large_documents.bytes_max)
-        created = add_table(self.warehouse, submission, name, table_id, metadata, staged=False)
-        return creation_decision(submission, created, self.identifier, results.load_table_result(created.loaded))
+        append_request = AppendRequest(self.context, table_bytes_max=self.executor.large_documents.bytes_max)
+        created = add_table(self.warehouse, append_request, name, table_id, metadata, staged=False)
+        return creation_decision(append_request, created, self.identifier, response_bodies.load_table_result(created.loaded))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,34 +83,34 @@ class NewTable:
     file: MetadataFile
 
 
-def creation_decision(submission: Submission, table: NewTable, identifier: TabularIdentifier, body: Content) -> Decision:
+def creation_decision(append_request: AppendRequest, table: NewTable, identifier: TabularIdentifier, body: Content) -> Decision:
     """The decision that creates one table, with the response `body`."""
     state = table.state
     claim = NameClaim("tabular", state.namespace_id, state.name_key, state.id)
     return Decision(
-        submission,
+        append_request,
         IdempotencyRecord(200, state.id, state.version),
-        CommandResponse(200, body, etag=results.table_etag(state.event_id)),
+        CommandResponse(200, body, etag=response_bodies.table_etag(state.event_id)),
         [table.file],
-        table_to_cache=TableToCache(identifier, claim, state, len(table.file.document)),
+        table_to_cache=TableToCache(identifier, claim, state, len(table.file.content)),
     )
 
 
 def add_table(
     warehouse: Warehouse,
-    submission: Submission,
+    append_request: AppendRequest,
     name: FreeName,
     table_id: UUID,
     metadata: Json,
     *,
     staged: bool,
 ) -> NewTable:
-    """Adds a table with the first document `metadata` to the submission. Its metadata file is still to be written."""
+    """Adds a table with the first document `metadata` to the append request. Its metadata file is still to be written."""
     written = serialize_table(split(metadata, TABLE_KINDS))
     file = metadata_file(warehouse, metadata, written, 0)
     key, paths = location_key(warehouse, metadata), path_keys(warehouse, metadata)
     event = decide_create(name, metadata, file.location.text, key, paths, staged=staged)
-    submission.parents.append(event.namespace_id)
-    state = submission.add(table_id, warehouse.id, None, [event])
+    append_request.parents.append(event.namespace_id)
+    state = append_request.add(table_id, warehouse.id, None, [event])
     assert isinstance(state, TableState)
     return NewTable(state, build_loaded_table(state, written), file)

@@ -6,11 +6,11 @@ from ...access.request_context import RequestContext
 from ...access.warehouse import Warehouse
 from ...domain.commands import DropTable
 from ...domain.table import TableState, decide_drop
+from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..execution.handler import Decision, StreamCommandHandler
 from ..execution.resolver import ResolvedStream
-from ..execution.submission import IdempotencyRecord, Submission
 
 
 async def drop_table(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: DropTable) -> CommandResponse:
@@ -20,11 +20,11 @@ async def drop_table(executor: CommandExecutor, context: RequestContext, warehou
     free. If the table's property gc.enabled forbids the purge, the files stay, and the event records that.
     Raises TableProtected without `force`.
     """
-    return await executor.execute(_Drop(context, warehouse, command, executor))
+    return await executor.execute(_DropHandler(context, warehouse, command, executor))
 
 
 @dataclass(slots=True, eq=False)
-class _Drop(StreamCommandHandler[TableState]):
+class _DropHandler(StreamCommandHandler[TableState]):
     command: DropTable
     executor: CommandExecutor
 
@@ -32,7 +32,7 @@ class _Drop(StreamCommandHandler[TableState]):
         return await self.executor.resolver.table(self.warehouse, self.command.table)
 
     def decide(self, state: TableState, generation: int) -> Decision:
-        submission = Submission(self.context)
+        append_request = AppendRequest(self.context)
         requested = self.command.purge_requested
         event = decide_drop(
             state,
@@ -40,5 +40,5 @@ class _Drop(StreamCommandHandler[TableState]):
             force=self.command.force,
             expires_at_ms=None if self.command.force else self.warehouse.delete_profile.expires_at_ms(self.executor.now_ms()),
         )
-        after = submission.add(state.id, self.warehouse.id, state, [event], generation)
-        return Decision(submission, IdempotencyRecord(204), CommandResponse(204, None), after=after)
+        after = append_request.add(state.id, self.warehouse.id, state, [event], generation)
+        return Decision(append_request, IdempotencyRecord(204), CommandResponse(204, None), after=after)

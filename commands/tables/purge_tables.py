@@ -27,12 +27,12 @@ from ...domain.task import HEARTBEAT_SECONDS_DEFAULT, PURGE, TaskOf
 from ...log.head import log_head
 from ...projections import tables, task_runs, tasks, warehouses
 from ...projections.tasks import NextPurge
-from ...storage.large_documents import DocumentShare
+from ...storage.large_documents import DocumentReservation
 from ...storage.manifest_reader import ManifestReaders
+from ..execution.append_request import AppendRequest, AppendResult
 from ..execution.executor import CommandExecutor
 from ..execution.leader_job import FENCE_SECONDS_MAX, LeaderJob, LeadershipLost
 from ..execution.retry_pauses import RetryPauses
-from ..execution.submission import AppendResult, Submission
 from ..tasks.attempts import FailedAttempt, begin_deletion, record_failure
 from .table_purge import NamedFiles, PurgedFiles, TablePurge
 
@@ -259,14 +259,14 @@ class PurgeJob(LeaderJob):
 
     async def _named_files(self, table_id: UUID) -> NamedFiles | None:
         """None if the table is not being purged. The state of a large table is read within the limit on memory, and not kept."""
-        async with self._executor.large_documents.share() as share:
-            found = await self._read(table_id, share)
+        async with self._executor.large_documents.reservation() as reservation:
+            found = await self._read(table_id, reservation)
             return None if found is None or found[0].status != "purging" else NamedFiles.of(found[0])
 
     async def _append(self, warehouse: Warehouse, table_id: UUID, files: PurgedFiles) -> AppendResult | None:
         """None if the table is not being purged any more."""
-        async with self._executor.large_documents.share() as share:
-            found = await self._read(table_id, share)
+        async with self._executor.large_documents.reservation() as reservation:
+            found = await self._read(table_id, reservation)
             if found is None:
                 return None
             table, generation = found
@@ -275,13 +275,13 @@ class PurgeJob(LeaderJob):
                 return None
             context = RequestContext(str(uuid7()), warehouse.project_id, _PRINCIPAL, "purgeTable", causation_id=table.event_id)
             # Not if the warehouse has become read-only meanwhile.
-            submission = Submission(context, decided_on_warehouse=warehouse)
-            submission.add(table_id, warehouse.id, table, [event], generation)
-            return await self._executor.committer.submit(submission)
+            append_request = AppendRequest(context, decided_on_warehouse=warehouse)
+            append_request.add(table_id, warehouse.id, table, [event], generation)
+            return await self._executor.committer.submit(append_request)
 
-    async def _read(self, table_id: UUID, share: DocumentShare) -> tuple[TableState, int] | None:
+    async def _read(self, table_id: UUID, reservation: DocumentReservation) -> tuple[TableState, int] | None:
         """The state, and the generation of the read models it was read from."""
-        return await self._executor.resolver.table_by_id(table_id).read(share)
+        return await self._executor.resolver.table_by_id(table_id).read(reservation)
 
     async def _fence(self, leading: Connection, attempt: _Attempt, warehouse: Warehouse) -> None:
         """Raises LeadershipLost unless this process leads and the table still holds its locations, and WarehouseReadOnly.

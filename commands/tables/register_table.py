@@ -16,20 +16,27 @@ from ...domain.identifiers import TabularIdentifier
 from ...domain.metadata.parse import parse_table_metadata
 from ...domain.names import FreeName, ResolvedName
 from ...domain.table import TableState, decide_register, may_have_lost_file
-from ...projections import results
+from ...projections import response_bodies
 from ...security.property_rules import check_registered_properties
-from ...storage.large_documents import DocumentShare
+from ...storage.large_documents import DocumentReservation
 from ...storage.location_policy import check_document_locations
 from ...storage.locations import StorageLocation
 from ...storage.metadata_files import read_metadata
+from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..execution.handler import CommandHandler, Decision, Resolved, parent_of
 from ..execution.preloaded_parts import preload_parts
 from ..execution.resolver import OutdatedRead, ResolvedStream
-from ..execution.submission import IdempotencyRecord, Submission
 from ..tabulars.metadata_files import build_loaded_table, serialize_table
-from ..tabulars.new_names_and_locations import NewName, location_key, path_keys, refuse_taken_file, refuse_taken_locations, registered_keys
+from ..tabulars.new_names_and_locations import (
+    NewName,
+    location_key,
+    other_location_keys,
+    path_keys,
+    refuse_taken_file,
+    refuse_taken_locations,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +59,17 @@ async def register_table(
     executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: RegisterTable
 ) -> CommandResponse:
     """200 with a LoadTableResult. Every location that the file names must be in the warehouse."""
-    async with executor.large_documents.share() as share:
-        return await executor.execute(_Registration(context, warehouse, command, executor, share))
+    async with executor.large_documents.reservation() as reservation:
+        return await executor.execute(_RegistrationHandler(context, warehouse, command, executor, reservation))
 
 
 @dataclass(slots=True, eq=False)
-class _Registration(CommandHandler):
+class _RegistrationHandler(CommandHandler):
     """`table` -- the table that is overwritten."""
 
     command: RegisterTable
     executor: CommandExecutor
-    share: DocumentShare
+    reservation: DocumentReservation
     table: ResolvedStream[TableState] | None = None
     found: ResolvedName | None = None
     file: _File | None = None
@@ -78,7 +85,7 @@ class _Registration(CommandHandler):
     async def prepare(self) -> None:
         self.file = await self._read_file(self.table)
         if self.table is not None:
-            await self.executor.resolver.reserve_memory(self.share, [self.table])
+            await self.executor.resolver.reserve_memory(self.reservation, [self.table])
 
     async def _overwritten(self) -> ResolvedStream[TableState] | None:
         """If the table does not exist, this is an ordinary registration."""
@@ -96,7 +103,7 @@ class _Registration(CommandHandler):
         name = None if new_name is None else new_name.check(self.found)
         async with self.executor.connection() as connection:
             position = await refuse_taken_file(connection, warehouse, location, new_name, owner)
-        document = await read_metadata(await self.executor.store(warehouse), location, self.share)
+        document = await read_metadata(await self.executor.store(warehouse), location, self.reservation)
         # In a thread, because checking a large file takes about a second.
         file_key = location.claim_key(warehouse.profile.storage_identity)
         return _File(location, file_key, position, name, event_id, await asyncio.to_thread(_checked, warehouse, document))
@@ -109,30 +116,30 @@ class _Registration(CommandHandler):
         warehouse, file = self.warehouse, self.file
         assert file is not None
         self.file, metadata = None, file.metadata
-        before, generation = (None, None) if self.table is None else await self.table.read_named(self.share)
+        before, generation = (None, None) if self.table is None else await self.table.read_named(self.reservation)
         if before is not None and may_have_lost_file(before, file.key, file.owner_event_id):
             raise OutdatedRead
         key, paths = location_key(warehouse, metadata), path_keys(warehouse, metadata) or []
         held = [key, *paths, *(() if before is None else before.location_keys)]
-        claimed_keys = [*paths, *await asyncio.to_thread(registered_keys, warehouse, metadata, file.key, held)]
+        claimed_keys = [*paths, *await asyncio.to_thread(other_location_keys, warehouse, metadata, file.key, held)]
         async with self.executor.connection() as connection:
             new_name, owner = (self._new_name, None) if before is None else (None, before.id)
             await refuse_taken_locations(connection, [key, *claimed_keys], new_name, owner)
-        submission = Submission(self.context, file_read=(file.position, file.key), table_bytes_max=self.share.bytes_max)
+        append_request = AppendRequest(self.context, file_read=(file.position, file.key), table_bytes_max=self.reservation.bytes_max)
         event = decide_register(file.name, metadata, file.location.text, key, claimed_keys)
         if file.name is not None:
-            submission.parents.append(file.name.namespace_id)
+            append_request.parents.append(file.name.namespace_id)
         table_id = uuid7() if before is None else before.id
-        state = await asyncio.to_thread(submission.add, table_id, warehouse.id, before, [event], generation)
+        state = await asyncio.to_thread(append_request.add, table_id, warehouse.id, before, [event], generation)
         assert isinstance(state, TableState)
         body = await asyncio.to_thread(_response, state)
         if self.context.reserve_memory is not None:
             self.context.reserve_memory(len(body))
         if before is None:
             # The parts of a new table can be written before the append. Those of an overwritten table would be visible.
-            await preload_parts(self.executor.connection, submission, table_id)
-        response = CommandResponse(200, body, etag=results.table_etag(state.event_id))
-        return Decision(submission, IdempotencyRecord(200, state.id, state.version), response)
+            await preload_parts(self.executor.connection, append_request, table_id)
+        response = CommandResponse(200, body, etag=response_bodies.table_etag(state.event_id))
+        return Decision(append_request, IdempotencyRecord(200, state.id, state.version), response)
 
 
 def _checked(warehouse: Warehouse, document: Json) -> Json:
@@ -145,4 +152,4 @@ def _checked(warehouse: Warehouse, document: Json) -> Json:
 
 def _response(state: TableState) -> Content:
     loaded = build_loaded_table(state, serialize_table(state.document))
-    return results.load_table_result(loaded)
+    return response_bodies.load_table_result(loaded)

@@ -25,10 +25,10 @@ from ...domain.task import EXPIRATION
 from ...domain.view import ViewState
 from ...projections import soft_deleted, tasks, warehouses
 from ...projections.soft_deleted import Due, Kind
+from ..execution.append_request import AppendRequest
 from ..execution.executor import CommandExecutor
 from ..execution.leader_job import LeaderJob
 from ..execution.retry_pauses import RetryPauses
-from ..execution.submission import Submission
 from ..tasks.attempts import FailedAttempt, record_failure
 
 _log = structlog.get_logger("icecore.soft_deletion")
@@ -107,8 +107,8 @@ class ExpireSoftDeletedJob(LeaderJob):
             return False
         resolver = self._executor.resolver
         stream = resolver.by_id(due.kind, due.object_id)
-        async with self._executor.large_documents.share() as share:
-            found = await stream.read(share)
+        async with self._executor.large_documents.reservation() as reservation:
+            found = await stream.read(reservation)
             if found is None:
                 return False
             state, generation = found
@@ -118,11 +118,11 @@ class ExpireSoftDeletedJob(LeaderJob):
                 return False
             context = RequestContext(str(uuid7()), warehouse.project_id, _PRINCIPAL, "expireSoftDeleted", causation_id=state.event_id)
             # Nothing expires after the warehouse has become read-only.
-            submission = Submission(context, decided_on_warehouse=as_warehouse(warehouse, None))
+            append_request = AppendRequest(context, decided_on_warehouse=as_warehouse(warehouse, None))
             if isinstance(state, NamespaceState):
-                submission.empty.append(state.id)
-            submission.add(state.id, state.warehouse_id, state, [event], generation)
-            result = await self._executor.committer.submit(submission)
+                append_request.empty.append(state.id)
+            append_request.add(state.id, state.warehouse_id, state, [event], generation)
+            result = await self._executor.committer.submit(append_request)
         if result.outcome == "error":
             raise ServiceUnavailable("Postgres rejected the event")
         if result.outcome == "appended":

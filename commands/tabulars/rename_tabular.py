@@ -11,12 +11,12 @@ from ...domain.names import ResolvedName
 from ...domain.table import TableState
 from ...domain.view import ViewState
 from ...projections import names
-from ...storage.large_documents import DocumentShare
+from ...storage.large_documents import DocumentReservation
+from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..execution.handler import CommandHandler, Decision, Resolved, parent_of
 from ..execution.resolver import OutdatedRead, ResolvedStream
-from ..execution.submission import IdempotencyRecord, Submission
 
 
 @dataclass(slots=True, eq=False)
@@ -25,7 +25,7 @@ class TabularRename(CommandHandler):
 
     command: RenameTable | RenameView
     executor: CommandExecutor
-    share: DocumentShare
+    reservation: DocumentReservation
     stream: ResolvedStream[TableState | ViewState] | None = None
     namespace: ResolvedName | None = None
 
@@ -41,25 +41,25 @@ class TabularRename(CommandHandler):
 
     async def prepare(self) -> None:
         assert self.stream is not None
-        await self.executor.resolver.reserve_memory(self.share, [self.stream])
+        await self.executor.resolver.reserve_memory(self.reservation, [self.stream])
 
     async def decide(self) -> Decision:
         assert self.stream is not None
-        state, generation = await self.stream.read_named(self.share)
+        state, generation = await self.stream.read_named(self.reservation)
         lookup, destination = self.warehouse.name_lookup, self.command.destination
         async with self.executor.connection() as connection:
             found = await names.find(connection, lookup, destination.namespace, destination.name)
         if found is not None and (self.namespace is None or found.namespace_id != self.namespace.namespace_id):
             # The namespace is not the one that was authorized.
             raise OutdatedRead
-        submission = Submission(self.context)
+        append_request = AppendRequest(self.context)
         event = _decide(state, found, self.command.source, destination, lookup.key(destination.name))
         if event is None:
-            submission.depend_on(state)
+            append_request.depend_on(state)
         else:
-            submission.parents.append(event.namespace_id)
-            submission.add(state.id, self.warehouse.id, state, [event], generation)
-        return Decision(submission, IdempotencyRecord(204), CommandResponse(204, None))
+            append_request.parents.append(event.namespace_id)
+            append_request.add(state.id, self.warehouse.id, state, [event], generation)
+        return Decision(append_request, IdempotencyRecord(204), CommandResponse(204, None))
 
 
 def _decide(

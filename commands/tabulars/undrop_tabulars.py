@@ -14,12 +14,12 @@ from ...domain.names import ResolvedName, not_soft_deleted
 from ...domain.table import TableState
 from ...domain.view import ViewState
 from ...projections import names, namespaces, soft_deleted, tables, views
-from ...storage.large_documents import LARGE_BYTES_MIN, DocumentShare
+from ...storage.large_documents import LARGE_BYTES_MIN, DocumentReservation
+from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..execution.handler import CommandHandler, Decision, Resolved
 from ..execution.resolver import ResolvedStream
-from ..execution.submission import IdempotencyRecord, Submission
 from .needed_files import check_needed_files
 
 
@@ -33,18 +33,18 @@ async def undrop_tabulars(
     namespace is soft-deleted too, AlreadyExists if the name is taken, and FilesMissing if the metadata file or the manifest list of the
     current snapshot is not in the store.
     """
-    async with executor.large_documents.share() as share:
-        return await executor.execute(_Undrop(context, warehouse, command, executor, share))
+    async with executor.large_documents.reservation() as reservation:
+        return await executor.execute(_UndropHandler(context, warehouse, command, executor, reservation))
 
 
 @dataclass(slots=True, eq=False)
-class _Undrop(CommandHandler):
+class _UndropHandler(CommandHandler):
     # What expires in an inactive warehouse can also be undropped there.
     allows_inactive_warehouse: ClassVar[bool] = True
 
     command: UndropTabulars
     executor: CommandExecutor
-    share: DocumentShare
+    reservation: DocumentReservation
     streams: list[tuple[UndropTarget, ResolvedStream[TableState | ViewState]]] = field(default_factory=list)
 
     async def resolve(self) -> Resolved:
@@ -67,10 +67,10 @@ class _Undrop(CommandHandler):
             size = await tables.document_bytes(connection, [object_id for kind, object_id in objects if kind == "table"])
             size += await views.document_bytes(connection, [object_id for kind, object_id in objects if kind == "view"])
         # A single document may be larger, as everywhere.
-        if len(objects) > 1 and size > self.share.bytes_max:
-            raise BadRequest(f"Invalid targets: the metadata of all of them together is larger than {self.share.bytes_max} bytes")
+        if len(objects) > 1 and size > self.reservation.bytes_max:
+            raise BadRequest(f"Invalid targets: the metadata of all of them together is larger than {self.reservation.bytes_max} bytes")
         if size >= LARGE_BYTES_MIN:
-            await self.share.reserve(size)
+            await self.reservation.reserve(size)
         if self.command.force:
             return
         async with self.executor.connection() as connection:
@@ -81,8 +81,8 @@ class _Undrop(CommandHandler):
         await check_needed_files(self.executor, self.warehouse, [each for each in found if each.status == "soft-deleted"])
 
     async def decide(self) -> Decision:
-        submission = Submission(self.context, table_bytes_max=self.share.bytes_max)
-        found = [(target, await stream.read(self.share)) for target, stream in self.streams]
+        append_request = AppendRequest(self.context, table_bytes_max=self.reservation.bytes_max)
+        found = [(target, await stream.read(self.reservation)) for target, stream in self.streams]
         # If a rebuild switched generations between two reads, append refuses the older one and all states are read again.
         generation = min((each[1] for _, each in found if each is not None), default=None)
         taken: dict[tuple[UUID, str], ResolvedName] = {}
@@ -91,18 +91,18 @@ class _Undrop(CommandHandler):
                 raise not_soft_deleted(target.kind, target.id)
             state, _ = read
             if state.status == "live":
-                submission.depend_on(state)
+                append_request.depend_on(state)
                 continue
             name = (state.namespace_id, state.name_key)
             async with self.executor.connection() as connection:
                 held = taken.get(name) or await names.find_taken(connection, *name)
                 root_id = (await namespaces.roots_of_deleted(connection, [state.namespace_id])).get(state.namespace_id)
                 deleted = None if root_id is None else await names.described(connection, root_id)
-            submission.add(state.id, self.warehouse.id, state, [_decide(state, held, deleted)], generation)
-            submission.parents.append(state.namespace_id)
+            append_request.add(state.id, self.warehouse.id, state, [_decide(state, held, deleted)], generation)
+            append_request.parents.append(state.namespace_id)
             # Two that were dropped one after the other may have had the same name.
             taken[name] = ResolvedName(state.namespace_id, state.id, target.kind, "")
-        return Decision(submission, IdempotencyRecord(204), CommandResponse(204, None))
+        return Decision(append_request, IdempotencyRecord(204), CommandResponse(204, None))
 
 
 def _decide(state: TableState | ViewState, held: ResolvedName | None, deleted: str | None) -> TableUndropped | ViewUndropped:

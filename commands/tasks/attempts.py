@@ -11,8 +11,8 @@ from ...access.warehouse import Warehouse
 from ...domain.errors import CatalogError, ServiceUnavailable
 from ...domain.task import TaskOf, decide_begin_deletion, decide_failure, is_recorded
 from ...projections import tables, tasks, warehouses
+from ..execution.append_request import AppendRequest
 from ..execution.executor import CommandExecutor
-from ..execution.submission import Submission
 
 _log = structlog.get_logger("icecore.tasks")
 
@@ -65,11 +65,11 @@ async def _record_failure(executor: CommandExecutor, principal: Principal, faile
             retry_at_ms=failed_at_ms + int(failed.pause_seconds * 1_000),
             error=failed.error,
         )
-        submission = Submission(_context(principal, warehouse.project_id, failed.task, "recordTaskAttempt"))
-        submission.add(failed.task.id, failed.warehouse_id, state, [event], generation)
+        append_request = AppendRequest(_context(principal, warehouse.project_id, failed.task, "recordTaskAttempt"))
+        append_request.add(failed.task.id, failed.warehouse_id, state, [event], generation)
         # Not if the task ends before: its object's last event began it.
-        submission.depend_on_event(failed.task.object_id, failed.task.id)
-        if (await executor.committer.submit(submission)).outcome == "appended":
+        append_request.depend_on_event(failed.task.object_id, failed.task.id)
+        if (await executor.committer.submit(append_request)).outcome == "appended":
             return
     raise ServiceUnavailable("Other requests kept changing the same task; it is tried again")
 
@@ -92,11 +92,11 @@ async def begin_deletion(
             return True
         if state is not None and (state.scheduled_for_ms or 0) > executor.now_ms():
             return False
-        submission = Submission(_context(principal, warehouse.project_id, task, "purgeTable"))
+        append_request = AppendRequest(_context(principal, warehouse.project_id, task, "purgeTable"))
         event = decide_begin_deletion(task, attempt=attempt, started_at_ms=started_at_ms)
-        submission.add(task.id, warehouse.id, state, [event], generation)
-        submission.depend_on_event(task.object_id, task.id)
-        if (await executor.committer.submit(submission)).outcome == "appended":
+        append_request.add(task.id, warehouse.id, state, [event], generation)
+        append_request.depend_on_event(task.object_id, task.id)
+        if (await executor.committer.submit(append_request)).outcome == "appended":
             return True
     raise ServiceUnavailable("Other requests kept changing the same task; it is tried again")
 

@@ -12,12 +12,12 @@ from ...domain.events import Event
 from ...domain.table import decide_cancel_purge
 from ...domain.task import SCHEDULED_DAYS_MAX, ControlTasks, TaskOf, TaskState, check_control, decide_schedule, decide_stop, is_far
 from ...projections import task_runs, tasks
-from ...storage.large_documents import DocumentShare
+from ...storage.large_documents import DocumentReservation
+from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..execution.handler import CommandHandler, Decision, Resolved
 from ..execution.resolver import OutdatedRead
-from ..execution.submission import IdempotencyRecord, Submission
 
 
 async def control_tasks(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: ControlTasks) -> CommandResponse:
@@ -26,18 +26,18 @@ async def control_tasks(executor: CommandExecutor, context: RequestContext, ware
     Raises NoSuchTask, TaskFinished, ExpirationFixed for expiries, PurgeBegun for a purge that may have deleted files, and BadRequest for a
     moment that is too far away.
     """
-    async with executor.large_documents.share() as share:
-        return await executor.execute(_Control(context, warehouse, command, executor, share))
+    async with executor.large_documents.reservation() as reservation:
+        return await executor.execute(_ControlHandler(context, warehouse, command, executor, reservation))
 
 
 @dataclass(slots=True, eq=False)
-class _Control(CommandHandler):
+class _ControlHandler(CommandHandler):
     # Purges go on in an inactive warehouse.
     allows_inactive_warehouse: ClassVar[bool] = True
 
     command: ControlTasks
     executor: CommandExecutor
-    share: DocumentShare
+    reservation: DocumentReservation
     found: list[TaskOf] = field(default_factory=list)
     missing: list[UUID] = field(default_factory=list)
 
@@ -55,7 +55,7 @@ class _Control(CommandHandler):
             raise no_such_task(task_id)
 
     async def decide(self) -> Decision:
-        command, now_ms, submission = self.command, self.executor.now_ms(), Submission(self.context)
+        command, now_ms, append_request = self.command, self.executor.now_ms(), AppendRequest(self.context)
         scheduled_for_ms = now_ms if command.scheduled_for_ms is None else command.scheduled_for_ms
         if is_far(scheduled_for_ms, now_ms):
             raise BadRequest(f"Invalid scheduled-for: more than {SCHEDULED_DAYS_MAX} days from now")
@@ -67,29 +67,31 @@ class _Control(CommandHandler):
             check_control(task, state, command.action)
             match command.action:
                 case "cancel":
-                    await self._cancel(submission, task, state)
+                    await self._cancel(append_request, task, state)
                 case "stop" if task.id in running:
-                    _add(submission, task, self.warehouse.id, state, decide_stop(task), generation)
+                    _add(append_request, task, self.warehouse.id, state, decide_stop(task), generation)
                 case "run-now" | "run-at":
-                    _add(submission, task, self.warehouse.id, state, decide_schedule(task, scheduled_for_ms), generation)
+                    _add(append_request, task, self.warehouse.id, state, decide_schedule(task, scheduled_for_ms), generation)
         # Approval hooks do not review it: they have reviewed the drop.
-        return Decision(submission, IdempotencyRecord(204), CommandResponse(204, None), reviewed=False)
+        return Decision(append_request, IdempotencyRecord(204), CommandResponse(204, None), reviewed=False)
 
-    async def _cancel(self, submission: Submission, task: TaskOf, state: TaskState | None) -> None:
-        read = await self.executor.resolver.table_by_id(task.object_id).read(self.share)
+    async def _cancel(self, append_request: AppendRequest, task: TaskOf, state: TaskState | None) -> None:
+        read = await self.executor.resolver.table_by_id(task.object_id).read(self.reservation)
         event = None if read is None else decide_cancel_purge(read[0])
         if read is None or event is None:
             # It ended since the task was looked up.
             raise OutdatedRead
-        submission.add(task.object_id, self.warehouse.id, read[0], [event], read[1])
+        append_request.add(task.object_id, self.warehouse.id, read[0], [event], read[1])
         # Not if the deletion of files begins before.
-        submission.depend_on_event(task.id, None if state is None else state.event_id)
+        append_request.depend_on_event(task.id, None if state is None else state.event_id)
 
 
-def _add(submission: Submission, task: TaskOf, warehouse_id: UUID, state: TaskState | None, event: Event, generation: int | None) -> None:
+def _add(
+    append_request: AppendRequest, task: TaskOf, warehouse_id: UUID, state: TaskState | None, event: Event, generation: int | None
+) -> None:
     """Adds an event of the task, to be appended only if the task has not ended by then: its object's last event began it."""
-    submission.add(task.id, warehouse_id, state, [event], generation)
-    submission.depend_on_event(task.object_id, task.id)
+    append_request.add(task.id, warehouse_id, state, [event], generation)
+    append_request.depend_on_event(task.object_id, task.id)
 
 
 def no_such_task(task_id: UUID) -> NoSuchTask:

@@ -12,14 +12,14 @@ from ...domain.documents import Json
 from ...domain.names import FreeName
 from ...domain.view import ViewState, decide_create
 from ...domain.view_metadata.builder import new_view_metadata
-from ...projections import results
+from ...projections import response_bodies
 from ...projections.views import LoadedView
+from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.clock import now_ms
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..execution.handler import Decision
 from ..execution.offload import in_thread_if, is_large_request
-from ..execution.submission import IdempotencyRecord, Submission
 from ..tabulars.create_tabular import TabularCreation
 from ..tabulars.metadata_files import metadata_file
 from ..tabulars.new_names_and_locations import NewName, location_key, path_keys
@@ -56,14 +56,14 @@ class _Creation(TabularCreation):
         file = metadata_file(warehouse, metadata, written, 0)
         key, paths = location_key(warehouse, metadata), path_keys(warehouse, metadata)
         created = decide_create(name, metadata, file.location.text, key, paths)
-        submission = Submission(self.context, parents=[created.namespace_id])
-        state = submission.add(view_id, warehouse.id, None, [created])
+        append_request = AppendRequest(self.context, parents=[created.namespace_id])
+        state = append_request.add(view_id, warehouse.id, None, [created])
         assert isinstance(state, ViewState)
         body = view_body(state, written)
-        return Decision(submission, IdempotencyRecord(200, state.id, state.version), CommandResponse(200, body), [file])
+        return Decision(append_request, IdempotencyRecord(200, state.id, state.version), CommandResponse(200, body), [file])
 
 
 def view_body(state: ViewState, metadata: bytes) -> bytes:
     """The LoadViewResult of a view to be created."""
     loaded = LoadedView(state.id, state.version, state.metadata_location, metadata)
-    return results.load_view_result(loaded)
+    return response_bodies.load_view_result(loaded)

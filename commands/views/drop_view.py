@@ -6,11 +6,11 @@ from ...access.request_context import RequestContext
 from ...access.warehouse import Warehouse
 from ...domain.commands import DropView
 from ...domain.view import ViewState, decide_drop
+from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..execution.handler import Decision, StreamCommandHandler
 from ..execution.resolver import ResolvedStream
-from ..execution.submission import IdempotencyRecord, Submission
 
 
 async def drop_view(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: DropView) -> CommandResponse:
@@ -18,11 +18,11 @@ async def drop_view(executor: CommandExecutor, context: RequestContext, warehous
 
     In a soft-deleting warehouse the view can be undropped until it expires, and its location is not free.
     """
-    return await executor.execute(_Drop(context, warehouse, command, executor))
+    return await executor.execute(_DropHandler(context, warehouse, command, executor))
 
 
 @dataclass(slots=True, eq=False)
-class _Drop(StreamCommandHandler[ViewState]):
+class _DropHandler(StreamCommandHandler[ViewState]):
     command: DropView
     executor: CommandExecutor
 
@@ -30,9 +30,9 @@ class _Drop(StreamCommandHandler[ViewState]):
         return await self.executor.resolver.view(self.warehouse, self.command.view)
 
     def decide(self, state: ViewState, generation: int) -> Decision:
-        submission = Submission(self.context)
+        append_request = AppendRequest(self.context)
         expires_at_ms = None if self.command.force else self.warehouse.delete_profile.expires_at_ms(self.executor.now_ms())
-        after = submission.add(
+        after = append_request.add(
             state.id, self.warehouse.id, state, [decide_drop(state, expires_at_ms, force=self.command.force)], generation
         )
-        return Decision(submission, IdempotencyRecord(204), CommandResponse(204, None), after=after)
+        return Decision(append_request, IdempotencyRecord(204), CommandResponse(204, None), after=after)

@@ -15,29 +15,29 @@ from ...domain.names import FreeName, ResolvedName
 from ...domain.view import ViewState, decide_register
 from ...domain.view_metadata.parse import parse_view_metadata
 from ...security.property_rules import check_registered_properties
-from ...storage.large_documents import DocumentShare
+from ...storage.large_documents import DocumentReservation
 from ...storage.location_policy import check_document_locations
 from ...storage.locations import StorageLocation
 from ...storage.metadata_files import read_metadata
+from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..execution.handler import CommandHandler, Decision, Resolved, parent_of
-from ..execution.submission import IdempotencyRecord, Submission
-from ..tabulars.new_names_and_locations import NewName, location_key, path_keys, refuse_taken_file, registered_keys
+from ..tabulars.new_names_and_locations import NewName, location_key, other_location_keys, path_keys, refuse_taken_file
 from .create_view import view_body
 
 
 async def register_view(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: RegisterView) -> CommandResponse:
     """200 with a LoadViewResult. Every location that the file names must be in the warehouse."""
-    async with executor.large_documents.share() as share:
-        return await executor.execute(_Registration(context, warehouse, command, executor, share))
+    async with executor.large_documents.reservation() as reservation:
+        return await executor.execute(_RegistrationHandler(context, warehouse, command, executor, reservation))
 
 
 @dataclass(slots=True, eq=False)
-class _Registration(CommandHandler):
+class _RegistrationHandler(CommandHandler):
     command: RegisterView
     executor: CommandExecutor
-    share: DocumentShare
+    reservation: DocumentReservation
     found: ResolvedName | None = None
 
     async def resolve(self) -> Resolved:
@@ -51,7 +51,7 @@ class _Registration(CommandHandler):
         name = self._new_name.check(self.found)
         async with self.executor.connection() as connection:
             position = await refuse_taken_file(connection, warehouse, location, self._new_name)
-        document = await read_metadata(await self.executor.store(warehouse), location, self.share)
+        document = await read_metadata(await self.executor.store(warehouse), location, self.reservation)
         # In a thread, because checking a large file takes about a second.
         return await asyncio.to_thread(self._decide_registration, name, location, position, document)
 
@@ -66,10 +66,10 @@ class _Registration(CommandHandler):
         check_document_locations(warehouse.profile, None, metadata, imported=True)
         key, paths = location_key(warehouse, metadata), path_keys(warehouse, metadata) or []
         file_key = location.claim_key(warehouse.profile.storage_identity)
-        claimed_keys = [*paths, *registered_keys(warehouse, metadata, file_key, [key, *paths])]
+        claimed_keys = [*paths, *other_location_keys(warehouse, metadata, file_key, [key, *paths])]
         registered = decide_register(name, metadata, location.text, key, claimed_keys)
-        submission = Submission(self.context, parents=[registered.namespace_id], file_read=(position, file_key))
-        state = submission.add(uuid7(), warehouse.id, None, [registered])
+        append_request = AppendRequest(self.context, parents=[registered.namespace_id], file_read=(position, file_key))
+        state = append_request.add(uuid7(), warehouse.id, None, [registered])
         assert isinstance(state, ViewState)
         body = view_body(state, orjson.dumps(metadata))
-        return Decision(submission, IdempotencyRecord(200, state.id, state.version), CommandResponse(200, body))
+        return Decision(append_request, IdempotencyRecord(200, state.id, state.version), CommandResponse(200, body))

@@ -14,8 +14,8 @@ from ..tabulars.rename_tabular import TabularRename
 
 async def rename_view(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: RenameView) -> CommandResponse:
     """204; see `TabularRename`."""
-    async with executor.large_documents.share() as share:
-        return await executor.execute(_Rename(context, warehouse, command, executor, share))
+    async with executor.large_documents.reservation() as reservation:
+        return await executor.execute(_Rename(context, warehouse, command, executor, reservation))
 
 
 @dataclass(slots=True, eq=False)

@@ -24,11 +24,11 @@ from ...domain.warehouse import (
 )
 from ...log.head import log_head
 from ...projections import soft_deleted, warehouse_content, warehouses
+from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..execution.handler import CommandHandler, Decision, Resolved
 from ..execution.resolver import ResolvedStream
-from ..execution.submission import IdempotencyRecord, Submission
 from ..namespaces.drop_namespace import SOFT_DELETED_NAMED_MAX
 
 
@@ -36,21 +36,21 @@ async def rename_warehouse(
     executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: RenameWarehouse
 ) -> CommandResponse:
     """200 with the warehouse. Raises AlreadyExists if another warehouse of the project has the name. Clients keep their prefix."""
-    return await executor.execute(_Rename(context, warehouse, command, executor))
+    return await executor.execute(_RenameHandler(context, warehouse, command, executor))
 
 
 async def change_warehouse(
     executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: WarehouseChange
 ) -> CommandResponse:
     """200 with the warehouse as it is loaded."""
-    return await executor.execute(_Change(context, warehouse, command, executor))
+    return await executor.execute(_ChangeHandler(context, warehouse, command, executor))
 
 
 async def delete_warehouse(
     executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: DeleteWarehouse
 ) -> CommandResponse:
     """204. Raises WarehouseNotEmpty and WarehouseProtected. Its files stay, its credential is destroyed."""
-    deletion = _Deletion(context, warehouse, command, executor)
+    deletion = _DeletionHandler(context, warehouse, command, executor)
     response = await executor.execute(deletion)
     secret_ref = deletion.secret_ref or warehouse.secret_ref
     if secret_ref is not None:
@@ -76,20 +76,20 @@ class _WarehouseHandler(CommandHandler):
     async def decide(self) -> Decision:
         assert self.stream is not None
         state, generation = await self.stream.read_named()
-        submission = Submission(self.context)
-        event = await self.event(state, submission)
+        append_request = AppendRequest(self.context)
+        event = await self.event(state, append_request)
         if event is None:
-            submission.depend_on(state)
+            append_request.depend_on(state)
             after = state
         else:
-            changed = submission.add(state.id, state.id, state, [event], generation)
+            changed = append_request.add(state.id, state.id, state, [event], generation)
             assert isinstance(changed, WarehouseState)
             after = changed
         status, body = await self.response(after)
-        return Decision(submission, IdempotencyRecord(status, body=body), CommandResponse(status, body))
+        return Decision(append_request, IdempotencyRecord(status, body=body), CommandResponse(status, body))
 
     @abstractmethod
-    async def event(self, state: WarehouseState, submission: Submission) -> Event | None:
+    async def event(self, state: WarehouseState, append_request: AppendRequest) -> Event | None:
         """The event that the command leads to; None if nothing changes."""
 
     async def response(self, after: WarehouseState) -> tuple[int, bytes | None]:
@@ -97,34 +97,34 @@ class _WarehouseHandler(CommandHandler):
 
 
 @dataclass(slots=True, eq=False)
-class _Rename(_WarehouseHandler):
+class _RenameHandler(_WarehouseHandler):
     command: RenameWarehouse
 
-    async def event(self, state: WarehouseState, submission: Submission) -> Event | None:
+    async def event(self, state: WarehouseState, append_request: AppendRequest) -> Event | None:
         async with self.executor.connection() as connection:
             other = await warehouses.read_by_name(connection, state.project_id, self.command.name)
         return decide_rename(state, self.command, taken=other is not None and other.id != state.id)
 
 
 @dataclass(slots=True, eq=False)
-class _Change(_WarehouseHandler):
+class _ChangeHandler(_WarehouseHandler):
     command: WarehouseChange
 
-    async def event(self, state: WarehouseState, submission: Submission) -> Event | None:
+    async def event(self, state: WarehouseState, append_request: AppendRequest) -> Event | None:
         return decide_change(state, self.command)
 
 
 @dataclass(slots=True, eq=False)
-class _Deletion(_WarehouseHandler):
+class _DeletionHandler(_WarehouseHandler):
     """secret_ref -- the credential of the state that was decided on, which may be newer than the request's warehouse."""
 
     command: DeleteWarehouse
     secret_ref: UUID | None = None
 
-    async def event(self, state: WarehouseState, submission: Submission) -> Event | None:
+    async def event(self, state: WarehouseState, append_request: AppendRequest) -> Event | None:
         self.secret_ref = state.secret_ref
         async with self.executor.connection() as connection:
-            submission.no_warehouse_events_since = (state.id, await log_head(connection), "%")
+            append_request.no_warehouse_events_since = (state.id, await log_head(connection), "%")
             content = await warehouse_content.content_kind(connection, state.id)
             deleted = await soft_deleted.list_soft_deleted(
                 connection, state.id, None, None, SOFT_DELETED_NAMED_MAX, soft_deleted.EVERY_KIND

@@ -25,14 +25,14 @@ from ...domain.warehouse import (
     decide_policies,
 )
 from ...projections import projects, warehouses
-from ...projections.results import warehouse_result
+from ...projections.response_bodies import warehouse_result
 from ...storage.permitted_profiles import PermittedProfiles
 from ...storage.store_checks import StoreCheck
 from ...storage.unused_fields import unused_fields
+from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..execution.handler import CommandHandler, Decision, Resolved
-from ..execution.submission import IdempotencyRecord, Submission
 from .requested_storage import RequestedStorage, store_credential, with_keyed_hash
 from .shared_storage import refuse_shared_locations, storage_lock
 
@@ -75,12 +75,12 @@ async def create_warehouse(
     context = with_keyed_hash(executor, context)
     warehouse = Warehouse(uuid7(), command.name, context.project_id, storage.profile, None, command.exact_names)
     async with AsyncExitStack() as opened:
-        creation = _Creation(context, warehouse, command, executor, storage, reviewed, on_check, opened)
+        creation = _CreationHandler(context, warehouse, command, executor, storage, reviewed, on_check, opened)
         return await executor.execute(creation)
 
 
 @dataclass(slots=True, eq=False)
-class _Creation(CommandHandler):
+class _CreationHandler(CommandHandler):
     """warehouse -- the new warehouse, without its credential. opened -- ends after the append; it holds `storage_lock`."""
 
     command: CreateWarehouse
@@ -122,19 +122,19 @@ class _Creation(CommandHandler):
         created, project, others = await self._created()
         await self._destroy_unnamed_credentials(others)
         created = replace(created, secret_ref=await store_credential(self.executor, self.context, self.storage.credential))
-        submission = Submission(self.context)
+        append_request = AppendRequest(self.context)
         command = self.command
         policies = decide_policies(command.format_versions, command.delete_profile, purge_default=command.purge_default)
         # Nothing is created in a project after its deletion.
-        submission.depend_on(project)
-        state = submission.add(self.warehouse.id, self.warehouse.id, None, [created, *policies])
+        append_request.depend_on(project)
+        state = append_request.add(self.warehouse.id, self.warehouse.id, None, [created, *policies])
         assert isinstance(state, WarehouseState)
         result = warehouse_result(state, None if self.storage.credential is None else self.storage.credential.kind)
         if found := unused_fields(self.storage.profile, self.storage.credential):
             result["warnings"] = found
         body = orjson.dumps(result)
         record = IdempotencyRecord(201, body=body)
-        return Decision(submission, record, CommandResponse(201, body), secret_ref=created.secret_ref, reviewed=self.reviewed)
+        return Decision(append_request, record, CommandResponse(201, body), secret_ref=created.secret_ref, reviewed=self.reviewed)
 
     async def _destroy_unnamed_credentials(self, warehouses: Sequence[WarehouseState]) -> None:
         """Deletes credentials of creations whose process was killed between storing the credential and the append."""

@@ -22,11 +22,11 @@ from ...storage.permitted_profiles import PermittedProfiles
 from ...storage.profiles import StorageProfile, parse_storage_profile
 from ...storage.store_checks import StoreCheck
 from ...storage.unused_fields import unused_fields
+from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..execution.handler import CommandHandler, Decision, Resolved
 from ..execution.resolver import OutdatedRead, ResolvedStream
-from ..execution.submission import IdempotencyRecord, Submission
 from .requested_storage import RequestedStorage, checked_profile, parsed_credential, store_credential, with_keyed_hash
 from .shared_storage import refuse_shared_locations, storage_lock
 
@@ -65,7 +65,7 @@ async def update_storage(
     profile = checked_profile(command.storage_profile) if isinstance(command, UpdateStorageProfile) else None
     credential = parsed_credential(command.storage_credential)
     async with AsyncExitStack() as opened:
-        handler = _Update(
+        handler = _UpdateHandler(
             with_keyed_hash(executor, context), warehouse, command, executor, profile, credential, permitted, on_check, opened
         )
         response = await executor.execute(handler)
@@ -85,7 +85,7 @@ async def _destroy_replaced(executor: CommandExecutor, warehouse: Warehouse, sec
 
 
 @dataclass(slots=True, eq=False)
-class _Update(CommandHandler):
+class _UpdateHandler(CommandHandler):
     """profile -- the new one; None: it stays. opened -- ends after the append; it holds `storage_lock` if the profile changes.
     replaced -- the credential that the decision replaces.
     """
@@ -128,13 +128,13 @@ class _Update(CommandHandler):
         profile = await self._new_profile(state)
         keeps = await self._has_credential(state)
         stored = None if keeps else await store_credential(self.executor, self.context, self.credential)
-        submission, after = Submission(self.context), state
+        append_request, after = AppendRequest(self.context), state
         storage_profile = state.storage_profile if self.profile is None else profile.to_json()
         event = decide_storage(state, storage_profile, state.secret_ref if keeps else stored)
         if event is None:
-            submission.depend_on(state)
+            append_request.depend_on(state)
         else:
-            changed = submission.add(state.id, state.id, state, [event], generation)
+            changed = append_request.add(state.id, state.id, state, [event], generation)
             assert isinstance(changed, WarehouseState)
             after = changed
         self.replaced = None if keeps else state.secret_ref
@@ -142,7 +142,7 @@ class _Update(CommandHandler):
         if self.profile is not None and (found := unused_fields(profile, self.credential)):
             result["warnings"] = found
         body = orjson.dumps(result)
-        return Decision(submission, IdempotencyRecord(200, body=body), CommandResponse(200, body), secret_ref=stored)
+        return Decision(append_request, IdempotencyRecord(200, body=body), CommandResponse(200, body), secret_ref=stored)
 
     async def _new_profile(self, state: WarehouseState) -> StorageProfile:
         """The profile after the update. Raises the refusal if it may not replace the current one."""

@@ -10,22 +10,22 @@ from ...access.warehouse import Warehouse
 from ...domain.warehouse import WarehouseState
 from ...domain.warehouse_config import UpdateWarehouseConfig, decide_update_config
 from ...security.client_properties import check_client_properties
+from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..execution.handler import Decision, StreamCommandHandler
 from ..execution.resolver import ResolvedStream, Resolver
-from ..execution.submission import IdempotencyRecord, Submission
 
 
 async def update_warehouse_config(
     executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: UpdateWarehouseConfig
 ) -> CommandResponse:
     """200 with the resulting defaults and overrides. 422 for a key in both `updates` and `removals`."""
-    return await executor.execute(_Update(context, warehouse, command, executor.resolver))
+    return await executor.execute(_UpdateHandler(context, warehouse, command, executor.resolver))
 
 
 @dataclass(slots=True, eq=False)
-class _Update(StreamCommandHandler[WarehouseState]):
+class _UpdateHandler(StreamCommandHandler[WarehouseState]):
     allows_inactive_warehouse: ClassVar[bool] = True
     allows_read_only_warehouse: ClassVar[bool] = True
 
@@ -39,12 +39,14 @@ class _Update(StreamCommandHandler[WarehouseState]):
         check_client_properties(self.command.defaults.updates, "defaults")
         check_client_properties(self.command.overrides.updates, "overrides")
         event = decide_update_config(state.config, self.command)
-        submission, after = Submission(self.context), state
+        append_request, after = AppendRequest(self.context), state
         if event is None:
-            submission.depend_on(state)
+            append_request.depend_on(state)
         else:
-            changed = submission.add(state.id, self.warehouse.id, state, [event], generation)
+            changed = append_request.add(state.id, self.warehouse.id, state, [event], generation)
             assert isinstance(changed, WarehouseState)
             after = changed
         body = orjson.dumps(after.config.to_json())
-        return Decision(submission, IdempotencyRecord(200, body=body), CommandResponse(200, body), after=None if event is None else after)
+        return Decision(
+            append_request, IdempotencyRecord(200, body=body), CommandResponse(200, body), after=None if event is None else after
+        )

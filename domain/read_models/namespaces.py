@@ -8,7 +8,7 @@ from .definitions import NamespaceRow
 from .rows import Rows
 
 
-def project(rows: Rows, position: int, before: NamespaceState | None, event: Event, after: NamespaceState) -> None:
+def add_rows(rows: Rows, position: int, before: NamespaceState | None, event: Event, after: NamespaceState) -> None:
     """The rows that the event at `position` adds."""
     rows.namespaces.append(
         NamespaceRow(

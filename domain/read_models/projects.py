@@ -5,7 +5,7 @@ from .definitions import ProjectRow
 from .rows import Rows
 
 
-def project(rows: Rows, position: int, after: ProjectState) -> None:
+def add_rows(rows: Rows, position: int, after: ProjectState) -> None:
     """The row that the event at `position` adds."""
     assert after.event_id is not None, "after an event"
     rows.projects.append(

@@ -7,7 +7,7 @@ from .definitions import ProposalRow
 from .rows import Rows
 
 
-def project(rows: Rows, position: int, after: ProposalState) -> None:
+def add_rows(rows: Rows, position: int, after: ProposalState) -> None:
     """The row that the event at `position` adds."""
     document = {
         "command": after.command,

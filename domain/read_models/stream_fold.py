@@ -35,19 +35,19 @@ class StreamFold:
         before, after = self.state, self.evolve(version, event_id, event)
         match after:
             case TableState():
-                tables.project(rows, position, cast("TableState | None", before), event, after)
+                tables.add_rows(rows, position, cast("TableState | None", before), event, after)
             case ViewState():
-                views.project(rows, position, cast("ViewState | None", before), event, after)
+                views.add_rows(rows, position, cast("ViewState | None", before), event, after)
             case NamespaceState():
-                namespaces.project(rows, position, cast("NamespaceState | None", before), event, after)
+                namespaces.add_rows(rows, position, cast("NamespaceState | None", before), event, after)
             case WarehouseState():
-                warehouses.project(rows, position, event, after)
+                warehouses.add_rows(rows, position, event, after)
             case ProjectState():
-                projects.project(rows, position, after)
+                projects.add_rows(rows, position, after)
             case ProposalState():
-                proposals.project(rows, position, after)
+                proposals.add_rows(rows, position, after)
             case TaskState():
-                tasks.project(rows, position, event, after)
+                tasks.add_rows(rows, position, event, after)
         return after
 
     def evolve(self, version: int, event_id: UUID, event: Event) -> State:

@@ -14,7 +14,7 @@ KIND_NUMBERS = {kind: number for number, kind in enumerate(TABLE_KINDS, start=1)
 _WITH_SNAPSHOT_ID = frozenset({"snapshots", "refs"})
 
 
-def project(rows: Rows, position: int, before: TableState | None, event: Event, after: TableState) -> None:
+def add_rows(rows: Rows, position: int, before: TableState | None, event: Event, after: TableState) -> None:
     """Adds the rows of the event at `position`: a head, the parts that it opens and closes, and the name if it changed."""
     rows.tables.append(
         TableRow(

@@ -8,7 +8,7 @@ from .rows import Rows
 _TOPIC_PREFIX = "task."
 
 
-def project(rows: Rows, position: int, event: Event, after: TaskState) -> None:
+def add_rows(rows: Rows, position: int, event: Event, after: TaskState) -> None:
     """The row that the event at `position` adds."""
     failure = event if isinstance(event, TaskAttemptFailed) else None
     started = event if isinstance(event, TaskAttemptFailed | TaskDeletionBegun) else None

@@ -8,7 +8,7 @@ from .definitions import ViewRow
 from .rows import Rows
 
 
-def project(rows: Rows, position: int, before: ViewState | None, event: Event, after: ViewState) -> None:
+def add_rows(rows: Rows, position: int, before: ViewState | None, event: Event, after: ViewState) -> None:
     """The rows that the event at `position` adds."""
     rows.views.append(
         ViewRow(

@@ -8,7 +8,7 @@ from .definitions import WarehouseRow
 from .rows import Rows
 
 
-def project(rows: Rows, position: int, event: Event, after: WarehouseState) -> None:
+def add_rows(rows: Rows, position: int, event: Event, after: WarehouseState) -> None:
     """The rows that the event at `position` adds."""
     rows.warehouses.append(
         WarehouseRow(

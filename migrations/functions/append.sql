@@ -8,7 +8,7 @@
 --   location   another object claims the location in `detail`; the command is refused
 --   error      any other error of Postgres, with its code
 -- waited_microseconds: how long the call waited for the lock; the same in every row.
--- batch: JSON array of commands (commands/execution/submission.py writes it); blobs: the bytes they refer to by index, from 1.
+-- batch: JSON array of commands (commands/execution/append_request.py writes it); blobs: the bytes they refer to by index, from 1.
 -- icecore.events has the eventsourcing library's names: originator_id is the stream, originator_version its version, notification_id the
 -- position, state the encoded event.
 -- Runs in its own transaction in read committed and takes the lock first, so that it sees all that the previous holder committed.

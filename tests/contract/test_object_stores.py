@@ -20,7 +20,7 @@ from icecore.domain.byte_pieces import BytePieces, joined
 from icecore.domain.errors import AlreadyExists, BadRequest, NotFound, PayloadTooLarge, ServiceUnavailable
 from icecore.storage.credentials import parse_storage_credential
 from icecore.storage.environment_credentials import remove_environment_credentials
-from icecore.storage.large_documents import DocumentShare, LargeDocuments
+from icecore.storage.large_documents import DocumentReservation, LargeDocuments
 from icecore.storage.local_store import LocalStore
 from icecore.storage.locations import StorageLocation
 from icecore.storage.metadata_files import metadata_file_location, read_metadata, write_metadata
@@ -178,7 +178,7 @@ async def test_metadata_files_round_trip(opened_store: OpenedStore, codec: str, 
     location = metadata_file_location(opened_store.profile, table, {"write.metadata.compression-codec": codec}, 3, uuid4())
     await write_metadata(opened_store.store, location, orjson.dumps(document))
     assert (await opened_store.store.get(location)).startswith(magic)
-    assert document == await read_metadata(opened_store.store, location, DocumentShare(LargeDocuments()))
+    assert document == await read_metadata(opened_store.store, location, DocumentReservation(LargeDocuments()))
 
 
 def _descriptors_open() -> int:

@@ -16,8 +16,8 @@ from uuid_utils.compat import uuid7
 
 from icecore.access.request_context import Principal, RequestContext
 from icecore.commands.execution import committer as committing
+from icecore.commands.execution.append_request import AppendRequest, AppendResult, IdempotencyRecord
 from icecore.commands.execution.committer import APPEND_COMMANDS_MAX, Committer
-from icecore.commands.execution.submission import AppendResult, IdempotencyRecord, Submission
 from icecore.database import connection as connection_module
 from icecore.database.advisory_locks import AdvisoryLock
 from icecore.domain.errors import CommitStateUnknown, InternalError, ServiceUnavailable
@@ -59,35 +59,35 @@ def creation(name: str, parent_id: UUID = WAREHOUSE_ID) -> NamespaceCreated:
     return NamespaceCreated(parent_id, name, name, f"local|{location}/", {"location": location})
 
 
-def namespace(name: str, parent_id: UUID = WAREHOUSE_ID, given: RequestContext | None = None) -> tuple[Submission, NamespaceState]:
+def namespace(name: str, parent_id: UUID = WAREHOUSE_ID, given: RequestContext | None = None) -> tuple[AppendRequest, NamespaceState]:
     """A command that creates a namespace, and what it leaves."""
-    submission = Submission(given or context("createNamespace"))
-    state = submission.add(uuid7(), WAREHOUSE_ID, None, [creation(name, parent_id)])
+    append_request = AppendRequest(given or context("createNamespace"))
+    state = append_request.add(uuid7(), WAREHOUSE_ID, None, [creation(name, parent_id)])
     assert isinstance(state, NamespaceState)
-    return submission, state
+    return append_request, state
 
 
-def changed(state: NamespaceState, generation: int | None = None, **updates: str) -> tuple[Submission, NamespaceState]:
+def changed(state: NamespaceState, generation: int | None = None, **updates: str) -> tuple[AppendRequest, NamespaceState]:
     """A command that changes a namespace's properties, and what it leaves."""
-    submission = Submission(context("updateProperties"))
-    after = submission.add(state.id, WAREHOUSE_ID, state, [NamespacePropertiesChanged(updates, [])], generation)
+    append_request = AppendRequest(context("updateProperties"))
+    after = append_request.add(state.id, WAREHOUSE_ID, state, [NamespacePropertiesChanged(updates, [])], generation)
     assert isinstance(after, NamespaceState)
-    return submission, after
+    return append_request, after
 
 
-def table(name: str, location_key: str | None = None, parent_id: UUID = WAREHOUSE_ID) -> tuple[Submission, TableState]:
+def table(name: str, location_key: str | None = None, parent_id: UUID = WAREHOUSE_ID) -> tuple[AppendRequest, TableState]:
     """A command that creates a table, which claims `location_key` (or a new location)."""
     table_id = uuid7()
     location = f"file:///warehouse/{table_id}"
     metadata = new_table_metadata(
         table_uuid=str(table_id), location=location, schema=SCHEMA, partition_spec=None, write_order=None, properties={}, now_ms=1
     )
-    submission = Submission(context("createTable"))
+    append_request = AppendRequest(context("createTable"))
     key = location_key or f"file|{location}/"
     event = TableCreated(parent_id, name, name, key, f"{location}/metadata/0.json", metadata, False)
-    state = submission.add(table_id, WAREHOUSE_ID, None, [event])
+    state = append_request.add(table_id, WAREHOUSE_ID, None, [event])
     assert isinstance(state, TableState)
-    return submission, state
+    return append_request, state
 
 
 async def log_of(database: str) -> list[RecordedEvent]:
@@ -262,7 +262,7 @@ async def test_a_stream_that_is_there_cannot_be_created_again(committer: Committ
     """The expected head is that there is none."""
     created, state = namespace("a")
     await committer.submit(created)
-    again = Submission(context("createNamespace"))
+    again = AppendRequest(context("createNamespace"))
     again.add(state.id, WAREHOUSE_ID, None, [creation("b")])
     assert "version_conflict" == (await committer.submit(again)).outcome
 
@@ -374,7 +374,7 @@ async def test_of_twenty_creators_of_one_name_one_wins(database: str) -> None:
     for each in committers:
         each.start()
     wanted = [namespace("wanted" if n % 2 else f"own{n}")[0] for n in range(40)]
-    results = await asyncio.gather(*(committers[n // 2 % 2].submit(submission) for n, submission in enumerate(wanted)))
+    results = await asyncio.gather(*(committers[n // 2 % 2].submit(append_request) for n, append_request in enumerate(wanted)))
     for each in committers:
         await each.close()
     outcomes = [result.outcome for result in results]
@@ -441,7 +441,7 @@ async def test_nothing_of_anothers_is_released(committer: Committer, database: s
 async def test_a_dropped_tables_location_is_free_when_the_drop_is_final(committer: Committer, purge: bool, expected: str) -> None:
     """Its name is free at once; its location only after a pending purge."""
     created, state = table("t", "s3|s3://b/t/")
-    drop = Submission(context("dropTable"))
+    drop = AppendRequest(context("dropTable"))
     drop.add(state.id, WAREHOUSE_ID, state, [TableDropped(purge)])
     await committer.submit_batch([created, drop])
     assert "appended" == (await committer.submit(table("t")[0])).outcome
@@ -452,7 +452,7 @@ async def test_two_tables_swap_their_names_in_one_command(committer: Committer, 
     """A command can take claims that it releases itself."""
     (create_a, a), (create_b, b) = table("a"), table("b")
     await committer.submit_batch([create_a, create_b])
-    swap = Submission(context("renameTable"))
+    swap = AppendRequest(context("renameTable"))
     swap.add(a.id, WAREHOUSE_ID, a, [TableRenamed(WAREHOUSE_ID, "b", "b")])
     swap.add(b.id, WAREHOUSE_ID, b, [TableRenamed(WAREHOUSE_ID, "a", "a")])
     assert "appended" == (await committer.submit(swap)).outcome
@@ -464,7 +464,7 @@ async def test_a_name_ends_once(committer: Committer, database: str) -> None:
     created, state = table("a")
     await committer.submit(created)
     for name in ("b", "c"):
-        rename = Submission(context("renameTable"))
+        rename = AppendRequest(context("renameTable"))
         state = rename.add(state.id, WAREHOUSE_ID, state, [TableRenamed(WAREHOUSE_ID, name, name)])
         assert "appended" == (await committer.submit(rename)).outcome
     async with await AsyncConnection.connect(database, autocommit=True) as connection:
@@ -475,7 +475,7 @@ async def test_a_name_ends_once(committer: Committer, database: str) -> None:
 async def test_several_events_of_one_stream_in_one_command(committer: Committer, database: str) -> None:
     """Names and parts that one event opens and the next one closes."""
     created, state = table("a")
-    twice = Submission(created.context)
+    twice = AppendRequest(created.context)
     event_a, event_b = TableRenamed(WAREHOUSE_ID, "b", "b"), TableRenamed(WAREHOUSE_ID, "c", "c")
     await committer.submit(created)
     twice.add(state.id, WAREHOUSE_ID, state, [event_a, event_b, TableDropped(False)])
@@ -486,12 +486,12 @@ async def test_several_events_of_one_stream_in_one_command(committer: Committer,
 async def test_tables_and_views_share_their_names(committer: Committer) -> None:
     """They share one name space per namespace."""
 
-    def view(name: str) -> Submission:
-        submission = Submission(context("createView"))
+    def view(name: str) -> AppendRequest:
+        append_request = AppendRequest(context("createView"))
         location = f"s3://b/{name}"
         event = ViewCreated(WAREHOUSE_ID, name, name, f"s3|{location}/", f"{location}/metadata/0.json", {})
-        submission.add(uuid7(), WAREHOUSE_ID, None, [event])
-        return submission
+        append_request.add(uuid7(), WAREHOUSE_ID, None, [event])
+        return append_request
 
     outcomes = [(await committer.submit(each)).outcome for each in (table("t")[0], view("t"), view("v"), table("v")[0])]
     assert ["appended", "claim", "appended", "claim"] == outcomes
@@ -503,7 +503,7 @@ async def test_of_a_drop_of_a_namespace_and_a_table_created_in_it_one_wins(commi
     for n in range(12):
         created, state = namespace(f"n{n}")
         await committer.submit(created)
-        drop = Submission(context("dropNamespace"), empty=[state.id])
+        drop = AppendRequest(context("dropNamespace"), empty=[state.id])
         drop.add(state.id, WAREHOUSE_ID, state, [NamespaceDropped()])
         create, _ = table("t", parent_id=state.id)
         create.parents.append(state.id)
@@ -550,9 +550,9 @@ async def test_a_key_belongs_to_its_project_and_actor(committer: Committer) -> N
     """Another principal's or project's equal key is a different key."""
     key = uuid4()
     for n, (project_id, actor) in enumerate([(PROJECT_ID, "anonymous"), (PROJECT_ID, "other"), (uuid4(), "anonymous")]):
-        submission, _ = namespace(f"n{n}", given=RequestContext("r", project_id, Principal(actor), "createNamespace", key, b"h"))
-        submission.record = IdempotencyRecord(200)
-        assert "appended" == (await committer.submit(submission)).outcome
+        append_request, _ = namespace(f"n{n}", given=RequestContext("r", project_id, Principal(actor), "createNamespace", key, b"h"))
+        append_request.record = IdempotencyRecord(200)
+        assert "appended" == (await committer.submit(append_request)).outcome
 
 
 async def test_a_failed_command_leaves_its_key_free(committer: Committer) -> None:
@@ -570,7 +570,7 @@ async def test_a_failed_command_leaves_its_key_free(committer: Committer) -> Non
 async def test_a_refusal_is_a_row_without_events_and_bars_a_late_first_copy(committer: Committer, database: str) -> None:
     """After a command was answered with a refusal, no copy of it in flight takes effect."""
     late, _ = namespace("a")
-    refusal = Submission(late.context, late.command_id)
+    refusal = AppendRequest(late.context, late.command_id)
     assert "recorded" == (await committer.submit(refusal)).outcome
     assert "recorded" == (await committer.submit(late)).outcome
     assert [] == await log_of(database)
@@ -608,7 +608,7 @@ async def test_a_refusal_after_a_lost_answer_bars_the_late_first_copy(database: 
         proxy.cut = "late"
         refused = await committer.submit(namespace("a")[0])
         assert "claim" == refused.outcome
-        drop = Submission(context("dropNamespace"))
+        drop = AppendRequest(context("dropNamespace"))
         drop.add(state.id, WAREHOUSE_ID, state, [NamespaceDropped()])
         await other.submit(drop)
         await proxy.deliver()
@@ -628,10 +628,10 @@ async def test_a_command_that_was_fenced_has_had_no_effect(database: str, monkey
         await committer.submit(namespace("warm up")[0])
         await other.submit(namespace("a")[0])
 
-        async def losing_bar(connection: Any, submissions: list[Submission], figures: Any) -> Any:
-            if not submissions[0].has_events and proxy.cuts == 1:
+        async def losing_bar(connection: Any, append_requests: list[AppendRequest], figures: Any) -> Any:
+            if not append_requests[0].has_events and proxy.cuts == 1:
                 proxy.cut = "response"
-            return await send(connection, submissions, figures)
+            return await send(connection, append_requests, figures)
 
         monkeypatch.setattr(committing, "_send", losing_bar)
         proxy.cut = "late"
@@ -651,12 +651,12 @@ async def test_of_a_batch_that_is_refused_nothing_is_appended(database: str, mon
     """
     send = committing._send
 
-    async def failing(connection: Any, submissions: list[Submission], figures: Any) -> Any:
-        if len(submissions) == 2:
+    async def failing(connection: Any, append_requests: list[AppendRequest], figures: Any) -> Any:
+        if len(append_requests) == 2:
             raise psycopg.DataError("the batch says nothing of its commands")
-        if submissions == [first]:
+        if append_requests == [first]:
             raise psycopg.errors.LockNotAvailable
-        return await send(connection, submissions, figures)
+        return await send(connection, append_requests, figures)
 
     monkeypatch.setattr(committing, "_send", failing)
     first, second = namespace("first")[0], namespace("second")[0]
@@ -756,10 +756,10 @@ async def test_recorded_at_grows_with_every_command(committer: Committer, databa
 async def test_one_time_for_a_command_and_times_in_the_order_of_positions(committer: Committer, database: str) -> None:
     """Times are in the order of positions, so that a time identifies a position."""
 
-    def of_two_events(number: int) -> Submission:
-        submission, name = Submission(context("createNamespace")), f"n{number}"
-        submission.add(uuid7(), WAREHOUSE_ID, None, [creation(name), NamespacePropertiesChanged({"k": "v"}, [])])
-        return submission
+    def of_two_events(number: int) -> AppendRequest:
+        append_request, name = AppendRequest(context("createNamespace")), f"n{number}"
+        append_request.add(uuid7(), WAREHOUSE_ID, None, [creation(name), NamespacePropertiesChanged({"k": "v"}, [])])
+        return append_request
 
     await asyncio.gather(*(committer.submit(of_two_events(n)) for n in range(100)))
     events = await log_of(database)
@@ -776,12 +776,12 @@ async def test_the_envelope_is_what_the_command_said(committer: Committer, datab
     given_context = RequestContext(
         "request", uuid4(), Principal("actor ✓"), "createWarehouse", None, b"", "correlation", cause := uuid4(), "00-trace-span-01"
     )
-    submission, warehouse_id = Submission(given_context), uuid7()
-    submission.add(warehouse_id, warehouse_id, None, [WarehouseCreated("w", "w", {"type": "local"}, None, False)])
-    await committer.submit(submission)
+    append_request, warehouse_id = AppendRequest(given_context), uuid7()
+    append_request.add(warehouse_id, warehouse_id, None, [WarehouseCreated("w", "w", {"type": "local"}, None, False)])
+    await committer.submit(append_request)
     (event,) = await log_of(database)
     assert (warehouse_id, 1, "warehouse.created.v1", 1) == (event.stream_id, event.version, event.topic, event.position)
-    assert (submission.command_id, given_context.project_id, warehouse_id) == (event.command_id, event.project_id, event.warehouse_id)
+    assert (append_request.command_id, given_context.project_id, warehouse_id) == (event.command_id, event.project_id, event.warehouse_id)
     assert ("actor ✓", "request", "correlation", cause) == (event.actor, event.request_id, event.correlation_id, event.causation_id)
     assert ("00-trace-span-01", None) == (event.traceparent, event.context)
     assert chain_hash(bytes(32), event) == event.hash
@@ -835,8 +835,8 @@ _TYPES += ("text", "bytea", "text")
 _COLUMNS = (*RecordedEvent.__slots__[:-2], "hash", "context")
 
 
-async def append(connection: AsyncConnection[Any], submissions: list[Submission]) -> None:
+async def append(connection: AsyncConnection[Any], append_requests: list[AppendRequest]) -> None:
     """Calls the function in the connection's own transaction, unlike the committer."""
     blobs: list[bytes] = []
-    batch = orjson.dumps([submission.to_json(blobs) for submission in submissions]).decode()
+    batch = orjson.dumps([append_request.to_json(blobs) for append_request in append_requests]).decode()
     await connection.execute("select * from icecore.append(%s::text::jsonb, %s::bytea[])", (batch, blobs))

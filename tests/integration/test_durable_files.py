@@ -45,9 +45,9 @@ class Recorder:
             self.seen.append(status.st_ino)
             self.threads.add(threading.current_thread().name)
 
-        async def recorded_submit(committer: Committer, submissions: Sequence[Any]) -> Any:
+        async def recorded_submit(committer: Committer, append_requests: Sequence[Any]) -> Any:
             self.seen.append(APPEND)
-            return await submit_batch(committer, submissions)
+            return await submit_batch(committer, append_requests)
 
         monkeypatch.setattr(os, "fsync", recorded_fsync)
         monkeypatch.setattr(Committer, "submit_batch", recorded_submit)

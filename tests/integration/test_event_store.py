@@ -23,7 +23,7 @@ from eventsourcing.utils import Environment
 from psycopg.sql import SQL, Identifier
 from uuid_utils.compat import uuid7
 
-from icecore.commands.execution.submission import Submission
+from icecore.commands.execution.append_request import AppendRequest
 from icecore.compose import Application
 from icecore.database.named_sql import named_sql
 from icecore.domain.events import WarehouseCreated, decode
@@ -55,7 +55,7 @@ class AppendingRecorder(LogRecorder):
     def insert_events(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> Sequence[int] | None:
         if not stored_events:
             return None
-        command = Submission(context("conformance")).to_json([])
+        command = AppendRequest(context("conformance")).to_json([])
         first: dict[UUID | str, int] = {}
         for stored in stored_events:
             first.setdefault(stored.originator_id, stored.originator_version)

@@ -64,12 +64,12 @@ async def test_a_page_is_bounded_in_bytes_and_never_empty_for_that(
 
 async def test_an_event_is_given_whole(database: str, committer: Committer) -> None:
     """All columns of the row."""
-    submission, state = namespace("a")
-    await committer.submit(submission)
+    append_request, state = namespace("a")
+    await committer.submit(append_request)
     async for event in follow_events(database, 0):
         assert isinstance(event, RecordedEvent)
         assert (state.id, 1, "namespace.created.v1", 1) == (event.stream_id, event.version, event.topic, event.position)
-        assert (submission.command_id, state.event_id) == (event.command_id, event.event_id)
+        assert (append_request.command_id, state.event_id) == (event.command_id, event.event_id)
         break
 
 
@@ -157,10 +157,10 @@ async def test_a_page_is_bounded_by_what_its_states_are_inflated_to(
 ) -> None:
     """The limit applies to the inflated JSON, which a subscriber holds in memory."""
     monkeypatch.setattr(follow, "BATCH_BYTES_MAX", 250_000)
-    submission, state = namespace("n")
+    append_request, state = namespace("n")
     for n in range(5):
-        await committer.submit(submission)
-        submission, state = changed(state, text=f"{n}" * 100_000)
+        await committer.submit(append_request)
+        append_request, state = changed(state, text=f"{n}" * 100_000)
     async with await AsyncConnection.connect(database, autocommit=True) as connection:
         assert [1, 2, 3] == [event.position for event in await read_events(connection, 0)]
     assert [1, 2, 3, 4, 5] == await positions(database, 0, 5)

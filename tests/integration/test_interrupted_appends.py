@@ -8,22 +8,22 @@ import pytest
 from uuid_utils.compat import uuid7
 
 from icecore.commands.execution import committer as module
+from icecore.commands.execution.append_request import AppendRequest
 from icecore.commands.execution.committer import Committer
-from icecore.commands.execution.submission import Submission
 from icecore.domain.errors import CommitStateUnknown
 from icecore.domain.events import ProjectCreated
 from icecore.domain.project import NO_WAREHOUSE
 from tests.fixtures.catalog import context
 
 
-def two_submissions() -> list[Submission]:
-    submissions = []
+def two_submissions() -> list[AppendRequest]:
+    append_requests = []
     for number in range(2):
-        submission = Submission(context("createProject"))
+        append_request = AppendRequest(context("createProject"))
         project_id = uuid7()
-        submission.add(project_id, NO_WAREHOUSE, None, [ProjectCreated(f"p{number}", f"p{number}")], project_id=project_id)
-        submissions.append(submission)
-    return submissions
+        append_request.add(project_id, NO_WAREHOUSE, None, [ProjectCreated(f"p{number}", f"p{number}")], project_id=project_id)
+        append_requests.append(append_request)
+    return append_requests
 
 
 def fails_after_commit(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:

@@ -17,8 +17,8 @@ import pytest
 from icecore.access.resolve_warehouse import resolve_warehouse
 from icecore.access.warehouse import Warehouse
 from icecore.approval.contract import Refuse
+from icecore.commands.execution.append_request import AppendRequest
 from icecore.commands.execution.preloaded_parts import PARTS_APPENDED_MAX, preload_parts
-from icecore.commands.execution.submission import Submission
 from icecore.commands.namespaces.create_namespace import create_namespace
 from icecore.commands.tables import close_removed_parts
 from icecore.commands.tables import register_table as registering
@@ -188,8 +188,8 @@ async def test_a_large_registration_that_is_refused_leaves_no_parts(
     first = CreateTable(TABLE.namespace, "first", f"file://{tmp_path}/warehouse/large", schema, None, None, {}, stage_create=False)
     parts_preloaded = []
 
-    async def stage_and_lose(connections: Any, submission: Submission, table_id: Any) -> None:
-        await preload_parts(connections, submission, table_id)
+    async def stage_and_lose(connections: Any, append_request: AppendRequest, table_id: Any) -> None:
+        await preload_parts(connections, append_request, table_id)
         parts_preloaded.append(ask(catalog.dsn, "select count(*) from icecore.table_parts"))
         await create_table(catalog.commands, context("createTable"), await demo(catalog), first)
 
@@ -234,8 +234,8 @@ async def test_what_was_staged_and_is_no_longer_good_is_staged_again(
     outcomes = []
     submit_batch = catalog.commands.committer.submit_batch
 
-    async def stage_and_lose(connections: Any, submission: Submission, table_id: Any) -> None:
-        await preload_parts(connections, submission, table_id)
+    async def stage_and_lose(connections: Any, append_request: AppendRequest, table_id: Any) -> None:
+        await preload_parts(connections, append_request, table_id)
         if outcomes:
             return
         if meanwhile == "rebuild":
@@ -245,8 +245,8 @@ async def test_what_was_staged_and_is_no_longer_good_is_staged_again(
         else:
             assert 1 == ask(catalog.dsn, HALF_OF_THE_JOB)
 
-    async def noted(submissions: Any) -> Any:
-        results = await submit_batch(submissions)
+    async def noted(append_requests: Any) -> Any:
+        results = await submit_batch(append_requests)
         outcomes.extend(result.outcome for result in results)
         return results
 
@@ -262,7 +262,7 @@ async def test_what_was_staged_and_is_no_longer_good_is_staged_again(
 
 
 async def test_nothing_of_a_registration_stays_in_memory_behind_it(catalog: Application, tmp_path: Path) -> None:
-    """Not even until the next command. A submission refers to its document before and after."""
+    """Not even until the next command. An append request refers to its document before and after."""
     location = metadata_file(tmp_path)
     with nothing_left():
         await register(catalog, location)
@@ -274,7 +274,7 @@ import asyncio, sys
 from pathlib import Path
 from tests.integration import test_large_tables as large
 
-async def hang(submissions):
+async def hang(append_requests):
     print("staged", flush=True)
     await asyncio.sleep(60)
 

@@ -84,8 +84,8 @@ async def waiting(catalog: Application, command: Awaitable[Any], before: int) ->
 async def test_a_registration_that_waits_for_memory_blocks_no_queue(begun: Application, tmp_path: Path) -> None:
     """Commits to the table to be overwritten are answered meanwhile."""
     await create(begun, TABLE.name)
-    async with begun.commands.large_documents.share() as share:
-        await share.reserve_all()
+    async with begun.commands.large_documents.reservation() as reservation:
+        await reservation.reserve_all()
         overwriting = await waiting(begun, register(begun, metadata_file(tmp_path, snapshots=5_000), overwrite=True), 0)
         async with asyncio.timeout(QUEUE_WAIT_SECONDS_MAX / 2):
             await commit(begun)
@@ -100,8 +100,8 @@ async def test_a_load_of_a_past_waits_for_memory(begun: Application, tmp_path: P
     async with begun.backends.connection() as connection:
         past = f"@{await log_head(connection)}"
     small = TabularIdentifier(TABLE.namespace, "small")
-    async with begun.commands.large_documents.share() as share:
-        await share.reserve_all()
+    async with begun.commands.large_documents.reservation() as reservation:
+        await reservation.reserve_all()
         loading = await waiting(begun, load_table(begun.queries, context("loadTable"), await demo(begun, past), TABLE), 0)
         assert (await load_table(begun.queries, context("loadTable"), await demo(begun, past), small)).body
         with pytest.raises(NoSuchTable):
@@ -123,8 +123,8 @@ async def test_a_queue_that_waits_for_memory_yields_to_a_command_that_has_it(
     documents.bytes_max = 4_000_000
     begun.commands.queues._queues.clear()
     order = [commit, transaction] if commits_first else [transaction, commit]
-    async with documents.share() as share:
-        await share.reserve_all()
+    async with documents.reservation() as reservation:
+        await reservation.reserve_all()
         tasks = [await waiting(begun, command(begun), before) for before, command in enumerate(order)]
     async with asyncio.timeout(QUEUE_WAIT_SECONDS_MAX / 2):
         await asyncio.gather(*tasks)
@@ -136,8 +136,8 @@ async def test_a_rename_that_waits_for_memory_blocks_no_queue(begun: Application
     await register(begun, metadata_file(tmp_path, snapshots=10_000))
     await commit(begun)
     command = RenameTable(TABLE, TabularIdentifier(TABLE.namespace, "other"))
-    async with begun.commands.large_documents.share() as share:
-        await share.reserve_all()
+    async with begun.commands.large_documents.reservation() as reservation:
+        await reservation.reserve_all()
         renaming = await waiting(begun, rename_table(begun.commands, context("renameTable"), await demo(begun), command), 0)
         async with asyncio.timeout(QUEUE_WAIT_SECONDS_MAX / 2):
             await commit(begun)
@@ -177,8 +177,8 @@ async def test_large_views_and_namespaces_wait_for_memory_before_their_queues(
     begun: Application, command: Callable[[Application], Awaitable[CommandResponse]]
 ) -> None:
     """As for large tables. Their size is read first."""
-    async with begun.commands.large_documents.share() as share:
-        await share.reserve_all()
+    async with begun.commands.large_documents.reservation() as reservation:
+        await reservation.reserve_all()
         task = await waiting(begun, command(begun), 0)
         assert {} == begun.commands.queues._queues
     assert 204 == (await task).status
@@ -190,8 +190,8 @@ async def test_a_transaction_over_small_tables_needs_no_memory_share_and_has_a_l
     other = TabularIdentifier(TABLE.namespace, "other")
     for table in (TABLE, other):
         await create(begun, table.name)
-    async with begun.commands.large_documents.share() as share:
-        await share.reserve_all()
+    async with begun.commands.large_documents.reservation() as reservation:
+        await reservation.reserve_all()
         async with asyncio.timeout(QUEUE_WAIT_SECONDS_MAX / 2):
             assert 204 == (await transaction(begun, TABLE, other)).status
     begun.commands.large_documents.bytes_max = 1
@@ -209,8 +209,8 @@ async def test_a_refusal_that_waits_for_memory_yields_to_a_command_that_has_it(b
     async with opened_catalog(database, tmp_path / "warehouse") as other:
         await commit(other)
     begun.commands.large_documents.bytes_max = 1
-    async with begun.commands.large_documents.share() as share:
-        await share.reserve_all()
+    async with begun.commands.large_documents.reservation() as reservation:
+        await reservation.reserve_all()
         tasks = [await waiting(begun, transaction(begun), 0), await waiting(begun, refused(begun), 1)]
     async with asyncio.timeout(QUEUE_WAIT_SECONDS_MAX / 2):
         response, refusal = await asyncio.gather(*tasks, return_exceptions=True)
@@ -229,8 +229,8 @@ async def test_a_command_behind_a_refusal_that_waits_for_memory_is_still_decided
     asking(judge)(begun)
     bad = CommitTable(TABLE, [], [{"action": "set-properties", "updates": {"bad": "1"}}])
     begun.commands.large_documents.bytes_max = 4_000_000
-    async with begun.commands.large_documents.share() as share:
-        await share.reserve_all()
+    async with begun.commands.large_documents.reservation() as reservation:
+        await reservation.reserve_all()
         passing = await waiting(begun, transaction(begun), 0)
         refusing = asyncio.create_task(commit_table(begun.commands, context("updateTable"), await demo(begun), bad))
         behind = await waiting(begun, commit(begun), 1)
@@ -250,7 +250,7 @@ async def test_a_change_under_review_holds_only_its_own_memory(begun: Applicatio
             await answered.wait()
             return ALLOW
 
-    begun.commands.appender.approval = Approval([ConfiguredHook("slow", Slow(), 60, "refuse")], begun.backends.connection)
+    begun.commands.decision_writer.approval = Approval([ConfiguredHook("slow", Slow(), 60, "refuse")], begun.backends.connection)
     registering = asyncio.create_task(register(begun, metadata_file(tmp_path, "other", 2_000), "other"))
     async with asyncio.timeout(30):
         await asked.wait()

@@ -12,8 +12,8 @@ import pytest
 
 from icecore.access.resolve_warehouse import resolve_warehouse
 from icecore.commands.execution import committer
+from icecore.commands.execution.append_request import AppendRequest, AppendResult
 from icecore.commands.execution.leader_job import LeaderJob
-from icecore.commands.execution.submission import AppendResult, Submission
 from icecore.commands.tables.close_removed_parts import ClosePartsJob
 from icecore.commands.tables.commit_table import commit_table
 from icecore.commands.tables.delete_old_metadata_files import OldMetadataFilesJob
@@ -159,8 +159,8 @@ async def _lost_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Loses the response to the next append after Postgres has committed it."""
     send, left = committer._send, [1]
 
-    async def response_lost(connection: Any, submissions: list[Submission], figures: Any) -> list[AppendResult]:
-        results = await send(connection, submissions, figures)
+    async def response_lost(connection: Any, append_requests: list[AppendRequest], figures: Any) -> list[AppendResult]:
+        results = await send(connection, append_requests, figures)
         if left:
             left.pop()
             await connection.close()

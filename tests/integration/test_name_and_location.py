@@ -9,7 +9,7 @@ import pytest
 from uuid_utils.compat import uuid7
 
 from icecore.access.warehouse import Warehouse
-from icecore.commands.execution.submission import AppendResult, Submission
+from icecore.commands.execution.append_request import AppendRequest, AppendResult
 from icecore.commands.namespaces.create_namespace import create_namespace
 from icecore.commands.namespaces.drop_namespace import drop_namespace
 from icecore.commands.tables.commit_table import commit_table
@@ -117,10 +117,10 @@ async def test_a_location_lost_at_the_append_is_refused_again_for_the_key(
     folder, warehouse, committer = tmp_path / "warehouse" / "here", await demo(catalog), catalog.commands.committer
     submit_batch = committer.submit_batch
 
-    async def after_the_rival(submissions: Sequence[Submission]) -> list[AppendResult]:
+    async def after_the_rival(append_requests: Sequence[AppendRequest]) -> list[AppendResult]:
         monkeypatch.setattr(committer, "submit_batch", submit_batch)
         await create(catalog, warehouse, "rival", folder)
-        return await submit_batch(submissions)
+        return await submit_batch(append_requests)
 
     monkeypatch.setattr(committer, "submit_batch", after_the_rival)
     asked = context("createTable", key=uuid7(), request_hash=b"x" * 32)
@@ -190,10 +190,10 @@ async def test_nothing_comes_into_a_namespace_that_is_dropped_meanwhile(
     location = orjson.loads(joined(unregistered.body or b""))["metadata-location"]
     submit_batch = committer.submit_batch
 
-    async def after_the_drop(submissions: Sequence[Submission]) -> list[AppendResult]:
+    async def after_the_drop(append_requests: Sequence[AppendRequest]) -> list[AppendResult]:
         monkeypatch.setattr(committer, "submit_batch", submit_batch)
         await drop_namespace(catalog.commands, context("dropNamespace"), warehouse, DropNamespace(GONE))
-        return await submit_batch(submissions)
+        return await submit_batch(append_requests)
 
     monkeypatch.setattr(committer, "submit_batch", after_the_drop)
     with pytest.raises(NoSuchNamespace):

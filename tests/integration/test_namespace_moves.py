@@ -299,7 +299,7 @@ async def test_control_the_checks_find_a_process_that_knows_old_paths(
     moved = await make(catalog, "a")
     table = await make_table(catalog, "a", "t")
     warehouse = await warmed(other, table)
-    monkeypatch.setattr(moves.Submission, "add", _without_warehouse(moves.Submission.add))
+    monkeypatch.setattr(moves.AppendRequest, "add", _without_warehouse(moves.AppendRequest.add))
     await move(catalog, moved, "x")
     assert [None, None] == [each for each in await refusals(other, warehouse, table) if each is None][:2]
 
@@ -369,7 +369,7 @@ async def test_control_without_the_event_of_the_warehouse_a_cycle_arises(
     async def end_of_log(_: object) -> int:
         return 2**62
 
-    monkeypatch.setattr(moves.Submission, "add", _without_warehouse(moves.Submission.add))
+    monkeypatch.setattr(moves.AppendRequest, "add", _without_warehouse(moves.AppendRequest.add))
     monkeypatch.setattr(moves, "log_head", end_of_log)
     both, waiting = asyncio.Event(), 0
     find = names.names_above

@@ -148,14 +148,14 @@ async def test_without_the_number_of_its_objects_a_table_would_be_left_in_a_drop
 ) -> None:
     """Negative control of the test above: append is not given the contents of the namespaces."""
     first, second, warehouse = processes
-    append = first.commands.appender.append
+    append = first.commands.decision_writer.append
 
     async def late(given_warehouse: Any, decision: Any) -> Any:
-        decision.submission.contents = []
+        decision.append_request.contents = []
         await make_table(second, warehouse, M)
         return await append(given_warehouse, decision)
 
-    monkeypatch.setattr(first.commands.appender, "append", late)
+    monkeypatch.setattr(first.commands.decision_writer, "append", late)
     await drop(first, warehouse)
     assert 1 == await orphans(database)
 

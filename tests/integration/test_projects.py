@@ -12,8 +12,8 @@ import psycopg
 import pytest
 
 from icecore.access.resolve_warehouse import resolve_warehouse
+from icecore.commands.execution.append_request import AppendRequest
 from icecore.commands.execution.executor import CommandExecutor
-from icecore.commands.execution.submission import Submission
 from icecore.commands.projects.change_project import delete_project
 from icecore.commands.warehouses.change_warehouse import delete_warehouse
 from icecore.commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
@@ -116,15 +116,15 @@ def test_the_client_may_choose_the_id_once(tenants: Tenants) -> None:
 def test_the_id_of_anything_else_is_refused_at_once(tenants: Tenants, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was decided again until the deadline, each time with an append."""
     decided = 0
-    add = Submission.add
+    add = AppendRequest.add
 
-    def counted(submission: Submission, *arguments: Any, **more: Any) -> Any:
+    def counted(append_request: AppendRequest, *arguments: Any, **more: Any) -> Any:
         nonlocal decided
         decided += 1
-        return add(submission, *arguments, **more)
+        return add(append_request, *arguments, **more)
 
     (demo,) = tenants.send("GET", "/management/v1/warehouse").json["warehouses"]
-    monkeypatch.setattr(Submission, "add", counted)
+    monkeypatch.setattr(AppendRequest, "add", counted)
     assert TAKEN == tenants.send("POST", "/management/v1/project", {"project-name": "b", "project-id": demo["id"]}).error
     assert 0 == decided
 
@@ -203,11 +203,11 @@ async def test_nothing_is_created_in_a_project_after_its_deletion(
     other, held = (deletion, "createWarehouse") if first == "deletion" else (creating, "deleteProject")
     submit, done = commands.committer.submit_batch, []
 
-    async def after_the_other(submissions: list[Submission]) -> Any:
-        if submissions[0].context.operation == held and not done:
+    async def after_the_other(append_requests: list[AppendRequest]) -> Any:
+        if append_requests[0].context.operation == held and not done:
             done.append(True)
             await other
-        return await submit(submissions)
+        return await submit(append_requests)
 
     monkeypatch.setattr(commands.committer, "submit_batch", after_the_other)
     late, refusal = (creating, NoSuchProject) if first == "deletion" else (deletion, ProjectNotEmpty)

@@ -37,7 +37,7 @@ from icecore.domain.project import CreateProject
 from icecore.domain.table import TableState
 from icecore.domain.warehouse import SetWarehouseProtection
 from icecore.projections.rebuild import rebuild
-from icecore.storage.large_documents import DocumentShare
+from icecore.storage.large_documents import DocumentReservation
 from icecore.storage.locations import StorageLocation
 from icecore.storage.manifest_protocol import MANIFEST
 from icecore.storage.manifest_reader import STDERR_BYTES_MAX, ManifestReader, ManifestReaders, UnreadableManifest
@@ -493,10 +493,10 @@ async def test_a_purge_whose_event_is_not_taken_waits(catalog: Application, tmp_
     await dropped(catalog, warehouse, "t")
     read, reads = catalog.purge._read, 0
 
-    async def rebuilt(table_id: UUID, share: DocumentShare) -> tuple[TableState, int] | None:
+    async def rebuilt(table_id: UUID, reservation: DocumentReservation) -> tuple[TableState, int] | None:
         nonlocal reads
         reads += 1
-        found = await read(table_id, share)
+        found = await read(table_id, reservation)
         # First for its files, then for the event.
         if reads == 2:
             await rebuild(catalog.dsn)

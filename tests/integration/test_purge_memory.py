@@ -45,8 +45,8 @@ def table_states() -> list[TableState]:
 async def test_a_large_table_s_purge_waits_for_its_turn(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     """It begins when other requests are done with their large documents, and is retried after a timeout."""
     monkeypatch.setattr(catalog.commands.large_documents, "_wait_seconds_max", 0.05)
-    async with catalog.commands.large_documents.share() as share:
-        await share.reserve_all()
+    async with catalog.commands.large_documents.reservation() as reservation:
+        await reservation.reserve_all()
         assert 0 == await catalog.purge.run_once()
     wait_is_over(catalog)
     assert 1 == await catalog.purge.run_once()
@@ -59,7 +59,7 @@ async def test_a_large_table_s_document_is_not_kept_during_its_purge(catalog: Ap
     purge = asyncio.create_task(catalog.purge.run_once())
     await deleting.reached.wait()
     assert [] == [state for state in table_states() if all(state is not known for known in before)]
-    async with asyncio.timeout(10), catalog.commands.large_documents.share() as share:
-        await share.reserve_all()
+    async with asyncio.timeout(10), catalog.commands.large_documents.reservation() as reservation:
+        await reservation.reserve_all()
     deleting.let_go.set()
     assert 1 == await purge

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from icecore.approval.contract import Hold, Refuse
+from icecore.commands.execution.append_request import AppendRequest, AppendResult
 from icecore.commands.execution.preloaded_parts import preload_parts
-from icecore.commands.execution.submission import AppendResult, Submission
 from icecore.commands.namespaces.create_namespace import create_namespace
 from icecore.commands.tables import register_table as registering
 from icecore.commands.tables.commit_table import commit_table
@@ -71,8 +71,8 @@ async def test_of_a_registration_that_append_refuses(catalog: Application, tmp_p
     await begin(catalog)
     location = metadata_file(tmp_path)
 
-    async def stage_and_lose(connections: Any, submission: Submission, table_id: Any) -> None:
-        await preload_parts(connections, submission, table_id)
+    async def stage_and_lose(connections: Any, append_request: AppendRequest, table_id: Any) -> None:
+        await preload_parts(connections, append_request, table_id)
         await create(catalog, OTHER, f"file://{tmp_path}/warehouse/large")
 
     monkeypatch.setattr(registering, "preload_parts", stage_and_lose)
@@ -145,7 +145,7 @@ async def test_of_a_commit_whose_append_breaks_off(catalog: Application, tmp_pat
     await begin(catalog)
     await register(catalog, metadata_file(tmp_path))
 
-    async def broken(submissions: Sequence[Submission]) -> list[AppendResult]:
+    async def broken(append_requests: Sequence[AppendRequest]) -> list[AppendResult]:
         raise CommitStateUnknown("lost")
 
     monkeypatch.setattr(catalog.commands.committer, "submit_batch", broken)
@@ -187,10 +187,10 @@ def test_of_a_commit_that_breaks_on_a_fault_of_ours(database: str, tmp_path: Pat
     def prepare(catalog: Application) -> None:
         submit_batch = catalog.commands.committer.submit_batch
 
-        async def broken(submissions: Sequence[Submission]) -> list[AppendResult]:
-            if submissions[0].context.operation == "updateTable":
+        async def broken(append_requests: Sequence[AppendRequest]) -> list[AppendResult]:
+            if append_requests[0].context.operation == "updateTable":
                 raise ZeroDivisionError
-            return await submit_batch(submissions)
+            return await submit_batch(append_requests)
 
         catalog.commands.committer.submit_batch = broken  # type: ignore[method-assign]
 

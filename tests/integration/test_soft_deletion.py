@@ -19,9 +19,9 @@ import structlog
 
 from icecore.access.resolve_warehouse import resolve_warehouse
 from icecore.access.warehouse import Warehouse
+from icecore.commands.execution.append_request import AppendRequest, AppendResult
 from icecore.commands.execution.clock import now_ms
 from icecore.commands.execution.retry_pauses import PAUSE_SECONDS_MIN
-from icecore.commands.execution.submission import AppendResult, Submission
 from icecore.commands.namespaces.create_namespace import create_namespace
 from icecore.commands.namespaces.drop_namespace import drop_namespace
 from icecore.commands.tables.commit_table import commit_table
@@ -381,16 +381,16 @@ def test_a_change_by_a_server_from_before_keeps_what_it_does_not_know(client: Cl
     client.soft_delete()
     assert 200 == client.call_warehouse("POST", "/purge-default", {"purge-default": True}).status
     assert 200 == client.call_warehouse("POST", "/read-only", {"read-only": True}).status
-    to_json = Submission.to_json
+    to_json = AppendRequest.to_json
 
-    def of_before(submission: Submission, blobs: list[bytes]) -> Any:
-        written = to_json(submission, blobs)
+    def of_before(append_request: AppendRequest, blobs: list[bytes]) -> Any:
+        written = to_json(append_request, blobs)
         for row in written["rows"]["warehouses"]:
             for column in ("read_only", "purge_default", "expiration_seconds"):
                 del row[column]
         return written
 
-    monkeypatch.setattr(Submission, "to_json", of_before)
+    monkeypatch.setattr(AppendRequest, "to_json", of_before)
     assert 200 == client.call_warehouse("POST", "/protection", {"protected": True}).status
     monkeypatch.undo()
     assert [SOFT["delete-profile"], True, True, True] == client.loaded("delete-profile", "purge-default", "read-only", "protected")
@@ -580,22 +580,22 @@ async def test_the_expiry_that_comes_second_does_nothing(processes: Processes, d
     submit = second.commands.committer.submit
     table_id = await drop(first, warehouse, 3700)
 
-    async def late(submission: Any) -> Any:
+    async def late(append_request: Any) -> Any:
         await undrop(first, warehouse, table_id)
-        return await submit(submission)
+        return await submit(append_request)
 
     monkeypatch.setattr(second.commands.committer, "submit", late)
     assert 0 == await second.soft_deletion.run_once()
     monkeypatch.setattr(second.commands.committer, "submit", submit)
     assert ["table.undropped.v1"] == topics(database, "table.undropped.v1", "table.expired.v1")
     await drop(first, warehouse, 3700)
-    append = first.commands.appender.append
+    append = first.commands.decision_writer.append
 
     async def later(*given: Any) -> Any:
         await second.soft_deletion.run_once()
         return await append(*given)
 
-    monkeypatch.setattr(first.commands.appender, "append", later)
+    monkeypatch.setattr(first.commands.decision_writer, "append", later)
     with pytest.raises(TabularExpired):
         await undrop(first, warehouse, table_id)
     assert ["table.undropped.v1", "table.expired.v1"] == topics(database, "table.undropped.v1", "table.expired.v1")
@@ -640,10 +640,10 @@ async def test_an_expiry_that_postgres_rejects_is_retried_after_a_pause(processe
     await drop(first, warehouse, 3700)
     submit, rejected = first.commands.committer.submit, 0
 
-    async def reject(submission: Any) -> Any:
+    async def reject(append_request: Any) -> Any:
         nonlocal rejected
-        if submission.context.operation != "expireSoftDeleted":
-            return await submit(submission)
+        if append_request.context.operation != "expireSoftDeleted":
+            return await submit(append_request)
         rejected += 1
         return AppendResult("error", 0, "rejected")
 

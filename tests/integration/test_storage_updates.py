@@ -346,7 +346,7 @@ async def test_a_command_that_was_decided_on_the_former_profile_is_decided_again
     """The profile changes after its decision and before its append."""
     first, second = processes
     warehouse = await resolve_warehouse(first.backends, PROJECT_ID, "demo")
-    profiles, submit = [], first.commands.appender.submit
+    profiles, submit = [], first.commands.decision_writer.submit
 
     async def after_the_change(decisions: Any) -> Any:
         profiles.append(decisions[0][0].profile)
@@ -355,7 +355,7 @@ async def test_a_command_that_was_decided_on_the_former_profile_is_decided_again
             await update_storage(second.commands, context("updateStorageProfile"), warehouse, command)
         return await submit(decisions)
 
-    monkeypatch.setattr(first.commands.appender, "submit", after_the_change)
+    monkeypatch.setattr(first.commands.decision_writer, "submit", after_the_change)
     table = CreateTable(NamespaceIdentifier(("n",)), "t", None, SCHEMA, None, None, {}, stage_create=False)
     assert 200 == (await create_table(first.commands, context("createTable"), warehouse, table)).status
     assert [0, 1] == [len(each.allowed) for each in profiles]

@@ -17,10 +17,10 @@ from uuid_utils.compat import uuid7
 from icecore.access.resolve_warehouse import resolve_warehouse
 from icecore.access.warehouse import Warehouse
 from icecore.commands.execution import stream_queue, stream_queues
+from icecore.commands.execution.append_request import AppendRequest, AppendResult
 from icecore.commands.execution.command_response import CommandResponse
 from icecore.commands.execution.resolver import ResolvedStream
 from icecore.commands.execution.stream_queue import StreamQueue
-from icecore.commands.execution.submission import AppendResult, Submission
 from icecore.commands.namespaces.create_namespace import create_namespace
 from icecore.commands.tables.commit_table import commit_table
 from icecore.commands.tables.commit_transaction import commit_transaction
@@ -350,10 +350,10 @@ async def test_a_creation_that_loses_its_name_leaves_no_file(
     first, second = two
     submit_batch, files = first.catalog.commands.committer.submit_batch, metadata_files(tmp_path)
 
-    async def after_the_other(submissions: Sequence[Submission]) -> list[AppendResult]:
+    async def after_the_other(append_requests: Sequence[AppendRequest]) -> list[AppendResult]:
         assert files + 1 == metadata_files(tmp_path)
         await second.create("u")
-        return await submit_batch(submissions)
+        return await submit_batch(append_requests)
 
     monkeypatch.setattr(first.catalog.commands.committer, "submit_batch", after_the_other)
     with pytest.raises(AlreadyExists):
@@ -510,10 +510,10 @@ async def test_a_cancelled_review_fails_every_command(one: Process, monkeypatch:
     async def cancelled(*_: Any) -> None:
         raise asyncio.CancelledError
 
-    appender = one.catalog.commands.appender
+    decision_writer = one.catalog.commands.decision_writer
     with monkeypatch.context() as patched:
-        patched.setattr(appender, "reviews", lambda _: True)
-        patched.setattr(appender, "review", cancelled)
+        patched.setattr(decision_writer, "reviews", lambda _: True)
+        patched.setattr(decision_writer, "review", cancelled)
         async with asyncio.timeout(5):
             with pytest.raises(CommitStateUnknown):
                 await one.set("t", {"k": "v"})
@@ -525,8 +525,8 @@ async def test_a_commit_whose_time_is_up_may_come_again_with_its_key(one: Proces
     lost, submit_batch = [AppendResult("version_conflict", 0)], one.catalog.commands.committer.submit_batch
     monkeypatch.setattr(one.catalog.commands, "_decide_seconds_max", 0.0)
 
-    async def lose(submissions: Sequence[Submission]) -> list[AppendResult]:
-        return lost if submissions[0].has_events else await submit_batch(submissions)
+    async def lose(append_requests: Sequence[AppendRequest]) -> list[AppendResult]:
+        return lost if append_requests[0].has_events else await submit_batch(append_requests)
 
     asked = context("updateTable", key=uuid7())
     with monkeypatch.context() as patched:

@@ -359,12 +359,12 @@ async def test_a_control_request_that_comes_between_does_not_lose_a_failure(
     task_id = await to_be_purged(catalog, warehouse, tmp_path / "warehouse" / "t")
     later, submit, requests = now_ms() + 10 * MINUTE_MS, catalog.commands.committer.submit, 0
 
-    async def late(submission: Any) -> Any:
+    async def late(append_request: Any) -> Any:
         nonlocal requests
         requests += 1
         if requests == 1:
             await control(other, warehouse, "run-at", task_id, later)
-        return await submit(submission)
+        return await submit(append_request)
 
     failing(monkeypatch, catalog)
     monkeypatch.setattr(catalog.commands.committer, "submit", late)
@@ -384,18 +384,18 @@ async def test_nothing_is_recorded_of_a_task_that_was_cancelled(
 ) -> None:
     """Whether its attempt fails after the cancellation, or before it and is recorded too late."""
     task_id = await to_be_purged(catalog, warehouse, tmp_path / "warehouse" / "t")
-    submit, submissions = catalog.commands.committer.submit, 0
+    submit, append_requests = catalog.commands.committer.submit, 0
 
     async def cancel_and_fail() -> None:
         await control(other, warehouse, "cancel", task_id)
         raise ServiceUnavailable("The object store does not respond")
 
-    async def late(submission: Any) -> Any:
-        nonlocal submissions
-        submissions += 1
-        if submissions == 1:
+    async def late(append_request: Any) -> Any:
+        nonlocal append_requests
+        append_requests += 1
+        if append_requests == 1:
             await control(other, warehouse, "cancel", task_id)
-        return await submit(submission)
+        return await submit(append_request)
 
     if before_it_is_decided:
         gate(monkeypatch, catalog.commands, read=cancel_and_fail)
@@ -405,7 +405,7 @@ async def test_nothing_is_recorded_of_a_task_that_was_cancelled(
     assert 0 == await catalog.purge.run_once()
     assert "CANCELLED" == (await only_task(other, warehouse)).status
     assert [] == events(database, "task.attempt-failed.v1")
-    assert (not before_it_is_decided) == bool(submissions)
+    assert (not before_it_is_decided) == bool(append_requests)
 
 
 async def test_the_last_attempts_that_failed_are_loaded_newest_first(

@@ -17,7 +17,7 @@ from uuid_utils.compat import uuid7
 
 from icecore.access.resolve_warehouse import resolve_warehouse
 from icecore.access.warehouse import Warehouse
-from icecore.commands.execution.submission import Submission
+from icecore.commands.execution.append_request import AppendRequest
 from icecore.commands.namespaces.create_namespace import create_namespace
 from icecore.commands.tables.create_table import create_table
 from icecore.compose import Application
@@ -166,12 +166,12 @@ async def test_a_time_means_the_position_the_log_had_reached(catalog: Applicatio
 async def paused_append(catalog: Application) -> AsyncIterator[tuple[AsyncConnection[Any], datetime]]:
     """A command that is appended and not committed, and a later time. The connection commits it."""
     warehouse = await resolve_warehouse(catalog.backends, PROJECT_ID, "demo")
-    submission = Submission(context("createNamespace"))
-    submission.add(
+    append_request = AppendRequest(context("createNamespace"))
+    append_request.add(
         uuid7(), warehouse.id, None, [NamespaceCreated(warehouse.id, "late", "late", "local|file:///late/", {"location": "file:///late"})]
     )
     async with await AsyncConnection.connect(catalog.dsn) as held:
-        await append(held, [submission])
+        await append(held, [append_request])
         row = await (await held.execute("select clock_timestamp()")).fetchone()
         assert row is not None
         yield held, row[0].astimezone(UTC)

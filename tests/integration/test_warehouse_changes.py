@@ -14,7 +14,7 @@ import pytest
 from icecore.access.resolve_warehouse import resolve_warehouse
 from icecore.access.warehouse import Warehouse
 from icecore.approval.contract import Hold, Refuse
-from icecore.commands.execution.submission import Submission
+from icecore.commands.execution.append_request import AppendRequest
 from icecore.commands.namespaces.create_namespace import create_namespace
 from icecore.commands.tables.commit_table import commit_table
 from icecore.commands.tables.create_table import create_table
@@ -378,7 +378,7 @@ async def test_a_change_that_names_no_event_of_the_warehouse_is_seen(
     processes: tuple[Application, Application, Warehouse], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Negative control."""
-    monkeypatch.setattr(Submission, "_writes", lambda submission, stream_id: True)
+    monkeypatch.setattr(AppendRequest, "_writes", lambda append_request, stream_id: True)
     with pytest.raises(AssertionError, match="CommandResponse"):
         await deactivated_meanwhile(processes)
 

@@ -9,7 +9,7 @@ import pytest
 from uuid_utils.compat import uuid7
 
 from icecore.access.resolve_warehouse import resolve_warehouse
-from icecore.commands.execution.submission import Submission
+from icecore.commands.execution.append_request import AppendRequest
 from icecore.commands.tables.commit_table import commit_table
 from icecore.commands.warehouses.change_warehouse import change_warehouse
 from icecore.compose import Application
@@ -118,7 +118,7 @@ async def test_a_change_that_names_no_event_of_the_warehouse_is_seen(
     processes: tuple[Application, Application, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Negative control."""
-    monkeypatch.setattr(Submission, "_writes", lambda submission, stream_id: True)
+    monkeypatch.setattr(AppendRequest, "_writes", lambda append_request, stream_id: True)
     with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
         await decided_before(processes)
 

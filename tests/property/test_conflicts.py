@@ -34,7 +34,7 @@ from icecore.commands.namespaces.create_namespace import create_namespace
 from icecore.commands.tables.commit_table import commit_table
 from icecore.compose import Application
 from icecore.domain.commands import CommitTable, CreateNamespace
-from icecore.domain.documents import TABLE_KINDS, Delta, fold, split
+from icecore.domain.documents import TABLE_KINDS, Delta, apply_delta, split
 from icecore.domain.errors import CatalogError, CommitFailed
 from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.queries.load_table import load_table
@@ -134,7 +134,7 @@ class Contenders:
         document = split(states[0][1]["metadata"], TABLE_KINDS)
         log = [Logged(states[0][0], states[0][1]["metadata-location"], document.value)]
         for request_id, state in states[1:]:
-            document = fold(document, Delta.from_json(state["delta"]))
+            document = apply_delta(document, Delta.from_json(state["delta"]))
             log.append(Logged(request_id, state["metadata-location"], document.value))
         return log
 

@@ -110,7 +110,7 @@ class TableLife(RuleBasedStateMachine):
         if change is None:
             return
         place = change.metadata["location"].rpartition("/")[2]
-        key = key_of(place) if change.moves else None
+        key = key_of(place) if change.location_changed else None
         self.places |= {key_of(place), *paths}
         self.record(change.event(self.file(place), key, paths or None))
         after = self.state.document.value

@@ -14,9 +14,9 @@ from uuid_utils.compat import uuid7
 
 from icecore.access.resolve_warehouse import resolve_warehouse
 from icecore.access.warehouse import Warehouse
+from icecore.commands.execution.append_request import AppendRequest, AppendResult
 from icecore.commands.execution.command_response import CommandResponse
 from icecore.commands.execution.resolver import ResolvedStream
-from icecore.commands.execution.submission import AppendResult, Submission
 from icecore.commands.namespaces.create_namespace import create_namespace
 from icecore.commands.namespaces.update_namespace_properties import update_namespace_properties
 from icecore.commands.tables.commit_table import commit_table
@@ -31,7 +31,7 @@ from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.domain.table import TableState
 from icecore.queries.load_namespace import load_namespace
 from icecore.queries.load_table import load_table
-from icecore.storage.large_documents import DocumentShare
+from icecore.storage.large_documents import DocumentReservation
 from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
 
 NAMESPACE = NamespaceIdentifier(("n",))
@@ -104,10 +104,10 @@ def next_append_fails(catalog: Application, monkeypatch: pytest.MonkeyPatch, err
     submit_batch = catalog.commands.committer.submit_batch
     failures = [error]
 
-    async def once(submissions: Sequence[Submission]) -> list[AppendResult]:
+    async def once(append_requests: Sequence[AppendRequest]) -> list[AppendResult]:
         if failures:
             raise failures.pop()
-        return await submit_batch(submissions)
+        return await submit_batch(append_requests)
 
     monkeypatch.setattr(catalog.commands.committer, "submit_batch", once)
 
@@ -145,8 +145,8 @@ async def test_the_state_behind_a_commit_in_doubt_is_read_again(table: Table, mo
     """The commit is in the log, so the next one must not be decided on the state before it."""
     queues, submit_batch = table.catalogs[0].commands.queues, table.catalogs[0].commands.committer.submit_batch
 
-    async def response_lost(submissions: Sequence[Submission]) -> list[AppendResult]:
-        await submit_batch(submissions)
+    async def response_lost(append_requests: Sequence[AppendRequest]) -> list[AppendResult]:
+        await submit_batch(append_requests)
         raise CommitStateUnknown("lost")
 
     with monkeypatch.context() as patched:
@@ -187,15 +187,15 @@ async def test_a_state_is_as_old_as_its_request(table: Table, monkeypatch: pytes
     write = table.catalogs[0].commands
     submit_batch, read, last_event_id = write.committer.submit_batch, ResolvedStream.read, ResolvedStream.last_event_id
 
-    async def slow_append(submissions: Sequence[Submission]) -> list[AppendResult]:
-        results = await submit_batch(submissions)
+    async def slow_append(append_requests: Sequence[AppendRequest]) -> list[AppendResult]:
+        results = await submit_batch(append_requests)
         if not asked.is_set():
             asked.set()
             await answered.wait()
         return results
 
-    async def slow_read(stream: ResolvedStream[TableState], share: DocumentShare) -> tuple[TableState, int] | None:
-        found = await read(stream, share)
+    async def slow_read(stream: ResolvedStream[TableState], reservation: DocumentReservation) -> tuple[TableState, int] | None:
+        found = await read(stream, reservation)
         if not asked.is_set():
             asked.set()
             await answered.wait()
@@ -273,9 +273,9 @@ async def test_commands_behind_a_commit_in_doubt_get_503(table: Table, monkeypat
     committer = table.catalogs[0].commands.committer
     submit_batch, doubt = committer.submit_batch, asyncio.Event()
 
-    async def in_doubt(submissions: Sequence[Submission]) -> list[AppendResult]:
+    async def in_doubt(append_requests: Sequence[AppendRequest]) -> list[AppendResult]:
         await doubt.wait()
-        return await submit_batch(submissions)
+        return await submit_batch(append_requests)
 
     monkeypatch.setattr(committer, "submit_batch", in_doubt)
     first = asyncio.create_task(table.commit([setting("a", "1")]))

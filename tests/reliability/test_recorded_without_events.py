@@ -14,8 +14,8 @@ from uuid_utils.compat import uuid7
 from icecore.access.request_context import RequestContext
 from icecore.access.resolve_warehouse import resolve_warehouse
 from icecore.access.warehouse import Warehouse
+from icecore.commands.execution.append_request import AppendRequest, AppendResult
 from icecore.commands.execution.executor import CommandExecutor
-from icecore.commands.execution.submission import AppendResult, Submission
 from icecore.commands.namespaces.create_namespace import create_namespace
 from icecore.commands.tables.commit_table import commit_table
 from icecore.commands.tables.commit_transaction import commit_transaction
@@ -91,10 +91,10 @@ async def run(processes: Processes, monkeypatch: pytest.MonkeyPatch, command: Co
     committer, waiting = processes.asked.commands.committer, [meanwhile]
     submit_batch = committer.submit_batch
 
-    async def after_the_other(submissions: Sequence[Submission]) -> list[AppendResult]:
+    async def after_the_other(append_requests: Sequence[AppendRequest]) -> list[AppendResult]:
         if waiting:
             await waiting.pop()(processes.other.commands, context("meanwhile"), processes.warehouse)
-        return await submit_batch(submissions)
+        return await submit_batch(append_requests)
 
     monkeypatch.setattr(committer, "submit_batch", after_the_other)
     # The repeated response depends on the operation.

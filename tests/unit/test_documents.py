@@ -12,9 +12,9 @@ from icecore.domain.documents import (
     Delta,
     KindDelta,
     Part,
+    apply_delta,
     assemble,
     difference,
-    fold,
     joined_bodies,
     part_from_body,
     pieces,
@@ -88,7 +88,7 @@ def test_what_is_removed_is_named_by_its_ordinal() -> None:
     after = {**before.value, "snapshots": before.value["snapshots"][1:]}
     delta = difference(before, after)
     assert {"snapshots": KindDelta((), (3,))} == dict(delta.parts)
-    again = fold(before, delta)
+    again = apply_delta(before, delta)
     third = {**again.value, "snapshots": [*again.value["snapshots"], {"snapshot-id": 1}]}
     assert (5,) == tuple(part.ordinal for part in difference(again, third).parts["snapshots"].added)
 
@@ -98,7 +98,7 @@ def test_an_element_that_moves_is_taken_out_and_added_anew() -> None:
     first, second = {"snapshot-id": 1}, {"snapshot-id": 2}
     before = split(document(snapshots=[first, second]), TABLE_KINDS)
     delta = difference(before, {**before.value, "snapshots": [second, first]})
-    assert [second, first] == fold(before, delta).value["snapshots"]
+    assert [second, first] == apply_delta(before, delta).value["snapshots"]
     assert (3,) == delta.parts["snapshots"].removed
 
 
@@ -108,7 +108,7 @@ def test_a_ref_that_points_elsewhere_is_another_part() -> None:
     after = {**before.value, "refs": {**before.value["refs"], "main": {"snapshot-id": 2}}}
     delta = difference(before, after)
     assert ((Part(5, {"snapshot-id": 2}, "main"),), (3,)) == (delta.parts["refs"].added, delta.parts["refs"].removed)
-    assert after["refs"] == fold(before, delta).value["refs"]
+    assert after["refs"] == apply_delta(before, delta).value["refs"]
 
 
 def test_heads_and_properties_say_what_was_set_and_removed() -> None:
@@ -118,7 +118,7 @@ def test_heads_and_properties_say_what_was_set_and_removed() -> None:
     delta = difference(before, after)
     assert ({"other": 3}, ("unknown",)) == (delta.head_set, delta.head_removed)
     assert ({"b": "2"}, ("a",)) == (dict(delta.properties_set), delta.properties_removed)
-    assert after == fold(before, delta).value
+    assert after == apply_delta(before, delta).value
 
 
 def test_a_delta_survives_its_json() -> None:
@@ -137,7 +137,7 @@ def test_the_bytes_of_a_table_are_counted_without_joining_them() -> None:
     whole = sum(map(len, pieces(table_head(before), bodies, TABLE_KINDS)))
     assert abs(whole - not_joined) < 20 * len(TABLE_KINDS)
     assert abs(table_bytes(before) - not_joined) <= len(TABLE_KINDS)
-    added = fold(before, Delta(parts={"snapshots": KindDelta((Part(before.next_ordinal, {"snapshot-id": 2}),), ())}))
+    added = apply_delta(before, Delta(parts={"snapshots": KindDelta((Part(before.next_ordinal, {"snapshot-id": 2}),), ())}))
     assert table_bytes(before) + len(b',{"snapshot-id":2}') == table_bytes(added)
     assert not_joined - 1_000 > table_bytes(before, without="metadata-log")
 
@@ -199,7 +199,7 @@ def test_a_views_document_is_split_and_folded_alike() -> None:
     view = {"view-uuid": "u", "properties": {}, "schemas": [{"schema-id": 0}], "versions": [{"version-id": 1}], "version-log": []}
     before = split(view, VIEW_KINDS)
     after = {**view, "versions": [*view["versions"], {"version-id": 2}]}  # type: ignore[misc]
-    assert after == fold(before, difference(before, after)).value
+    assert after == apply_delta(before, difference(before, after)).value
 
 
 ELEMENTS = st.builds(lambda n: {"n": n}, st.integers(0, 5))
@@ -232,8 +232,8 @@ def test_folding_the_deltas_gives_every_document_back(history: list[Json]) -> No
     used: dict[int, tuple[str, Any]] = {}
     for value in history[1:]:
         delta = Delta.from_json(orjson.loads(orjson.dumps(difference(state, value).to_json())))
-        decided, before = fold(state, difference(state, value)), state
-        state = fold(before, delta)
+        decided, before = apply_delta(state, difference(state, value)), state
+        state = apply_delta(before, delta)
         assert value == state.value == decided.value
         for kind, members in state.parts.items():
             ordinals = [part.ordinal for part in members]

@@ -37,7 +37,7 @@ def asking(
             ConfiguredHook(f"judge{number}", judge, timeout_seconds, on_failure, refusal_status=refusal_status)
             for number, judge in enumerate(judges)
         ]
-        catalog.commands.appender.approval = Approval(hooks, catalog.commands.connection)
+        catalog.commands.decision_writer.approval = Approval(hooks, catalog.commands.connection)
 
     return prepare
 

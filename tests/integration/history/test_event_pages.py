@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -22,7 +23,7 @@ from icecore.domain.recorded import RecordedEvent
 from icecore.log import follow
 from icecore.log.follow import read_events
 from icecore.log.head import log_head
-from icecore.publishers import project_limit, pull
+from icecore.publishers import project_limit, pull, shared_batches
 from icecore.publishers.cloud_events import encode_json, outgoing
 from icecore.publishers.enricher import EventEnricher
 from icecore.publishers.event_data import Dialect
@@ -317,9 +318,9 @@ async def test_places_to_wait_are_bounded(served: Served, monkeypatch: pytest.Mo
 class _Held:
     """Reads of the log that wait until they are let go."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, reader: ModuleType = pull) -> None:
         self.count, self.let_go = 0, asyncio.Event()
-        monkeypatch.setattr(pull, "read_events", self._read)
+        monkeypatch.setattr(reader, "read_events", self._read)
 
     async def _read(self, *given: Any, **named: Any) -> Sequence[RecordedEvent]:
         self.count += 1
@@ -348,6 +349,23 @@ async def test_readers_of_one_project_leave_connections_to_others(
     held.let_go.set()
     assert [everything] * len(first) == [each.positions for each in await asyncio.gather(*first)]
     assert ["project.created"] == [event["type"].split(".", 2)[2].rsplit(".", 1)[0] for event in (await other).json["events"]]
+
+
+async def test_readers_that_fall_behind_again_leave_connections_to_others(
+    served: Served, history: CommandRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They share batches, but at different positions there is nothing to share."""
+    source, end = served.catalog.events, await served.catalog.events.head()
+    readers = [source.reader(PROJECT_ID, types=(), warehouse_ids=(), namespaces=(), dialect="icecore") for _ in range(pull.CONNECTIONS_MAX)]
+    assert all([(await reader.batch(end)).at_end for reader in readers])
+    held = _Held(monkeypatch, shared_batches)
+    batches = [asyncio.create_task(reader.batch(after)) for after, reader in enumerate(readers)]
+    await held.until(pull.READS_OF_A_PROJECT_MAX)
+    other = source.reader(uuid4(), types=(), warehouse_ids=(), namespaces=(), dialect="icecore")
+    assert 0 < (await other.batch(0)).position, "a connection is left"
+    assert pull.READS_OF_A_PROJECT_MAX == held.count
+    held.let_go.set()
+    assert [after + 1 for after in range(len(readers))] == [batch.events[0].position for batch in await asyncio.gather(*batches)]
 
 
 async def test_a_reader_that_waits_too_long_for_others_of_its_project_is_refused(

@@ -254,7 +254,7 @@ def test_a_commit_logs_the_file_it_follows() -> None:
     change = decide_commit(folded(CREATED), ParsedCommit.parse([], [SET]), NOW + 5)
     assert change is not None
     assert [{"metadata-file": CREATED.metadata_location, "timestamp-ms": NOW}] == change.metadata["metadata-log"]
-    assert (["set-properties"], False) == (change.actions, change.moves)
+    assert (["set-properties"], False) == (change.actions, change.location_changed)
 
 
 def test_places_of_path_properties_are_held_with_the_location() -> None:

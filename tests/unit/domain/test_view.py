@@ -80,7 +80,7 @@ def test_a_commit_is_folded_from_its_delta() -> None:
     event = change.event("file:///w/v/metadata/00001-b.metadata.json", None, ["local|file:///w/data/"])
     assert (["set-properties"], ["local|file:///w/data/"]) == (event.actions, event.path_keys)
     after = folded(CREATED, event)
-    assert ({"k": "2"}, change.metadata, False) == (after.metadata["properties"], after.metadata, change.moves)
+    assert ({"k": "2"}, change.metadata, False) == (after.metadata["properties"], after.metadata, change.location_changed)
     assert (2, UUID(int=102), event.metadata_location, (KEY, "local|file:///w/data/")) == (
         after.version,
         after.event_id,

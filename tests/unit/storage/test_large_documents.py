@@ -5,14 +5,14 @@ import asyncio
 import pytest
 
 from icecore.domain.errors import TooManyRequests
-from icecore.storage.large_documents import BYTES_CONCURRENT_MAX, LargeDocuments, ShareWaitEnded
+from icecore.storage.large_documents import BYTES_CONCURRENT_MAX, LargeDocuments, ReservationWaitEnded
 
 HALF = BYTES_CONCURRENT_MAX // 2
 
 
 async def _worked(documents: LargeDocuments, size: int, done: asyncio.Event, begun: list[int]) -> None:
-    async with documents.share() as share:
-        await share.reserve(size)
+    async with documents.reservation() as reservation:
+        await reservation.reserve(size)
         begun.append(size)
         await done.wait()
 
@@ -41,10 +41,10 @@ async def test_one_that_is_alone_may_be_of_any_size() -> None:
 
 async def test_timed_out_and_cancelled_requests_leave_memory_for_others() -> None:
     documents = LargeDocuments(wait_seconds_max=0.05)
-    async with documents.share() as share:
-        await share.reserve(HALF)
+    async with documents.reservation() as reservation:
+        await reservation.reserve(HALF)
         with pytest.raises(TooManyRequests, match="The request waited"):
-            async with documents.share() as other:
+            async with documents.reservation() as other:
                 await other.reserve_all()
         done = asyncio.Event()
         done.set()
@@ -61,8 +61,8 @@ async def test_memory_released_to_a_cancelled_request_goes_to_the_next() -> None
     """A request is cancelled after its turn has come but before it runs. The next one must get the memory."""
     documents, done = LargeDocuments(), asyncio.Event()
     done.set()
-    async with documents.share() as share:
-        await share.reserve(BYTES_CONCURRENT_MAX)
+    async with documents.reservation() as reservation:
+        await reservation.reserve(BYTES_CONCURRENT_MAX)
         gone = asyncio.create_task(_worked(documents, HALF, done, []))
         behind = asyncio.create_task(_worked(documents, HALF, done, []))
         await asyncio.sleep(0)
@@ -75,29 +75,29 @@ async def test_memory_released_to_a_cancelled_request_goes_to_the_next() -> None
 async def test_a_request_that_may_not_wait_gives_up() -> None:
     """At once, or when it is asked to. If there is memory, it is reserved."""
     documents = LargeDocuments()
-    async with documents.share() as share:
-        await share.reserve(BYTES_CONCURRENT_MAX)
-        async with documents.share(lambda: False) as other:
-            with pytest.raises(ShareWaitEnded):
+    async with documents.reservation() as reservation:
+        await reservation.reserve(BYTES_CONCURRENT_MAX)
+        async with documents.reservation(lambda: False) as other:
+            with pytest.raises(ReservationWaitEnded):
                 await other.reserve(HALF)
-        async with documents.share() as other:
+        async with documents.reservation() as other:
             waiting = asyncio.create_task(other.reserve(HALF))
             await asyncio.sleep(0)
             assert other.end_wait()
-            with pytest.raises(ShareWaitEnded):
+            with pytest.raises(ReservationWaitEnded):
                 await waiting
             assert not other.end_wait()
-    async with documents.share() as other:
-        async with documents.share() as share:
-            await share.reserve(BYTES_CONCURRENT_MAX)
+    async with documents.reservation() as other:
+        async with documents.reservation() as reservation:
+            await reservation.reserve(BYTES_CONCURRENT_MAX)
             waiting = asyncio.create_task(other.reserve(HALF))
             await asyncio.sleep(0)
             # Shortly before there is memory.
             assert other.end_wait()
-        with pytest.raises(ShareWaitEnded):
+        with pytest.raises(ReservationWaitEnded):
             await waiting
     assert documents._bytes_in_use == 0
-    async with documents.share(lambda: False) as other:
+    async with documents.reservation(lambda: False) as other:
         await other.reserve(HALF)
     assert documents._bytes_in_use == 0
 
@@ -108,12 +108,12 @@ async def test_a_wait_that_ends_just_when_there_is_memory_reserves_none(behind: 
     documents, done = LargeDocuments(), asyncio.Event()
 
     async def one() -> None:
-        async with documents.share() as share:
-            await share.reserve(BYTES_CONCURRENT_MAX)
+        async with documents.reservation() as reservation:
+            await reservation.reserve(BYTES_CONCURRENT_MAX)
             await done.wait()
 
-    async with documents.share() as share:
-        await share.reserve(BYTES_CONCURRENT_MAX)
+    async with documents.reservation() as reservation:
+        await reservation.reserve(BYTES_CONCURRENT_MAX)
         waiting = [asyncio.create_task(one()) for _ in range(1 + behind)]
         await asyncio.sleep(0)
         waiting[0].cancel()
@@ -126,13 +126,13 @@ async def test_a_wait_that_ends_just_when_there_is_memory_reserves_none(behind: 
 async def test_releasing_a_part_admits_the_next_request() -> None:
     """A file is read with the whole limit reserved; afterwards only what it needs is kept."""
     documents = LargeDocuments(wait_seconds_max=5)
-    async with documents.share() as share, documents.share() as other:
-        await share.reserve_all()
+    async with documents.reservation() as reservation, documents.reservation() as other:
+        await reservation.reserve_all()
         waiting = asyncio.create_task(other.reserve(HALF))
         await asyncio.sleep(0)
-        share.shrink(HALF + 1)
+        reservation.shrink(HALF + 1)
         await asyncio.sleep(0)
         assert not waiting.done()
-        share.shrink(HALF)
+        reservation.shrink(HALF)
         await waiting
     assert documents._bytes_in_use == 0

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from icecore.domain.errors import BadRequest, CatalogError, IllegalArgument, NotFound, PayloadTooLarge
-from icecore.storage.large_documents import DocumentShare, LargeDocuments
+from icecore.storage.large_documents import DocumentReservation, LargeDocuments
 from icecore.storage.locations import StorageLocation
 from icecore.storage.metadata_files import metadata_file_location, read_metadata, write_metadata
 from icecore.storage.object_store import METADATA_BYTES_MAX
@@ -69,9 +69,9 @@ class _Bytes:
         return self._data
 
 
-def _reader() -> DocumentShare:
+def _reader() -> DocumentReservation:
     """Without other documents."""
-    return DocumentShare(LargeDocuments())
+    return DocumentReservation(LargeDocuments())
 
 
 async def _read(data: bytes) -> object:

@@ -14,16 +14,16 @@ from ...security.secrets import SecretStore
 from ...storage.metadata_files import write_metadata
 from ..proposals.proposals import Proposals
 from . import fault_points
+from .append_request import NOT_APPENDED_ERRORS, AppendRequest, AppendResult
 from .committer import Committer
 from .gather import gather_errors
 from .handler import CommandResult, Decision
 from .preloaded_parts import remove_preloaded_parts
-from .submission import NOT_APPENDED_ERRORS, AppendResult, Submission
 
 _log = structlog.get_logger("icecore.commands")
 
 
-class Appender:
+class DecisionWriter:
     """Appends the decisions of one process."""
 
     def __init__(self, backends: Backends, committer: Committer, proposals: Proposals, secrets: SecretStore) -> None:
@@ -40,24 +40,24 @@ class Appender:
 
     async def review(self, warehouse: Warehouse, decision: Decision) -> None:
         """Asks the hooks, and adds the approval to the change of an approved proposal. Raises a CatalogError if it is refused."""
-        submission = decision.submission
-        if submission.changes:
-            for stream_id, event_id in (await self.ask_hooks(warehouse, submission)).items():
-                submission.depend_on_event(stream_id, event_id)
-        if submission.context.approves is not None:
-            decision.record = await self._proposals.add_approval(warehouse, submission)
+        append_request = decision.append_request
+        if append_request.changes:
+            for stream_id, event_id in (await self.ask_hooks(warehouse, append_request)).items():
+                append_request.depend_on_event(stream_id, event_id)
+        if append_request.context.approves is not None:
+            decision.record = await self._proposals.add_approval(warehouse, append_request)
 
-    async def ask_hooks(self, warehouse: Warehouse, submission: Submission) -> Mapping[UUID, UUID]:
+    async def ask_hooks(self, warehouse: Warehouse, append_request: AppendRequest) -> Mapping[UUID, UUID]:
         """As Approval.review; returns an empty mapping if there are no hooks."""
         if self.approval is None:
             return {}
-        return await self.approval.review(submission.context, warehouse, submission.changes)
+        return await self.approval.review(append_request.context, warehouse, append_request.changes)
 
     async def write_files(self, warehouse: Warehouse | None, decision: Decision) -> None:
         if decision.files:
             assert warehouse is not None, "of a table or view"
             store = await self._backends.store(warehouse)
-            for failure in await gather_errors([write_metadata(store, file.location, file.document) for file in decision.files]):
+            for failure in await gather_errors([write_metadata(store, file.location, file.content) for file in decision.files]):
                 if failure is not None:
                     raise failure
             if fault_points.SWITCHED_ON:
@@ -66,15 +66,15 @@ class Appender:
     async def submit(self, decisions: Sequence[tuple[Warehouse | None, Decision]]) -> list[AppendResult]:
         """Appends decisions on warehouses, whose files are written, in one call."""
         for warehouse, decision in decisions:
-            decision.submission.record = decision.record
-            decision.submission.decided_on_warehouse = warehouse
-        return await self._committer.submit_batch([decision.submission for _, decision in decisions])
+            decision.append_request.record = decision.record
+            decision.append_request.decided_on_warehouse = warehouse
+        return await self._committer.submit_batch([decision.append_request for _, decision in decisions])
 
     async def append(self, warehouse: Warehouse | None, decision: Decision) -> CommandResult:
         """Reviews one decision on a warehouse or, without a review, on a project, writes its files and appends it."""
-        if not decision.submission.must_be_appended:
+        if not decision.append_request.must_be_appended:
             return CommandResult(decision, None)
-        if warehouse is not None and decision.reviewed and self.reviews(decision.submission.context):
+        if warehouse is not None and decision.reviewed and self.reviews(decision.append_request.context):
             try:
                 await self.review(warehouse, decision)
             except CatalogError:
@@ -106,14 +106,14 @@ class Appender:
         await self._discard_rows(decision)
 
     async def _discard_rows(self, decision: Decision) -> None:
-        project_id = decision.submission.context.project_id
+        project_id = decision.append_request.context.project_id
         if decision.secret_ref is not None:
             try:
                 async with self._backends.connection() as connection:
                     await self._secrets.destroy(connection, project_id, decision.secret_ref)
             except CatalogError as error:
                 _log.warning("credential_not_deleted", secret_ref=str(decision.secret_ref), error=error.message)
-        for table_id, _ in decision.submission.preloaded:
+        for table_id, _ in decision.append_request.preloaded:
             try:
                 await remove_preloaded_parts(self._backends.connection, table_id)
             except CatalogError as error:

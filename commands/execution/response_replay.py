@@ -16,7 +16,7 @@ _Replayed = tuple[UUID, int, str, int]
 """The object, its version, the operation and the status, which determine the bytes of a response."""
 
 
-class Replays:
+class ResponseReplay:
     """The replays of one process."""
 
     def __init__(self, backends: Backends) -> None:
@@ -54,7 +54,7 @@ class Replays:
                 return replace(await idempotency.replayed_response(connection, stored), replayed=True)
         if context.reserve_memory is not None:
             context.reserve_memory(size)
-        async with self._backends.large_documents.share() as share:
-            await share.reserve(size)
-            async with self._backends.connection_once() as connection:
+        async with self._backends.large_documents.reservation() as reservation:
+            await reservation.reserve(size)
+            async with self._backends.single_use_connection() as connection:
                 return replace(await idempotency.replayed_response(connection, stored), replayed=True)

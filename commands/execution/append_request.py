@@ -41,7 +41,7 @@ AppendOutcome = Literal[
 """Defined at the top of migrations/functions/append.sql."""
 
 NOT_APPENDED_ERRORS = (ServiceUnavailable, TooManyRequests)
-"""Raised by the committer if nothing of a submission is in the log or can still arrive there."""
+"""Raised by the committer if nothing of an append request is in the log or can still arrive there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class AppendResult:
 
 
 @dataclass(slots=True)
-class Submission:
+class AppendRequest:
     """One command for `icecore.append`. It has its own id, so that a command that is sent twice is appended once.
 
     file_read -- for a command that read a file: the position at which no other object claimed the file's location, and the key of

@@ -1,4 +1,4 @@
-"""Submission: the events of a command and everything derived from them for the append."""
+"""AppendRequest: the events of a command and everything derived from them for the append."""
 
 from dataclasses import replace
 from typing import Any
@@ -9,7 +9,7 @@ import pytest
 from uuid_utils.compat import uuid7
 
 from icecore.access.request_context import ANONYMOUS, RequestContext
-from icecore.commands.execution.submission import IdempotencyRecord, Submission
+from icecore.commands.execution.append_request import AppendRequest, IdempotencyRecord
 from icecore.domain.events import (
     NamespaceCreated,
     NamespaceDropped,
@@ -39,21 +39,21 @@ TABLE_CREATED = TableCreated(NAMESPACE, "T", "t", "local|file:///w/t/", "file://
 NAMESPACE_CREATED = NamespaceCreated(WAREHOUSE, "N", "n", "local|file:///w/n/", {"k": "v", "location": "file:///w/n"})
 
 
-def plain(submission: Submission) -> tuple[dict[str, Any], list[bytes]]:
+def plain(append_request: AppendRequest) -> tuple[dict[str, Any], list[bytes]]:
     """The command as sent to Postgres, and its bytes."""
     blobs: list[bytes] = []
-    command: dict[str, Any] = orjson.loads(orjson.dumps(submission.to_json(blobs)))
+    command: dict[str, Any] = orjson.loads(orjson.dumps(append_request.to_json(blobs)))
     return command, blobs
 
 
 def a_table() -> TableState:
-    state = Submission(CONTEXT).add(STREAM, WAREHOUSE, None, [TABLE_CREATED])
+    state = AppendRequest(CONTEXT).add(STREAM, WAREHOUSE, None, [TABLE_CREATED])
     assert isinstance(state, TableState)
     return state
 
 
 def a_namespace() -> NamespaceState:
-    state = Submission(CONTEXT).add(STREAM, WAREHOUSE, None, [NAMESPACE_CREATED])
+    state = AppendRequest(CONTEXT).add(STREAM, WAREHOUSE, None, [NAMESPACE_CREATED])
     assert isinstance(state, NamespaceState)
     return state
 
@@ -66,9 +66,9 @@ def claims(command: dict[str, Any]) -> dict[str, Any]:
 
 def test_a_new_stream_has_no_head_and_takes_what_it_claims() -> None:
     """Given nothing, when a table is added, then its name and location are claimed and nothing is released."""
-    submission = Submission(CONTEXT)
-    state = submission.add(STREAM, WAREHOUSE, None, [TABLE_CREATED])
-    command, _ = plain(submission)
+    append_request = AppendRequest(CONTEXT)
+    state = append_request.add(STREAM, WAREHOUSE, None, [TABLE_CREATED])
+    command, _ = plain(append_request)
     assert [[str(STREAM), None]] == command["expected_heads"]
     assert [["tabular", str(NAMESPACE), "t", str(STREAM)]] == claims(command)["take"]
     assert [["local|file:///w/t/", str(STREAM), "tabular"]] == claims(command)["take_locations"]
@@ -79,9 +79,9 @@ def test_a_new_stream_has_no_head_and_takes_what_it_claims() -> None:
 def test_a_known_stream_is_held_to_the_head_it_was_decided_on() -> None:
     """The head is an event id, not a number. The event gets the next version."""
     before = a_table()
-    submission = Submission(CONTEXT)
-    submission.add(STREAM, WAREHOUSE, before, [TableDropped(False)], generation=3)
-    command, _ = plain(submission)
+    append_request = AppendRequest(CONTEXT)
+    append_request.add(STREAM, WAREHOUSE, before, [TableDropped(False)], generation=3)
+    command, _ = plain(append_request)
     assert [[str(STREAM), str(before.event_id)]] == command["expected_heads"]
     assert [[str(STREAM), 2, "table.dropped.v1"]] == [event[:3] for event in command["events"]]
     assert 3 == command["generation"]
@@ -90,11 +90,11 @@ def test_a_known_stream_is_held_to_the_head_it_was_decided_on() -> None:
 def test_a_stream_that_is_only_relied_on_has_a_head_and_no_event() -> None:
     """A transaction must fail if a table that it left unchanged has changed."""
     before = a_table()
-    submission = Submission(CONTEXT)
-    submission.depend_on(before)
-    command, _ = plain(submission)
+    append_request = AppendRequest(CONTEXT)
+    append_request.depend_on(before)
+    command, _ = plain(append_request)
     assert [[str(STREAM), str(before.event_id)]] == command["expected_heads"]
-    assert not submission.has_events
+    assert not append_request.has_events
     assert {} == command["rows"]
 
 
@@ -111,9 +111,9 @@ def test_a_stream_that_is_only_relied_on_has_a_head_and_no_event() -> None:
 )
 def test_only_the_difference_of_claims_is_settled(event: Any, released: list[Any], taken: list[Any], released_places: int) -> None:
     """Claims held before and after are not sent."""
-    submission = Submission(CONTEXT)
-    submission.add(STREAM, WAREHOUSE, a_table(), [event])
-    command, _ = plain(submission)
+    append_request = AppendRequest(CONTEXT)
+    append_request.add(STREAM, WAREHOUSE, a_table(), [event])
+    command, _ = plain(append_request)
     assert [["tabular", str(scope), key, str(STREAM)] for scope, key in released] == claims(command)["release"]
     assert [["tabular", str(scope), key, str(STREAM)] for scope, key in taken] == claims(command)["take"]
     assert (released_places, 0) == (len(claims(command)["release_locations"]), len(claims(command)["take_locations"]))
@@ -121,9 +121,9 @@ def test_only_the_difference_of_claims_is_settled(event: Any, released: list[Any
 
 def test_events_of_one_stream_are_numbered_on() -> None:
     """Created and dropped in one command: two versions, two rows, and no remaining claim."""
-    submission = Submission(CONTEXT)
-    submission.add(STREAM, WAREHOUSE, None, [NAMESPACE_CREATED, NamespacePropertiesChanged({"k": "w"}, []), NamespaceDropped()])
-    command, blobs = plain(submission)
+    append_request = AppendRequest(CONTEXT)
+    append_request.add(STREAM, WAREHOUSE, None, [NAMESPACE_CREATED, NamespacePropertiesChanged({"k": "w"}, []), NamespaceDropped()])
+    command, blobs = plain(append_request)
     assert [1, 2, 3] == [event[1] for event in command["events"]]
     assert [NAMESPACE_CREATED.encode()] == [blobs[command["events"][0][3] - 1]]
     rows = command["rows"]["namespaces"]
@@ -136,10 +136,10 @@ def test_events_of_one_stream_are_numbered_on() -> None:
 
 def test_streams_of_one_command_are_numbered_through() -> None:
     """Rows refer to their event by its number in the command."""
-    submission = Submission(CONTEXT, parents=[NAMESPACE], empty=[OTHER])
-    submission.add(STREAM, WAREHOUSE, a_namespace(), [NamespaceDropped()])
-    submission.add(SECOND, WAREHOUSE, None, [TABLE_CREATED])
-    command, _ = plain(submission)
+    append_request = AppendRequest(CONTEXT, parents=[NAMESPACE], empty=[OTHER])
+    append_request.add(STREAM, WAREHOUSE, a_namespace(), [NamespaceDropped()])
+    append_request.add(SECOND, WAREHOUSE, None, [TABLE_CREATED])
+    command, _ = plain(append_request)
     assert [[str(STREAM), 2], [str(SECOND), 1]] == [event[:2] for event in command["events"]]
     assert ([1], [2]) == tuple([row["position"] for row in command["rows"][table]] for table in ("namespaces", "tables"))
     assert [{"position": 1, "object_id": str(STREAM)}] == command["rows"]["names_closed"]
@@ -154,9 +154,9 @@ def test_a_commit_adds_its_delta_and_no_more() -> None:
     change = decide_commit(before, ParsedCommit.parse([], [{"action": "set-properties", "updates": {"k": "v"}}]), 1_800_000_000_001)
     assert change is not None
     event = TableCommitted("file:///w/t/metadata/00001-b.metadata.json", None, change.delta.to_json(), change.actions)
-    submission = Submission(CONTEXT)
-    submission.add(STREAM, WAREHOUSE, before, [event])
-    command, blobs = plain(submission)
+    append_request = AppendRequest(CONTEXT)
+    append_request.add(STREAM, WAREHOUSE, before, [event])
+    command, blobs = plain(append_request)
     assert {"tables", "table_parts"} == set(command["rows"])
     # The one part is the metadata log's entry for the previous file.
     assert [{"metadata-file": TABLE_CREATED.metadata_location, "timestamp-ms": METADATA["last-updated-ms"]}] == [
@@ -167,12 +167,12 @@ def test_a_commit_adds_its_delta_and_no_more() -> None:
 
 def test_the_envelope_is_the_context() -> None:
     """Principal, project and request id."""
-    submission = Submission(CONTEXT)
-    command, _ = plain(submission)
+    append_request = AppendRequest(CONTEXT)
+    command, _ = plain(append_request)
     assert ("anonymous", str(PROJECT), "request", "c", "t") == tuple(
         command[k] for k in ("actor", "project", "request", "correlation", "traceparent")
     )
-    assert str(submission.command_id) == command["id"]
+    assert str(append_request.command_id) == command["id"]
     assert "generation" not in command
 
 
@@ -180,7 +180,7 @@ def test_a_key_travels_with_its_record() -> None:
     """The hash, operation and status, and either the row that the body is built from, or the body."""
     key = uuid7()
     keyed = replace(CONTEXT, idempotency_key=key, request_hash=b"\x01\x02")
-    by_row, _ = plain(Submission(keyed, record=IdempotencyRecord(200, STREAM, 4)))
+    by_row, _ = plain(AppendRequest(keyed, record=IdempotencyRecord(200, STREAM, 4)))
     expected = {
         "key": str(key),
         "hash": "0102",
@@ -191,7 +191,7 @@ def test_a_key_travels_with_its_record() -> None:
         "body": None,
     }
     assert expected == by_row["idempotency"]
-    by_body, blobs = plain(Submission(keyed, record=IdempotencyRecord(409, body=b"{}")))
+    by_body, blobs = plain(AppendRequest(keyed, record=IdempotencyRecord(409, body=b"{}")))
     assert (409, None, b"{}") == (
         by_body["idempotency"]["status"],
         by_body["idempotency"]["object"],
@@ -201,41 +201,41 @@ def test_a_key_travels_with_its_record() -> None:
 
 def test_without_a_key_nothing_is_remembered() -> None:
     """A record without a key is not sent."""
-    command, blobs = plain(Submission(CONTEXT, record=IdempotencyRecord(200, body=b"{}")))
+    command, blobs = plain(AppendRequest(CONTEXT, record=IdempotencyRecord(200, body=b"{}")))
     assert "idempotency" not in command
     assert [] == blobs
 
 
 def test_what_must_be_appended() -> None:
     """Events, or an answer to store. A command without either is answered at once."""
-    assert not Submission(CONTEXT).must_be_appended
-    assert Submission(replace(CONTEXT, idempotency_key=uuid7())).must_be_appended
-    submission = Submission(CONTEXT)
-    submission.add(STREAM, WAREHOUSE, None, [NAMESPACE_CREATED])
-    assert submission.must_be_appended
+    assert not AppendRequest(CONTEXT).must_be_appended
+    assert AppendRequest(replace(CONTEXT, idempotency_key=uuid7())).must_be_appended
+    append_request = AppendRequest(CONTEXT)
+    append_request.add(STREAM, WAREHOUSE, None, [NAMESPACE_CREATED])
+    assert append_request.must_be_appended
 
 
 def test_states_of_two_generations_do_not_go_together() -> None:
     """A bug: states from before a rebuild's switch must be read again."""
-    submission = Submission(CONTEXT)
-    submission.add(STREAM, WAREHOUSE, a_namespace(), [NamespaceDropped()], generation=1)
+    append_request = AppendRequest(CONTEXT)
+    append_request.add(STREAM, WAREHOUSE, a_namespace(), [NamespaceDropped()], generation=1)
     with pytest.raises(AssertionError):
-        submission.add(SECOND, WAREHOUSE, a_table(), [TableDropped(False)], generation=2)
+        append_request.add(SECOND, WAREHOUSE, a_table(), [TableDropped(False)], generation=2)
 
 
 def test_preloaded_parts_are_of_the_generation_the_state_was_read_in() -> None:
     """Their number is sent instead of the parts. Another generation is a bug."""
     for generation in (None, 1):
-        submission = Submission(CONTEXT)
-        submission.add(STREAM, WAREHOUSE, None, [TABLE_CREATED], generation)
-        submission.take_preloaded(STREAM, 1, 7)
-        command, _ = plain(submission)
+        append_request = AppendRequest(CONTEXT)
+        append_request.add(STREAM, WAREHOUSE, None, [TABLE_CREATED], generation)
+        append_request.take_preloaded(STREAM, 1, 7)
+        command, _ = plain(append_request)
         assert (1, [[str(STREAM), 7]]) == (command["generation"], command["preloaded"])
         assert "table_parts" not in command["rows"]
     with pytest.raises(AssertionError):
-        submission.take_preloaded(STREAM, 2, 7)
+        append_request.take_preloaded(STREAM, 2, 7)
 
 
 def test_every_submission_has_an_id_of_its_own() -> None:
     """It identifies copies of the same command."""
-    assert Submission(CONTEXT).command_id != Submission(CONTEXT).command_id
+    assert AppendRequest(CONTEXT).command_id != AppendRequest(CONTEXT).command_id

@@ -144,7 +144,9 @@ async def _append_tables(
             for number in numbers:
                 await _append_table(catalog, warehouse, found, f"t{number}", with_files, soft_deleted, commits)
 
-        await asyncio.gather(*(append_some() for _ in range(_IN_FLIGHT)))
+        # Not many large commands at a time: one call of Postgres that took seconds would be taken for a stuck one.
+        in_flight = max(_IN_FLIGHT // (1 + commits), 4)
+        await asyncio.gather(*(append_some() for _ in range(in_flight)))
         async with catalog.backends.connection() as connection:
             # Statistics for the planner, which an existing database of this size would have.
             await connection.execute("analyze")

@@ -1,17 +1,21 @@
 """What the recorder of `icecore pipeline maintain` does before a run, and what the command prints at the end."""
 
 import asyncio
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
 
+import orjson
 import pytest
 
 from icecore import maintenance_commands
 from icecore.commands.maintenance.record_runs import MaintainedTable
 from icecore.domain.errors import CatalogError, NoSuchTable, ServiceUnavailable, TableProtected
+from icecore.domain.maintenance import Outcome
 from icecore.exit_codes import CommandFailed, ExitCode
-from icecore.maintenance_commands import RunRecorder, _as_json
+from icecore.maintenance_commands import MaintainOptions, RunRecorder, _as_json, maintain
+from icecore.output import Output
 from icecore.pipeline.maintain import CannotMaintain, CurrentTable, MaintenanceResult, RunResult, current_policy
 from icecore.pipeline.maintenance_plan import Candidate, Plan
 from icecore.pipeline.maintenance_policy import MaintenancePolicy
@@ -98,6 +102,29 @@ def test_the_properties_of_the_table_come_before_those_of_its_namespaces() -> No
 
 def test_json_says_why_the_rest_of_the_plan_was_skipped() -> None:
     assert "3 runs in a row failed" == _as_json(Plan([], []), MaintenanceResult(stopped="3 runs in a row failed"))["stopped"]
+
+
+@pytest.mark.parametrize(("outcome", "code"), [("failed", ExitCode.NO), ("unavailable", ExitCode.CRASHED)])
+def test_what_was_done_is_printed_before_the_command_fails(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], outcome: Outcome, code: ExitCode
+) -> None:
+    """A script gets the JSON of a plan that was stopped."""
+    stopped = MaintenanceResult([(PLANNED, RunResult(outcome, {}, 1, 5, "no space"))], stopped="no space")
+    for opened in ("opened_database", "open_pipeline", "run_recorder"):
+        monkeypatch.setattr(maintenance_commands, opened, lambda *given: nullcontext(None))
+    for name, result in (("require_landed_log", None), ("table_facts", []), ("run_plan", stopped)):
+        monkeypatch.setattr(maintenance_commands, name, lambda *given, result=result, **named: result)
+    with pytest.raises(CommandFailed, match="The rest of the plan was skipped: no space") as failed:
+        maintain(
+            cast(Any, None),
+            Output(),
+            PipelineTarget(None, "system", ()),
+            MaintainOptions(run=True, shadow=False, any_time=False, rewrite_gib_max=1),
+            as_json=True,
+        )
+    assert code == failed.value.code
+    printed = orjson.loads(capsys.readouterr().out)
+    assert ("no space", [outcome]) == (printed["stopped"], [run["outcome"] for run in printed["runs"]])
 
 
 @pytest.mark.parametrize("setting", ["spark.master", "master=local", "=x", "spark.master local"])

@@ -33,11 +33,11 @@ class Backends:
         stores: ObjectStores,
         secrets: SecretStore,
         *,
-        sessions: ConnectionPool | None = None,
+        session_connections: ConnectionPool | None = None,
         large_documents_bytes_max: int = BYTES_CONCURRENT_MAX,
     ) -> None:
         self.connections = connections
-        self.sessions = sessions or connections
+        self.session_connections = session_connections or connections
         """Connections that keep their session of Postgres, for locks."""
         self._stores = stores
         self._secrets = secrets

@@ -69,7 +69,7 @@ _PARSED_INLINE_BYTES_MAX = 256 * 1024
 
 
 async def reserve_for_parsed(body: bytes, reservation: Reservation) -> int:
-    """Reserves memory for the JSON and its parsed form. Returns how many bytes that is. Raises BudgetUsedUp."""
+    """Reserves memory for the JSON and its parsed form. Returns how many bytes that is. Raises BudgetExhausted."""
     size = len(body)
     if size > _SMALL_BODY_BYTES_MAX:
         size += count_values(body) * VALUE_BYTES
@@ -111,7 +111,7 @@ class ApiRequest:
 
     def _context(self, principal: Principal) -> RequestContext:
         headers = self.request.headers
-        project_id = None if self.operation.open or self.operation.of_server else self._named_project()
+        project_id = None if self.operation.public or self.operation.of_server else self._named_project()
         return RequestContext(
             request_id=self.request[REQUEST_ID],
             project_id=PROJECT_ID_DEFAULT if project_id is None else project_id,
@@ -139,7 +139,7 @@ class ApiRequest:
             raise no_such_project(project_id) if project_id else BadRequest("Invalid project id: must not be empty")
         return project_id
 
-    async def enter_project(self, named: str | None = None) -> None:
+    async def resolve_project(self, named: str | None = None) -> None:
         """Checks the request's project before anything is read of it. Raises NoSuchProject, and BadRequest if there is none.
 
         named -- the project's id in the body, if it has one.
@@ -153,14 +153,14 @@ class ApiRequest:
             self.context = replace(self.context, project_id=project_id, project_named=True)
         segment = self.segments.get("warehouse_id")
         warehouse_id = None if segment is None else uuid_or_none(decode_segment(segment, "warehouse id"))
-        if self.context.project_named or not await self._enter_project_of_path(warehouse_id):
+        if self.context.project_named or not await self._resolve_project_of_path(warehouse_id):
             if self._lacks_project:
                 raise _no_project()
             await check_project(self.catalog.queries, self.context)
             self.context = replace(self.context, project_named=True)
         self.request[STATISTICS_SCOPE] = (self.context.project_id, warehouse_id)
 
-    async def _enter_project_of_path(self, warehouse_id: UUID | None) -> bool:
+    async def _resolve_project_of_path(self, warehouse_id: UUID | None) -> bool:
         """Enters the project of the warehouse whose id is in the path. Returns whether there is one."""
         project_id = None if warehouse_id is None else await project_of_warehouse(self.catalog.queries, warehouse_id)
         if project_id is None:
@@ -230,16 +230,16 @@ class ApiRequest:
         if self._lacks_project and (reference is None or not names_project(reference)):
             raise _no_project()
         if self.operation.mutates and (cached := self.catalog.queries.cached_warehouse(self.context, reference)) is not None:
-            self._enter_project_of(cached)
+            self._adopt_project_of(cached)
             return cached
         warehouse, self.context = await self.catalog.queries.resolve_warehouse(self.context, reference)
         if not warehouse.active and not or_inactive:
             raise warehouse.inactive_error()
-        self._enter_project_of(warehouse)
+        self._adopt_project_of(warehouse)
         return warehouse
 
-    def _enter_project_of(self, warehouse: Warehouse) -> None:
-        """A request that names no project is in that of its warehouse. Its call counts for the warehouse."""
+    def _adopt_project_of(self, warehouse: Warehouse) -> None:
+        """If the request names no project, uses that of its warehouse. Statistics count the request for the warehouse."""
         self.request[STATISTICS_SCOPE] = (warehouse.project_id, warehouse.id)
         if warehouse.project_id != self.context.project_id:
             self.context = replace(self.context, project_id=warehouse.project_id, project_named=True)
@@ -295,7 +295,7 @@ class ApiRequest:
 
         options -- the query parameters that change what it does; None for one that is left out, where that does not mean false.
         """
-        # The command refuses an inactive one, after the look for its Idempotency-Key, and stores the refusal under the key.
+        # The command refuses an inactive one, after looking up its Idempotency-Key, and stores the refusal under the key.
         warehouse = await self.warehouse(or_inactive=True)
         # A response repeats most of the request's body.
         self.reserve_memory(len(body))
@@ -310,10 +310,10 @@ class ApiRequest:
             headers["ETag"] = result.etag
         if result.body is None:
             return web.Response(status=result.status, headers=headers)
-        return await self.json_bytes(result.body, status=result.status, headers=headers, counted=result.replayed)
+        return await self.json_bytes(result.body, status=result.status, headers=headers, budgeted=result.replayed)
 
     def reserve_memory(self, size: int, shared: Sized | None = None) -> None:
-        """Reserves `size` bytes in total for the response before it is built. Raises BudgetUsedUp; call it before anything is changed.
+        """Reserves `size` bytes in total for the response before it is built. Raises BudgetExhausted; call it before anything is changed.
 
         shared -- identifies the bytes, if other responses contain them too.
         """
@@ -335,11 +335,11 @@ class ApiRequest:
         status: int = 200,
         headers: dict[str, str] | None = None,
         keep_compressed: bool = False,
-        counted: bool = False,
+        budgeted: bool = False,
     ) -> web.Response:
         """`body` as a response, compressed if the client accepts gzip and the body is large enough.
 
-        counted -- raises BudgetUsedUp if the budget for responses is used up, even if the operation is not a read.
+        budgeted -- raises BudgetExhausted if the budget for responses is exhausted, even if the operation is not a read.
         """
         limits = self.catalog.limits
         headers = headers if headers is not None else {}

@@ -14,7 +14,7 @@ from aiohttp.streams import StreamReader
 from ..domain.errors import BadRequest, PayloadTooLarge
 from ..domain.identifiers import NAMESPACE_LEVELS_MAX, NamespaceIdentifier, TabularIdentifier, parse_path_name, uuid_or_none
 from ..domain.invalid_values import nearest_name
-from ..domain.json_rules import broken_rule, count_values
+from ..domain.json_rules import count_values, violated_rule
 from .byte_budget import UNCOUNTED_BYTES_MAX, Reservation
 from .errors import RequestTimeout, UnsupportedMediaType
 from .limits import ApiLimits
@@ -32,7 +32,7 @@ VALUE_BYTES = 64
 async def read_body(request: web.Request, limits: ApiLimits, reservation: Reservation) -> bytes:
     """The bytes of the body; `reservation` grows with them.
 
-    Raises PayloadTooLarge, RequestTimeout, UnsupportedMediaType, BudgetUsedUp, and BadRequest for an incomplete body. Compressed
+    Raises PayloadTooLarge, RequestTimeout, UnsupportedMediaType, BudgetExhausted, and BadRequest for an incomplete body. Compressed
     bodies are refused: no client sends them, and a small one can expand to gigabytes.
     """
     headers = request.headers
@@ -85,7 +85,7 @@ def parse_json_object(body: bytes, limits: ApiLimits) -> JsonObject:
         raise BadRequest(f"Invalid body: not JSON: {error}") from None
     if not isinstance(document, dict):
         raise BadRequest("Invalid body: must be a JSON object")
-    rule = broken_rule(body, document, limits.json_depth_max)
+    rule = violated_rule(body, document, limits.json_depth_max)
     if rule is not None:
         raise BadRequest(f"Invalid body: {rule}")
     return document

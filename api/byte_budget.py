@@ -15,7 +15,7 @@ RETRY_AFTER_SECONDS = 1
 _RESPONSES_NOTED_MAX = 1_000
 
 
-class BudgetUsedUp(TooManyRequests, status=429, type="TooManyRequestsException"):
+class BudgetExhausted(TooManyRequests, status=429, type="TooManyRequestsException"):
     """Too many bytes are held for other requests; nothing was done."""
 
     retry_after_seconds = RETRY_AFTER_SECONDS
@@ -32,21 +32,21 @@ class ByteBudget:
         self._contents: dict[int, int] = {}
         self.reserved_bytes = 0
 
-    def reserve(self, size: int, *, had: int = 0) -> None:
-        """`had` is the number of bytes that the same holder has already. Raises BudgetUsedUp."""
-        if self.reserved_bytes > had and self.reserved_bytes + size > self._bytes_max:
-            raise BudgetUsedUp(f"Other requests use all the memory reserved for {self._what}; try again later")
+    def reserve(self, size: int, *, already_held: int = 0) -> None:
+        """already_held -- bytes that the same holder has. Raises BudgetExhausted."""
+        if self.reserved_bytes > already_held and self.reserved_bytes + size > self._bytes_max:
+            raise BudgetExhausted(f"Other requests use all the memory reserved for {self._what}; try again later")
         self.reserved_bytes += size
 
     def release(self, size: int) -> None:
         self.reserved_bytes -= size
 
     def reserve_content(self, content: Sized) -> "ContentReservation":
-        """Reserves `content`, which is counted once for all its holders: responses from a cache are one object. Raises BudgetUsedUp."""
+        """Reserves `content`, which is counted once for all its holders: responses from a cache are one object. Raises BudgetExhausted."""
         return self.reserve_contents([content])[0]
 
     def reserve_contents(self, contents: Sequence[Sized]) -> "list[ContentReservation]":
-        """As `reserve_content`, for all of the contents or none. Raises BudgetUsedUp."""
+        """As `reserve_content`, for all of the contents or none. Raises BudgetExhausted."""
         size = self.size_of(contents)
         if size:
             self.reserve(size)
@@ -75,17 +75,17 @@ class Reservation:
         self._budget, self._size = budget, 0
 
     def reserve(self, size: int) -> None:
-        """Raises BudgetUsedUp."""
-        self._budget.reserve(size, had=self._size)
+        """Raises BudgetExhausted."""
+        self._budget.reserve(size, already_held=self._size)
         self._size += size
 
     def raise_to(self, size: int) -> None:
-        """Increases the bytes reserved to at least `size`. Raises BudgetUsedUp."""
+        """Increases the bytes reserved to at least `size`. Raises BudgetExhausted."""
         if size > self._size:
             self.reserve(size - self._size)
 
     def release(self) -> None:
-        """May be called again."""
+        """Idempotent."""
         self._budget.release(self._size)
         self._size = 0
 
@@ -102,7 +102,7 @@ class ContentReservation:
         self._content: Sized | None = content
 
     def release(self) -> None:
-        """May be called again."""
+        """Idempotent."""
         if self._content is not None:
             self._budget.release_content(self._content)
             self._content = None
@@ -126,7 +126,7 @@ class LargeResponses:
         return len(self._sizes)
 
     def expect(self, key: Hashable) -> Reservation | None:
-        """Memory for a response that was large the last time; None for others. Raises BudgetUsedUp."""
+        """Memory for a response that was large the last time; None for others. Raises BudgetExhausted."""
         size = self._sizes.get(hash(key))
         if size is None:
             return None

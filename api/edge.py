@@ -17,8 +17,8 @@ from ..access.endpoint_statistics import EndpointStatistics
 from ..access.request_context import Principal
 from ..domain.errors import CatalogError, CommitStateUnknown, InternalError, ServiceUnavailable
 from .byte_budget import BODY_RESERVATION
-from .draining import Draining
 from .errors import error_response, from_http_exception
+from .in_flight_requests import InFlightRequests
 from .origins import OriginRules
 from .proxies import TrustedProxies
 from .request_ids import REQUEST_ID, REQUEST_ID_HEADER, request_id_of, set_response_headers, trace_id_or_none
@@ -110,24 +110,24 @@ class Edge:
         self,
         handler: WebHandler,
         metrics: RequestMetrics,
-        draining: Draining,
+        draining: InFlightRequests,
         origins: OriginRules,
         proxies: TrustedProxies,
         statistics: EndpointStatistics | None = None,
     ) -> None:
-        self._handler, self._metrics, self._draining, self._origins, self._proxies = handler, metrics, draining, origins, proxies
+        self._handler, self._metrics, self._in_flight_requests, self._origins, self._proxies = handler, metrics, draining, origins, proxies
         self._statistics = statistics
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Returns the handler's response, or an error response if it raises."""
-        self._draining.begin()
+        self._in_flight_requests.begin()
         try:
             response = await self._respond(request)
-            if self._draining.ending and not response.prepared:
+            if self._in_flight_requests.draining and not response.prepared:
                 response.force_close()
             return response
         finally:
-            self._draining.end()
+            self._in_flight_requests.end()
             reservation = None if request.method in _READS else request.get(BODY_RESERVATION)
             if reservation is not None:
                 reservation.release()

@@ -16,9 +16,9 @@ from aiohttp.web_protocol import _ErrInfo
 from ..domain.errors import BadRequest, CatalogError, InternalError
 from .accepting import stop_accepting
 from .connections import Awaited, Connections
-from .draining import Draining
 from .edge import ENDPOINT_STATISTICS, Edge, WebHandler
 from .errors import ChunksTooSmall, error_response
+from .in_flight_requests import InFlightRequests
 from .origins import ORIGIN_RULES
 from .pipelining import PipelinedRequests
 from .proxies import TRUSTED_PROXIES
@@ -230,15 +230,15 @@ class _EdgeServer(web.Server):
 class EdgeRunner(web.AppRunner):
     """An AppRunner whose connections are EdgeProtocols, and whose requests go through an Edge to `handler` instead of aiohttp's router.
 
-    draining -- counts the requests in flight. connections -- the open connections and their limits.
+    in_flight -- counts the requests in flight. connections -- the open connections and their limits.
     """
 
-    __slots__ = ("_handler", "_settings", "connections", "draining")
+    __slots__ = ("_handler", "_settings", "connections", "in_flight")
 
     def __init__(self, app: web.Application, handler: WebHandler, connections: Connections, **settings: Any) -> None:
         super().__init__(app, **settings)
         self._handler, self._settings, self.connections = handler, settings, connections
-        self.draining = Draining()
+        self.in_flight = InFlightRequests()
 
     async def stop_accepting(self) -> None:
         """Stops accepting connections, so that the sites may be stopped."""
@@ -248,7 +248,7 @@ class EdgeRunner(web.AppRunner):
     async def drain(self) -> None:
         """Waits for the requests in flight, except those whose clients make no progress."""
         self.connections.drain()
-        await self.draining.drain()
+        await self.in_flight.drain()
 
     async def cleanup(self) -> None:
         # The limits on connections stay active until the end, so that a client that does not read cannot delay the shutdown.
@@ -262,7 +262,7 @@ class EdgeRunner(web.AppRunner):
         server: Any = await super()._make_server()
         app = self.app
         edge = Edge(
-            self._handler, app[REQUEST_METRICS], self.draining, app[ORIGIN_RULES], app[TRUSTED_PROXIES], app.get(ENDPOINT_STATISTICS)
+            self._handler, app[REQUEST_METRICS], self.in_flight, app[ORIGIN_RULES], app[TRUSTED_PROXIES], app.get(ENDPOINT_STATISTICS)
         )
         # The application's request_factory makes web.Request objects; the server's default would make web.BaseRequest.
         edge_server = _EdgeServer(edge.handle, self.connections, request_factory=server.request_factory, **self._settings)

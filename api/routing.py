@@ -29,13 +29,13 @@ class Operation:
     name -- its operationId. path -- the whole path, with placeholders for segments.
     commits -- an unexpected failure is reported as CommitStateUnknown, because clients delete the files they wrote on any other error.
     advertised -- `getConfig` lists it if it belongs to the spec. False for operations that are only proposed for the spec.
-    reads -- it changes nothing, though its method is POST. Its time and response size are limited like those of a GET.
-    waits -- it waits for events or streams them, with timeouts of its own: `read_seconds_max` does not apply.
+    safe -- it changes nothing, although its method is POST (RFC 9110, 9.2.1). Its time and response size are limited like those of a GET.
+    long_lived -- it waits for events or streams them, with timeouts of its own: `read_seconds_max` does not apply.
     head -- HEAD is served like GET, without the body.
-    open -- needs no authentication: it reveals nothing of what the catalog contains.
-    form -- its body is not JSON, and is not read.
+    public -- needs no authentication: it reveals nothing of what the catalog contains.
+    body_ignored -- its body is not JSON, and is not read.
     probe -- the platform calls it every few seconds: it is not counted as a client's request.
-    of_server -- it belongs to no project: it is about the server, or about all projects.
+    of_server -- it applies to the server or to all projects, not to one.
     project_in_body -- its body may name the project, so the handler finds it.
     parameters -- the permitted query parameters, others are refused; None: any, as the spec tolerates. repeatable -- those that may be
         repeated.
@@ -48,11 +48,11 @@ class Operation:
     handler: OperationHandler
     commits: bool = False
     advertised: bool = True
-    reads: bool = False
-    waits: bool = False
+    safe: bool = False
+    long_lived: bool = False
     head: bool = False
-    open: bool = False
-    form: bool = False
+    public: bool = False
+    body_ignored: bool = False
     probe: bool = False
     of_server: bool = False
     project_in_body: bool = False
@@ -64,9 +64,9 @@ class Operation:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "route", f"{self.method} {self.path}")
-        object.__setattr__(self, "mutates", not self.reads and self.method not in ("GET", "HEAD"))
+        object.__setattr__(self, "mutates", not self.safe and self.method not in ("GET", "HEAD"))
         # An operation of the catalog is in the project of its warehouse.
-        apart = self.of_server or self.open or self.project_in_body
+        apart = self.of_server or self.public or self.project_in_body
         object.__setattr__(self, "in_project", not apart and self.path.startswith(_IN_PROJECT))
 
 
@@ -95,8 +95,9 @@ class Routes:
     `/catalog/w/<project>/<warehouse>/v1`, and without `{prefix}`.
 
     Without a prefix, a request refers to the warehouse of the base path `/catalog/w/{warehouse}`, or to the only one. ClickHouse, for
-    example, drops tables without the prefix. A warehouse named like the first segment of such a path (`namespaces`,
-    `tables`, `views`, `transactions`, `events`, `oauth`) is therefore reached by its id, which is the prefix that `getConfig` returns.
+    example, drops tables without the prefix. A warehouse named like the first segment of such a path (`config`, `namespaces`, `tables`,
+    `views`, `transactions`, `events`, `oauth`), or `v1` in a base path with a project, is therefore reached by its id, which is the
+    prefix that `getConfig` returns.
 
     endpoints -- the operations in the form in which `getConfig` advertises them. read_only -- those that change something are left out.
     """

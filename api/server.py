@@ -60,25 +60,25 @@ def _serving(app: web.Application) -> WebHandler:
     async def serve(request: web.Request) -> web.StreamResponse:
         operation, segments = routes.find(request.method, request.rel_url.raw_path)
         request[OPERATION] = operation
-        if request.body_exists and not operation.form:
+        if request.body_exists and not operation.body_ignored:
             check_content_type(request.headers.get(hdrs.CONTENT_TYPE))
         if "Expect" in request.headers:
             refusal = await _accept_expectation(request)
             if refusal is not None:
                 return refusal
-        principal = request[PRINCIPAL] = ANONYMOUS if operation.open else await authenticator.authenticate(request.headers)
+        principal = request[PRINCIPAL] = ANONYMOUS if operation.public else await authenticator.authenticate(request.headers)
         call = ApiRequest(app, request, principal, operation, segments)
         if operation.mutates and is_read_only:
             raise UnsupportedOperation("This server is read-only: send changes to a server of the primary")
         if operation.in_project:
-            await call.enter_project()
+            await call.resolve_project()
         if operation.mutates:
             return await operation.handler(call)
-        if operation.method == "GET" and not operation.waits and len(large_responses):
+        if operation.method == "GET" and not operation.long_lived and len(large_responses):
             # GET only: the path of a POST does not identify its response.
             call.expected_reservation = large_responses.expect(call.response_key)
         try:
-            async with asyncio.timeout(None if operation.waits else seconds_max):
+            async with asyncio.timeout(None if operation.long_lived else seconds_max):
                 return await operation.handler(call)
         finally:
             if call.expected_reservation is not None:

@@ -22,12 +22,12 @@ from icecore.access.warehouse import Warehouse
 from icecore.commands.execution.append_request import AppendRequest
 from icecore.commands.namespaces.create_namespace import create_namespace
 from icecore.commands.tabulars.metadata_files import serialize_table
-from icecore.commands.tabulars.new_names_and_locations import location_key
+from icecore.commands.tabulars.names_and_locations import location_key
 from icecore.commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
 from icecore.compose import Application, open_catalog
 from icecore.domain.byte_pieces import joined
 from icecore.domain.commands import CreateNamespace
-from icecore.domain.documents import TABLE_KINDS, apply_delta, difference, split
+from icecore.domain.documents import TABLE_PART_KINDS, apply_delta, difference, split
 from icecore.domain.events import TableCommitted, TableDropped, TableRegistered
 from icecore.domain.identifiers import NamespaceIdentifier
 from icecore.domain.metadata.parse import parse_table_metadata
@@ -162,9 +162,9 @@ async def _append_table(
     metadata = parse_table_metadata(table_document(location, str(table_id)))
     file = f"{location}/metadata/00002-{uuid7()}.metadata.json"
     if with_files:
-        _write_file(file, joined(serialize_table(split(metadata, TABLE_KINDS))))
+        _write_file(file, joined(serialize_table(split(metadata, TABLE_PART_KINDS))))
     append_request = AppendRequest(_context("registerTable"))
-    append_request.parents.append(into.namespace_id)
+    append_request.must_exist.append(into.namespace_id)
     event = TableRegistered(into.namespace_id, name, warehouse.name_lookup.key(name), location_key(warehouse, metadata), file, metadata)
     dropped = [TableDropped(False, expires_at_ms=time.time_ns() // 1_000_000 + _YEAR_MS)] if soft_deleted else []
     append_request.add(table_id, warehouse.id, None, [event, *_committed(metadata, file, commits), *dropped])
@@ -174,7 +174,7 @@ async def _append_table(
 
 def _committed(metadata: Json, file: str, commits: int) -> list[TableCommitted]:
     """Appends to a table with this document, whose file is `file`."""
-    document, events = split(metadata, TABLE_KINDS), list[TableCommitted]()
+    document, events = split(metadata, TABLE_PART_KINDS), list[TableCommitted]()
     for _ in range(commits):
         value = document.value
         body = work.append_body(value["location"], value["last-sequence-number"] + 1, work.new_snapshot_id(), value["current-snapshot-id"])

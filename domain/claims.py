@@ -45,5 +45,5 @@ def check_location_count(count: int) -> None:
     if count > LOCATIONS_MAX:
         raise BadRequest(
             f"A table or view can claim at most {LOCATIONS_MAX} locations, former ones included: "
-            "register it again to keep only those that it still names"
+            "unregister it and register it again to keep only those that it still names"
         )

@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 
-from .documents import Document, table_bytes
+from .documents import Document, table_size
 from .errors import BadRequest
 
 WHOLE_DOCUMENT_BYTES_MAX = 16 * 1024 * 1024
@@ -19,9 +19,9 @@ def check_table_size(before: Document | None, after: Document, bytes_max: int) -
     """Raises BadRequest if a table's document is larger than `bytes_max` and, not counting metadata logs, than the document before (None: a
     new table).
     """
-    if after is before or (size := table_bytes(after)) <= bytes_max:
+    if after is before or (size := table_size(after)) <= bytes_max:
         return
-    if before is None or table_bytes(after, without=_METADATA_LOG) > table_bytes(before, without=_METADATA_LOG):
+    if before is None or table_size(after, without=_METADATA_LOG) > table_size(before, without=_METADATA_LOG):
         raise BadRequest(
             f"A table's metadata may have at most {bytes_max} bytes and would have {size}: expire snapshots or remove properties, "
             "or raise the server's ICECORE_LARGE_DOCUMENTS_BYTES_MAX"

@@ -15,7 +15,7 @@ from .byte_pieces import trimmed
 
 Json = dict[str, Any]
 
-TABLE_KINDS: tuple[str, ...] = (
+TABLE_PART_KINDS: tuple[str, ...] = (
     "schemas",
     "partition-specs",
     "sort-orders",
@@ -28,7 +28,7 @@ TABLE_KINDS: tuple[str, ...] = (
     "encryption-keys",
 )
 """The kinds of parts of table metadata."""
-VIEW_KINDS: tuple[str, ...] = ("schemas", "versions", "version-log")
+VIEW_PART_KINDS: tuple[str, ...] = ("schemas", "versions", "version-log")
 """The kinds of parts of view metadata."""
 
 # The order of the head's members, so that equal heads have equal bytes whatever their history. Unknown members follow, sorted.
@@ -50,7 +50,7 @@ _HEAD_MEMBERS: tuple[str, ...] = (
     "next-row-id",
 )
 
-_TABLE_MEMBERS = frozenset(_HEAD_MEMBERS) | frozenset(TABLE_KINDS)
+_TABLE_MEMBERS = frozenset(_HEAD_MEMBERS) | frozenset(TABLE_PART_KINDS)
 # Sequence numbers come with v2, row ids with v3.
 _HEAD_MEMBERS_V2: tuple[str, ...] = tuple(member for member in _HEAD_MEMBERS if member != "next-row-id")
 _HEAD_MEMBERS_V1: tuple[str, ...] = tuple(member for member in _HEAD_MEMBERS_V2 if member != "last-sequence-number")
@@ -61,7 +61,7 @@ _KEYED_KINDS = frozenset({"refs"})
 _WRITTEN_IF_ANY = frozenset({"encryption-keys"})
 
 
-# Up to this many new parts are joined at every commit. The joined bytes before them are copied only when there are more.
+# If at most this many parts were added since the last join, only those are joined, and the bytes before them are not copied.
 _PARTS_JOINED_EACH_TIME_MAX = 64
 
 
@@ -89,7 +89,7 @@ class Part:
         return self._body
 
     @property
-    def known_bytes(self) -> int:
+    def known_size(self) -> int:
         """The size of the body if it was read or made already, else 0."""
         return 0 if self._body is None else len(self._body)
 
@@ -108,7 +108,7 @@ def part_from_body(kind: str, ordinal: int, body: bytes) -> Part:
 
 
 @dataclass(slots=True)
-class KindDelta:
+class PartsDelta:
     """The parts added, and the ordinals of the parts removed, of one kind."""
 
     added: tuple[Part, ...] = ()
@@ -123,7 +123,7 @@ class Delta:
     head_removed: tuple[str, ...] = ()
     properties_set: Mapping[str, str] = field(default_factory=dict)
     properties_removed: tuple[str, ...] = ()
-    parts: Mapping[str, KindDelta] = field(default_factory=dict)
+    parts: Mapping[str, PartsDelta] = field(default_factory=dict)
 
     def to_json(self) -> Json:
         return {
@@ -146,7 +146,7 @@ class Delta:
             properties_set=data["properties"]["set"],
             properties_removed=tuple(data["properties"]["removed"]),
             parts={
-                kind: KindDelta(tuple([Part(*added) for added in change["added"]]), tuple(change["removed"]))
+                kind: PartsDelta(tuple([Part(*added) for added in change["added"]]), tuple(change["removed"]))
                 for kind, change in data["parts"].items()
             },
         )
@@ -192,7 +192,7 @@ def difference(before: Document, after: Json) -> Delta:
             head_set[key] = member
     head_removed = tuple(key for key in before.value if key not in after and key not in before.parts)
     old, new = before.value["properties"], after["properties"]
-    parts: dict[str, KindDelta] = {}
+    parts: dict[str, PartsDelta] = {}
     ordinal = before.next_ordinal
     for kind, members in before.parts.items():
         if after[kind] is before.value[kind]:
@@ -282,10 +282,10 @@ def table_head_value(head: bytes) -> Json:
 
 def head_alone(head: bytes, next_ordinal: int) -> Document:
     """Table metadata of which only the head is known, for changes that leave the document as it is."""
-    return Document(table_head_value(head), dict.fromkeys(TABLE_KINDS, ()), next_ordinal, _table_head=head)
+    return Document(table_head_value(head), dict.fromkeys(TABLE_PART_KINDS, ()), next_ordinal, _table_head=head)
 
 
-def pieces(head: bytes, bodies: Mapping[str, Sequence[bytes]], kinds: Sequence[str]) -> list[bytes]:
+def document_pieces(head: bytes, bodies: Mapping[str, Sequence[bytes]], kinds: Sequence[str]) -> list[bytes]:
     """The written document in pieces: the head's members, then each kind. `bodies` has each kind's parts, with commas between them."""
     written = [head[:-1]]
     for kind in kinds:
@@ -297,7 +297,7 @@ def pieces(head: bytes, bodies: Mapping[str, Sequence[bytes]], kinds: Sequence[s
     return written
 
 
-def table_bytes(document: Document, *, without: str | None = None) -> int:
+def table_size(document: Document, *, without: str | None = None) -> int:
     """The size of a table's written document, without the kinds' names. Joins nothing. `without`: a kind that is not counted."""
     size = len(table_head(document))
     for kind, members in document.parts.items():
@@ -308,7 +308,7 @@ def table_bytes(document: Document, *, without: str | None = None) -> int:
 
 
 def joined_bodies(document: Document) -> dict[str, Sequence[bytes]]:
-    """Each kind's bodies with commas between them, as `pieces` takes them."""
+    """Each kind's bodies with commas between them, as `document_pieces` takes them."""
     return {kind: _joined(document, kind, members) for kind, members in document.parts.items()}
 
 
@@ -343,10 +343,10 @@ def _extended(kind: str, members: Any, added: Iterable[Part]) -> Any:
     return members | {part.key: part.value for part in added} if kind in _KEYED_KINDS else members + [part.value for part in added]
 
 
-def _kind_difference(kind: str, before: tuple[Part, ...], value: Any, after: Any, ordinal: int) -> KindDelta:
+def _kind_difference(kind: str, before: tuple[Part, ...], value: Any, after: Any, ordinal: int) -> PartsDelta:
     # Almost every change only appends: then all old elements are a common prefix.
     if kind not in _KEYED_KINDS and len(after) >= len(value) and all(map(is_, value, after)):
-        return KindDelta(tuple([Part(ordinal + i, element) for i, element in enumerate(after[len(value) :])]))
+        return PartsDelta(tuple([Part(ordinal + i, element) for i, element in enumerate(after[len(value) :])]))
     known = {(id(p.value), p.key): p for p in before}
     kept: set[int] = set()
     added: list[Part] = []
@@ -359,7 +359,7 @@ def _kind_difference(kind: str, before: tuple[Part, ...], value: Any, after: Any
             last = part.ordinal
         else:
             added.append(Part(ordinal + len(added), element, key))
-    return KindDelta(tuple(added), tuple(p.ordinal for p in before if p.ordinal not in kept))
+    return PartsDelta(tuple(added), tuple(p.ordinal for p in before if p.ordinal not in kept))
 
 
 def _by_id(members: list[Json], id_key: str, wanted: int) -> Json:

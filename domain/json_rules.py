@@ -60,7 +60,7 @@ def _width(data: bytes, start: int, end: int) -> int:
     return width
 
 
-def broken_rule(data: bytes, document: Any, depth_max: int = DEPTH_MAX) -> str | None:
+def violated_rule(data: bytes, document: Any, depth_max: int = DEPTH_MAX) -> str | None:
     """The rule that the document parsed from `data` violates, as the end of a sentence; None if it violates none."""
     # The number of brackets is an upper bound on the depth, so ordinary documents need not be traversed.
     if data.count(b"{") + data.count(b"[") > depth_max and _is_deeper(document, depth_max):

@@ -6,7 +6,7 @@ from typing import Literal
 from uuid import UUID
 
 from .claims import Claim, LocationClaim, NameClaim, location_keys_after
-from .documents import TABLE_KINDS, Delta, Document, Json, apply_delta, difference, split
+from .documents import TABLE_PART_KINDS, Delta, Document, Json, apply_delta, difference, split
 from .errors import TableProtected
 from .events import (
     Event,
@@ -156,7 +156,7 @@ def decide_undrop(table: TableState, found: ResolvedName | None, deleted_with: s
 
 
 def decide_expire(table: TableState, now_ms: int | None) -> TableExpired | None:
-    """Makes the drop of a soft-deleted table final; None if it is not soft-deleted (any more), or not due yet.
+    """Makes the drop of a soft-deleted table final; None if it is no longer soft-deleted, or not due yet.
 
     now_ms -- None: whatever its expiry, because its namespace is dropped finally.
     """
@@ -183,12 +183,12 @@ def decide_protection(table: TableState, *, protected: bool) -> TableProtectionC
 
 
 def decide_purge(table: TableState, files_deleted: int, files_left: list[str], files_left_count: int) -> TablePurged | None:
-    """The end of a purge, with the number of files deleted and the files left; None if the table is not being purged (any more)."""
+    """The end of a purge, with the number of files deleted and the files left; None if the table is no longer being purged."""
     return TablePurged(files_deleted, files_left or None, files_left_count or None) if table.status == "purging" else None
 
 
 def decide_cancel_purge(table: TableState) -> TablePurgeCancelled | None:
-    """None if the table is not being purged (any more). The caller has checked that no file was deleted."""
+    """None if the table is no longer being purged. The caller has checked that no file was deleted."""
     return TablePurgeCancelled() if table.status == "purging" else None
 
 
@@ -214,7 +214,7 @@ def evolve(state: TableState | None, stream_id: UUID, version: int, event_id: UU
                 "live",
                 event.metadata_location,
                 location_keys_after((event.location_key,), None, event.path_keys),
-                split(event.metadata, TABLE_KINDS),
+                split(event.metadata, TABLE_PART_KINDS),
             )
         case TableCommitted():
             assert state is not None
@@ -283,6 +283,6 @@ def claims(state: TableState) -> frozenset[Claim]:
 
 def _renumbered(metadata: Json, next_ordinal: int) -> Document:
     # Ordinals are never reused in a stream: the closed parts of the previous document keep theirs.
-    document = split(metadata, TABLE_KINDS)
+    document = split(metadata, TABLE_PART_KINDS)
     parts = {kind: tuple(replace(p, ordinal=p.ordinal + next_ordinal) for p in members) for kind, members in document.parts.items()}
     return Document(metadata, parts, document.next_ordinal + next_ordinal)

@@ -147,7 +147,7 @@ async def open_catalog(settings: Settings, *, jobs: bool = False) -> AsyncIterat
         queries = QueryExecutor(backends, authorizer, cache_bytes_max=settings.read_cache_bytes_max)
         opened.push_async_callback(queries.close)
         commands = await _open_commands(settings, pooler_dsn, backends, secrets, authorizer, opened)
-        commands.on_warehouse_changed = queries.follow_log
+        commands.on_warehouse_changed = queries.refresh_in_background
         events = LogEventSource(
             settings.dsn,
             subscribers_max=settings.event_subscribers_max,
@@ -190,7 +190,9 @@ def _open_backends(settings: Settings, pooler_dsn: str | None, secrets: SecretSt
         sessions = ConnectionPool(settings.dsn, SESSIONS_MAX, application_name="icecore-locks")
         opened.push_async_callback(sessions.close)
     stores = ObjectStores(fsync=settings.local_files_fsync, system=settings.system_credentials())
-    return Backends(connections, stores, secrets, sessions=sessions, large_documents_bytes_max=settings.large_documents_bytes_max)
+    return Backends(
+        connections, stores, secrets, session_connections=sessions, large_documents_bytes_max=settings.large_documents_bytes_max
+    )
 
 
 async def _open_commands(
@@ -205,7 +207,7 @@ async def _open_commands(
     opened.push_async_callback(reports.close)
     commands = CommandExecutor(
         backends, authorizer, committer, secrets, reports,
-        decide_seconds_max=settings.commit_deadline_seconds, skip_storage_validation=settings.skip_storage_validation,
+        retry_seconds_max=settings.commit_deadline_seconds, skip_storage_validation=settings.skip_storage_validation,
         reserved_namespaces=settings.reserved_namespaces,
     )  # fmt: skip
     hooks = await opened.enter_async_context(opened_hooks(settings))
@@ -229,7 +231,7 @@ async def _forget_keys(backends: Backends, lifetime: timedelta) -> None:
     while True:
         try:
             async with backends.connection() as connection:
-                forgotten = await idempotency.forget(connection, lifetime * 1.1)
+                forgotten = await idempotency.delete_expired(connection, lifetime * 1.1)
             outage.succeeded()
             if forgotten:
                 _log.info("idempotency_keys_deleted", keys=forgotten)

@@ -25,7 +25,7 @@ async def ensure_demo_warehouse(settings: Settings) -> None:
         profile = {"type": "local", "directory": str(directory)}
         command = CreateWarehouse(name=DEMO_WAREHOUSE, storage_profile=profile, storage_credential=None, exact_names=False)
         # Created by the program before there are clients.
-        await create_warehouse(catalog.commands, operator_context("createWarehouse"), command, reviewed=False)
+        await create_warehouse(catalog.commands, operator_context("createWarehouse"), command, needs_review=False)
 
 
 def operator_context(operation: str, project_id: UUID = PROJECT_ID_DEFAULT) -> RequestContext:

@@ -35,7 +35,7 @@ class LogChanges:
 
     generation: int
     head: "LogHead"
-    streams: list[tuple[UUID, str]]
+    events: list[tuple[UUID, str]]
     complete: bool
     restored: bool
 
@@ -48,7 +48,7 @@ class LogHead(NamedTuple):
 
 
 async def read_changes(connection: Connection, after: LogHead) -> LogChanges:
-    """The streams and topics of the events after `after`.
+    """The events and topics of the events after `after`.
 
     It uses psycopg's generators without a cursor, which would take four times as long: all reads of a process wait for this statement.
     """
@@ -56,16 +56,16 @@ async def read_changes(connection: Connection, after: LogHead) -> LogChanges:
     if may_prepare and connection not in _prepared:
         await connection.wait(_prepare(connection.pgconn))
         _prepared.add(connection)
-    head, streams = after, list[tuple[UUID, str]]()
+    head, events = after, list[tuple[UUID, str]]()
     while True:
         result = await connection.wait(_changes(connection.pgconn, head.position, may_prepare=may_prepare))
         restored = _id(result, 0, 5) != head.event_id
-        events = [_event(result, row) for row in range(result.ntuples) if result.get_value(row, 1) is not None]
+        page = [_event(result, row) for row in range(result.ntuples) if result.get_value(row, 1) is not None]
         if events:
-            head = LogHead(events[-1][0], _id(result, len(events) - 1, 4))
-            streams += [(stream_id, topic) for _, stream_id, topic in events]
-        if restored or len(events) < CHANGES_PAGE_SIZE or len(streams) >= CHANGES_MAX:
-            return LogChanges(_number(result, 0, 0), head, streams, len(streams) < CHANGES_MAX, restored)
+            head = LogHead(page[-1][0], _id(result, len(page) - 1, 4))
+            events += [(stream_id, topic) for _, stream_id, topic in page]
+        if restored or len(page) < CHANGES_PAGE_SIZE or len(events) >= CHANGES_MAX:
+            return LogChanges(_number(result, 0, 0), head, events, len(events) < CHANGES_MAX, restored)
 
 
 def _prepare(pgconn: PGconn) -> PQGen[None]:

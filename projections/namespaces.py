@@ -28,9 +28,9 @@ async def read_properties(connection: Connection, namespace_id: UUID, as_of: int
     return properties
 
 
-async def document_bytes(connection: Connection, namespace_ids: Sequence[UUID]) -> int:
+async def document_size(connection: Connection, namespace_ids: Sequence[UUID]) -> int:
     """Total size of the current properties of these namespaces."""
-    row = await (await connection.execute(_SQL["document_bytes"], {"namespace_ids": list(namespace_ids)})).fetchone()
+    row = await (await connection.execute(_SQL["document_size"], {"namespace_ids": list(namespace_ids)})).fetchone()
     assert row is not None
     size: int = row[0]
     return size

@@ -27,7 +27,7 @@ cross join lateral (
   order by version desc limit 1
 ) n
 
--- name: document_bytes --
+-- name: document_size --
 -- The total size of the current namespaces.
 select coalesce(sum(octet_length(newest.properties)), 0)::bigint
 from unnest(%(namespace_ids)s::uuid[]) requested(namespace_id)

@@ -11,7 +11,17 @@ import orjson
 from ..database.named_sql import named_sql
 from ..database.postgres import Connection
 from ..domain.byte_pieces import Content, content_of
-from ..domain.documents import TABLE_KINDS, Document, Json, Part, assemble, head_alone, part_from_body, pieces, table_head_value
+from ..domain.documents import (
+    TABLE_PART_KINDS,
+    Document,
+    Json,
+    Part,
+    assemble,
+    document_pieces,
+    head_alone,
+    part_from_body,
+    table_head_value,
+)
 from ..domain.read_models.tables import KIND_NUMBERS
 from ..domain.table import TableState
 from .bounded_reads import BYTES_UNBOUNDED, LargeDocument
@@ -93,13 +103,13 @@ def _loaded(
     kinds: Sequence[int] | None,
     bodies: Sequence[bytes] | None,
 ) -> LoadedTable:
-    bodies_by_kind = {TABLE_KINDS[kind - 1]: (body,) for kind, body in zip(kinds or (), bodies or (), strict=True)}
-    return LoadedTable(table_id, version, event_id, metadata_location, content_of(pieces(head, bodies_by_kind, TABLE_KINDS)))
+    bodies_by_kind = {TABLE_PART_KINDS[kind - 1]: (body,) for kind, body in zip(kinds or (), bodies or (), strict=True)}
+    return LoadedTable(table_id, version, event_id, metadata_location, content_of(document_pieces(head, bodies_by_kind, TABLE_PART_KINDS)))
 
 
-async def document_bytes(connection: Connection, table_ids: Sequence[UUID]) -> int:
+async def document_size(connection: Connection, table_ids: Sequence[UUID]) -> int:
     """Total size of the current documents of these tables."""
-    row = await (await connection.execute(_SQL["document_bytes"], {"table_ids": list(table_ids)})).fetchone()
+    row = await (await connection.execute(_SQL["document_size"], {"table_ids": list(table_ids)})).fetchone()
     assert row is not None
     size: int = row[0]
     return size
@@ -125,9 +135,9 @@ async def read_state_within(connection: Connection, table_id: UUID, bytes_max: i
     return state, generation
 
 
-async def head_bytes(connection: Connection, table_ids: Sequence[UUID]) -> int:
+async def head_size(connection: Connection, table_ids: Sequence[UUID]) -> int:
     """Total size of the current heads of these tables."""
-    row = await (await connection.execute(_SQL["head_bytes"], {"table_ids": list(table_ids)})).fetchone()
+    row = await (await connection.execute(_SQL["head_size"], {"table_ids": list(table_ids)})).fetchone()
     assert row is not None
     size: int = row[0]
     return size
@@ -159,9 +169,9 @@ async def read_snapshots(connection: Connection, snapshots: Sequence[tuple[UUID,
 
 
 def _assembled(head: Json, kinds: Sequence[int], ordinals: Sequence[int], bodies: Sequence[bytes], next_ordinal: int) -> Document:
-    parts: dict[str, list[Part]] = {kind: [] for kind in TABLE_KINDS}
+    parts: dict[str, list[Part]] = {kind: [] for kind in TABLE_PART_KINDS}
     for kind_number, ordinal, body in zip(kinds, ordinals, bodies, strict=True):
-        kind = TABLE_KINDS[kind_number - 1]
+        kind = TABLE_PART_KINDS[kind_number - 1]
         parts[kind].append(part_from_body(kind, ordinal, body))
     return assemble(head, {kind: tuple(members) for kind, members in parts.items()}, next_ordinal)
 

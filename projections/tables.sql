@@ -1,6 +1,7 @@
 -- name: load_current --
 -- The tables with the given names: the index of each in the request, its head, and its parts with the bodies of each kind joined.
 -- One JSON parameter for all names, because arrays would be planned again for each length.
+-- Kinds of parts by number: domain/read_models/tables.py; 4 is snapshots, 5 is refs.
 with recursive path(number, keys, referenced_only, depth, id) as (
   select s.number, s.keys, s.referenced_only, 0, s.warehouse_id
   from (
@@ -119,7 +120,7 @@ cross join lateral (
   order by version desc limit 1
 ) t
 
--- name: head_bytes --
+-- name: head_size --
 -- The total size of the current heads of these tables.
 select coalesce(sum(octet_length(t.head)), 0)::bigint
 from unnest(%(table_ids)s::uuid[]) requested(table_id)
@@ -140,7 +141,7 @@ cross join lateral (
   order by p.ordinal desc limit 1
 ) a
 
--- name: document_bytes --
+-- name: document_size --
 -- The total size of the current tables. Parts that a tombstone closes count as open until they are closed.
 select coalesce(sum(octet_length(t.head) + coalesce(p.size, 0)), 0)::bigint
 from unnest(%(table_ids)s::uuid[]) requested(table_id)

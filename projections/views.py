@@ -49,9 +49,9 @@ async def _loaded(connection: Connection, block: str, parameters: dict[str, obje
     return LoadedView(*columns) if columns[-1] is not None else LargeDocument(size)
 
 
-async def document_bytes(connection: Connection, view_ids: Sequence[UUID]) -> int:
+async def document_size(connection: Connection, view_ids: Sequence[UUID]) -> int:
     """Total size of the current documents of these views."""
-    row = await (await connection.execute(_SQL["document_bytes"], {"view_ids": list(view_ids)})).fetchone()
+    row = await (await connection.execute(_SQL["document_size"], {"view_ids": list(view_ids)})).fetchone()
     assert row is not None
     size: int = row[0]
     return size

@@ -29,7 +29,7 @@ cross join lateral (
   order by version desc limit 1
 ) v
 
--- name: document_bytes --
+-- name: document_size --
 -- The total size of the current views.
 select coalesce(sum(octet_length(newest.document)), 0)::bigint
 from unnest(%(view_ids)s::uuid[]) requested(view_id)

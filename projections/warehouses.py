@@ -56,7 +56,7 @@ async def read_state_within(connection: Connection, warehouse_id: UUID, _bytes_m
     return None if row is None else (_state(row), row[-1])
 
 
-async def document_bytes(_connection: Connection, _warehouse_ids: Sequence[UUID]) -> int:
+async def document_size(_connection: Connection, _warehouse_ids: Sequence[UUID]) -> int:
     """No memory is reserved for the states of warehouses."""
     return 0
 

@@ -7,7 +7,7 @@ The log keeps what changed, not what was requested. Updates that cancel each oth
 from collections.abc import Mapping
 from typing import Any
 
-from ..domain.documents import TABLE_KINDS, VIEW_KINDS, Delta, Json, KindDelta, Part, split
+from ..domain.documents import TABLE_PART_KINDS, VIEW_PART_KINDS, Delta, Json, Part, PartsDelta, split
 
 Removed = Mapping[tuple[str, int], Json]
 """Removed parts by kind and ordinal; refs as `{"ref-name": …}`, snapshots with their id only."""
@@ -15,18 +15,18 @@ Removed = Mapping[tuple[str, int], Json]
 
 def updates_of_new_table(metadata: Json) -> list[Json]:
     """From nothing to a first document."""
-    return [{"action": "assign-uuid", "uuid": metadata["table-uuid"]}, *updates_of_table(_everything(metadata, TABLE_KINDS), {})]
+    return [{"action": "assign-uuid", "uuid": metadata["table-uuid"]}, *updates_of_table(_everything(metadata, TABLE_PART_KINDS), {})]
 
 
 def updates_of_new_view(metadata: Json) -> list[Json]:
     """From nothing to a first document."""
-    return [{"action": "assign-uuid", "uuid": metadata["view-uuid"]}, *updates_of_view(_everything(metadata, VIEW_KINDS))]
+    return [{"action": "assign-uuid", "uuid": metadata["view-uuid"]}, *updates_of_view(_everything(metadata, VIEW_PART_KINDS))]
 
 
 def updates_of_table(delta: Delta, removed: Removed) -> list[Json]:
     """The updates of a commit; `removed` has every part that `delta` removes and to which an update can refer."""
     head = delta.head_set
-    changes = {kind: _Changed(delta.parts.get(kind, KindDelta()), removed, kind, key) for kind, key in _IDENTIFIED_BY.items()}
+    changes = {kind: _Changed(delta.parts.get(kind, PartsDelta()), removed, kind, key) for kind, key in _IDENTIFIED_BY.items()}
     return [
         *_updates_of_head(head, "upgrade-format-version", "set-location"),
         *({"action": "add-schema", "schema": schema} for schema in changes["schemas"].added),
@@ -53,7 +53,7 @@ def updates_of_table(delta: Delta, removed: Removed) -> list[Json]:
 
 def updates_of_view(delta: Delta) -> list[Json]:
     """The updates of a commit; there is none for versions that the catalog expired."""
-    added = {kind: [part.value for part in delta.parts.get(kind, KindDelta()).added] for kind in VIEW_KINDS}
+    added = {kind: [part.value for part in delta.parts.get(kind, PartsDelta()).added] for kind in VIEW_PART_KINDS}
     return [
         *_updates_of_head(delta.head_set, "upgrade-format-version", "set-location"),
         *_updates_of_properties(delta),
@@ -89,7 +89,7 @@ REMOVALS_NAMED = frozenset(_IDENTIFIED_BY) - {"sort-orders"}
 class _Changed:
     """The parts of one kind that were added and removed; a part that only moved is neither."""
 
-    def __init__(self, change: KindDelta, removed: Removed, kind: str, key: str) -> None:
+    def __init__(self, change: PartsDelta, removed: Removed, kind: str, key: str) -> None:
         before = {each[key]: each for ordinal in change.removed if (each := removed.get((kind, ordinal))) is not None}
         after = {each[key]: each for each in map(part_value, change.added)}
         self.added = [each for name, each in after.items() if before.get(name) != each]
@@ -105,7 +105,7 @@ def part_value(part: Part) -> Json:
 def _everything(metadata: Json, kinds: tuple[str, ...]) -> Delta:
     document = split(metadata, kinds)
     head = {name: member for name, member in metadata.items() if name not in kinds and name != "properties"}
-    return Delta(head, properties_set=metadata.get("properties", {}), parts={k: KindDelta(p) for k, p in document.parts.items()})
+    return Delta(head, properties_set=metadata.get("properties", {}), parts={k: PartsDelta(p) for k, p in document.parts.items()})
 
 
 def _updates_of_head(head: Json, *actions: str) -> list[Json]:

@@ -11,7 +11,7 @@ from ..access.request_context import RequestContext
 from ..access.resolve_warehouse import resolve_warehouse
 from ..access.warehouse import Warehouse
 from ..database.connections import Connection
-from .freshness import CATCH_UP_SECONDS_MAX, Freshness, stream_tag
+from .cache_invalidator import CATCH_UP_SECONDS_MAX, CacheInvalidator, stream_tag
 from .read_cache import ReadCache, Tag
 from .table_loads import TableLoads
 
@@ -43,13 +43,13 @@ class QueryExecutor:
         self.cache = ReadCache(cache_bytes_max)
         self._caches = cache_bytes_max > 0
         connections = backends.connections
-        self._freshness = Freshness(self.cache, partial(connections.connection, CATCH_UP_SECONDS_MAX), self._forget)
+        self._invalidator = CacheInvalidator(self.cache, partial(connections.connection, CATCH_UP_SECONDS_MAX), self._forget)
         connections.on_broken = self._forget
         self.table_loads = TableLoads(backends.connection, backends.single_use_connection, backends.large_documents)
 
     async def close(self) -> None:
         """Ends the read of the log that runs in the background."""
-        await self._freshness.close()
+        await self._invalidator.close()
 
     def _forget(self) -> None:
         self.cache.clear()
@@ -78,13 +78,13 @@ class QueryExecutor:
         self, context: RequestContext, key: Hashable, as_of: int | None, find: Callable[[], Awaitable[ReadResult[Value]]]
     ) -> Value:
         """As `execute`, for a query that gets its connections itself."""
-        found = await self._found(context, key, as_of, find)
+        found = await self._get_or_read(context, key, as_of, find)
         await self.authorize(context, found.resource)
         return found.value
 
-    def follow_log(self) -> None:
+    def refresh_in_background(self) -> None:
         """Reads the log in the background, because the cache is known to be outdated."""
-        self._freshness.follow()
+        self._invalidator.refresh_in_background()
 
     def cached_warehouse(self, context: RequestContext, reference: str | None) -> Warehouse | None:
         """An active warehouse as it is cached, for a command: append refuses one that was decided on an outdated warehouse.
@@ -98,12 +98,12 @@ class QueryExecutor:
         return warehouse if warehouse is not None and warehouse.active else None
 
     async def resolve_warehouse(self, context: RequestContext, reference: str | None) -> tuple[Warehouse, RequestContext]:
-        """As the function of this name, from the cache if no event has changed the warehouse.
+        """Like `access.resolve_warehouse.resolve_warehouse`, but cached until an event changes the warehouse.
 
         Returns also the context for the request's queries, which need not read the log again. The caller authorizes what it does.
         """
         if self._caches and not context.log_confirmed:
-            await self._freshness.confirm()
+            await self._invalidator.confirm()
             context = replace(context, log_confirmed=True)
 
         async def find() -> ReadResult[Warehouse]:
@@ -114,15 +114,15 @@ class QueryExecutor:
 
         # Which one is the only warehouse depends on all of them, and a past state is rarely read again.
         as_of = 0 if reference is None or "@" in reference else None
-        return (await self._found(context, _warehouse_key(context, reference), as_of, find)).value, context
+        return (await self._get_or_read(context, _warehouse_key(context, reference), as_of, find)).value, context
 
-    async def _found(
+    async def _get_or_read(
         self, context: RequestContext, key: Hashable, as_of: int | None, find: Callable[[], Awaitable[ReadResult[Value]]]
     ) -> ReadResult[Value]:
         if as_of is not None or not self._caches:
             return await find()
-        if not self._freshness.has_head or (not context.log_confirmed and key in self.cache):
-            await self._freshness.confirm()
+        if not self._invalidator.has_head or (not context.log_confirmed and key in self.cache):
+            await self._invalidator.confirm()
         cached = self.cache.get(key)
         if cached is not None:
             return cast(ReadResult[Value], cached)
@@ -133,7 +133,7 @@ class QueryExecutor:
             self.cache.abort_fill(ticket)
             raise
         cached = self.cache.finish_fill(ticket, key, result, result.size_bytes, result.tags)
-        self._freshness.follow()
+        self._invalidator.refresh_in_background()
         return cast(ReadResult[Value], cached)
 
 

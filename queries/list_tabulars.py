@@ -7,8 +7,8 @@ from ..database.connections import Connection
 from ..domain.identifiers import NamespaceIdentifier
 from ..projections import names
 from ..projections.names import ListedNames
+from .cache_invalidator import listing_tag, paths_tag, protection_tag, stream_tag
 from .executor import QueryExecutor, ReadResult
-from .freshness import listing_tag, paths_tag, protection_tag, stream_tag
 from .results import Page, PageRequest
 
 

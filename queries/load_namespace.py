@@ -7,8 +7,8 @@ from ..database.connections import Connection
 from ..domain.identifiers import NamespaceIdentifier
 from ..projections import names, namespaces
 from ..projections.bounded_reads import LargeDocument
+from .cache_invalidator import paths_tag, stream_tag
 from .executor import QueryExecutor, ReadResult
-from .freshness import paths_tag, stream_tag
 from .results import NamespaceResult
 
 

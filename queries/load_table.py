@@ -15,8 +15,8 @@ from ..projections import names, response_bodies, tables
 from ..projections.bounded_reads import LargeDocument
 from ..projections.tables import LoadedTable, TableLookup
 from ..storage.locations import StorageLocation
+from .cache_invalidator import name_tag, paths_tag, stream_tag
 from .executor import QueryExecutor, ReadResult
-from .freshness import name_tag, paths_tag, stream_tag
 from .results import TableResult
 
 
@@ -57,7 +57,7 @@ async def load_table(
         body = response_bodies.load_table_result(loaded)
         metadata_location = None
         if warehouse.profile.missing_file_check:
-            metadata_location = StorageLocation.parse_structure(loaded.metadata_location, what="metadata-location")
+            metadata_location = StorageLocation.parse_structure(loaded.metadata_location, field="metadata-location")
         return ReadResult(
             _CachedTable(etag, body, metadata_location),
             Resource("table", loaded.table_id),

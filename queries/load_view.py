@@ -10,8 +10,8 @@ from ..domain.errors import NoSuchView
 from ..domain.identifiers import TabularIdentifier
 from ..projections import names, response_bodies, views
 from ..projections.bounded_reads import LargeDocument
+from .cache_invalidator import name_tag, paths_tag, stream_tag
 from .executor import QueryExecutor, ReadResult
-from .freshness import name_tag, paths_tag, stream_tag
 
 
 async def load_view(queries: QueryExecutor, context: RequestContext, warehouse: Warehouse, view: TabularIdentifier) -> bytes:

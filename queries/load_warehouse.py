@@ -14,8 +14,8 @@ from ..domain.task import PURGE
 from ..domain.warehouse_config import WarehouseConfig
 from ..log.single_events import updated_at
 from ..projections import warehouses
+from .cache_invalidator import stream_tag
 from .executor import QueryExecutor, ReadResult
-from .freshness import stream_tag
 
 
 async def load_warehouse(queries: QueryExecutor, context: RequestContext, warehouse_id: UUID) -> Json:

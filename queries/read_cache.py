@@ -31,10 +31,10 @@ class _Entry:
 
 
 class ReadCache:
-    """An LRU cache. Dropping a tag removes all entries that have it.
+    """An LRU cache. Invalidating a tag removes all entries that have it.
 
-    Tags may be dropped while a value is being read from the database. Call `begin_fill` before the read, and pass its ticket to
-    `finish_fill`: then a value that was read before such a drop is not cached.
+    Tags may be invalidated while a value is being read from the database. Call `begin_fill` before the read, and pass its ticket to
+    `finish_fill`: then a value that was read before its tag was invalidated is not cached.
     """
 
     def __init__(self, bytes_max: int) -> None:
@@ -44,7 +44,7 @@ class ReadCache:
         self._keys_by_tag: dict[Tag, set[Hashable]] = {}
         self._sequence = 0
         self._filling: dict[int, int] = {}
-        self._dropped_while_filling: dict[Tag, int] = {}
+        self._invalidated_while_filling: dict[Tag, int] = {}
         self._cleared_at = 0
 
     def __contains__(self, key: Hashable) -> bool:
@@ -69,18 +69,18 @@ class ReadCache:
         """Ends a ticket without a value, because the read failed."""
         del self._filling[ticket]
         oldest = next(iter(self._filling), self._sequence)
-        while self._dropped_while_filling and next(iter(self._dropped_while_filling.values())) <= oldest:
-            del self._dropped_while_filling[next(iter(self._dropped_while_filling))]
+        while self._invalidated_while_filling and next(iter(self._invalidated_while_filling.values())) <= oldest:
+            del self._invalidated_while_filling[next(iter(self._invalidated_while_filling))]
 
     def finish_fill(self, ticket: int, key: Hashable, value: Any, size_bytes: int, tags: Iterable[Tag]) -> Any:
-        """Caches a value, unless one of its tags was dropped since `begin_fill`, or the value is too large.
+        """Caches a value, unless one of its tags was invalidated since `begin_fill`, or the value is too large.
 
         Returns the value, or an equal one that is cached already, as concurrent requests each read their own. Then the compressed form,
         which is cached by identity (api/compression.py), is made only once.
         """
         tags = frozenset(tags)
         size_bytes += ENTRY_OVERHEAD_BYTES + memory_bytes(key)
-        stale = self._cleared_at > ticket or any(self._dropped_while_filling.get(tag, 0) > ticket for tag in tags)
+        stale = self._cleared_at > ticket or any(self._invalidated_while_filling.get(tag, 0) > ticket for tag in tags)
         self.abort_fill(ticket)
         if stale or size_bytes > self._bytes_max // 4:
             return value
@@ -97,13 +97,13 @@ class ReadCache:
             self.metrics.evicted += 1
         return value
 
-    def drop(self, tag: Tag) -> None:
+    def invalidate(self, tag: Tag) -> None:
         """Removes every entry with the tag, and prevents values that are being read from being cached with it."""
         if self._filling:
             self._sequence += 1
-            # Moves the tag to the end: the dictionary is ordered by the time of the drop.
-            self._dropped_while_filling.pop(tag, None)
-            self._dropped_while_filling[tag] = self._sequence
+            # Moves the tag to the end: the dictionary is ordered by the time of invalidation.
+            self._invalidated_while_filling.pop(tag, None)
+            self._invalidated_while_filling[tag] = self._sequence
         for key in [*self._keys_by_tag.get(tag, ())]:
             self._remove(key)
 
@@ -112,7 +112,7 @@ class ReadCache:
         self._cleared_at = self._sequence
         self._entries.clear()
         self._keys_by_tag.clear()
-        self._dropped_while_filling.clear()
+        self._invalidated_while_filling.clear()
         self.metrics.bytes_held = 0
 
     def _remove(self, key: Hashable) -> None:

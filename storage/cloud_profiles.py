@@ -133,7 +133,7 @@ class CloudProfile(StorageProfile):
     @cached_property
     def base(self) -> StorageLocation:
         text = "/".join(filter(None, (f"{self.scheme}://{self.authority}", self.key_prefix)))
-        return StorageLocation.parse_base(text, what="storage-profile: key-prefix")
+        return StorageLocation.parse_base(text, field="storage-profile: key-prefix")
 
     def check_scheme(self, location: StorageLocation, field: str) -> None:
         if location.scheme != self.scheme and not getattr(self, "allow_alternative_protocols", False):

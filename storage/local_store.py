@@ -10,6 +10,8 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
+from io import FileIO
 from secrets import token_hex
 from typing import TypeVar
 
@@ -59,9 +61,11 @@ class LocalStore:
                     raise file_not_found(location)
                 if status.st_size > bytes_max:
                     raise file_too_large(location, bytes_max)
-                return await _inline_or_in_thread(status.st_size, lambda: _read(file, status.st_size))
-            finally:
+            except BaseException:
                 os.close(file)
+                raise
+            # The reader closes the file: if the request is cancelled, its thread goes on reading.
+            return await _inline_or_in_thread(status.st_size, partial(_read, FileIO(file), status.st_size))
 
     async def put_new(self, location: StorageLocation, data: Content) -> None:
         with self._errors(location):
@@ -271,8 +275,9 @@ def _open_folder(folder: int, segment: str, *, create: bool) -> int:
             continue
 
 
-def _read(file: int, size_bytes: int) -> bytes:
+def _read(file: FileIO, size_bytes: int) -> bytes:
     pieces = bytearray()
-    while len(pieces) < size_bytes and (piece := os.read(file, size_bytes - len(pieces))):
-        pieces += piece
+    with file:
+        while len(pieces) < size_bytes and (piece := file.read(size_bytes - len(pieces))):
+            pieces += piece
     return bytes(pieces)

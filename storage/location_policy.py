@@ -24,26 +24,26 @@ _FILE_FIELDS = {
 
 
 def check_document_locations(
-    profile: StorageProfile, before: Mapping[str, Any] | None, after: Mapping[str, Any], *, imported: bool = False
+    profile: StorageProfile, before: Mapping[str, Any] | None, after: Mapping[str, Any], *, percent_allowed: bool = False
 ) -> None:
     """Raises BadRequest, naming the field, if `after` has a location that `before` does not have and that is not permitted.
 
     `location` and the path properties must be permitted by the warehouse (`StorageProfile.permit`). Files (manifest lists, v1
     manifests, statistics, metadata-log entries) must be in the document's location, in the folder of one of its path properties,
     or permitted themselves. Elements that are the same objects as in `before` are not checked again; `before=None` checks all.
-    `imported`: the document was written elsewhere, so its locations may contain `%`.
+    `percent_allowed`: the document was written elsewhere, so its locations may contain `%`.
     """
     known = before or {}
-    folders = list(_check_folders(profile, known, after, imported))
+    folders = list(_check_folders(profile, known, after, percent_allowed))
     for what, text in _changed_files(known, after):
         if _is_plainly_below(folders, text):
             continue
-        location = StorageLocation.parse_structure(text, what=what)
+        location = StorageLocation.parse_structure(text, field=what)
         folder = next((folder for folder in folders if folder.contains(location) and folder != location), None)
         if folder is None:
-            profile.permit(text, imported=imported, field=what)
+            profile.parse_permitted(text, percent_allowed=percent_allowed, field=what)
         else:
-            check_characters(location.below(folder), text, imported=imported, what=what)
+            check_characters(location.below(folder), text, percent_allowed=percent_allowed, field=what)
 
 
 def referenced_files(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -61,23 +61,23 @@ def _is_plainly_below(folders: Iterable[StorageLocation], text: str) -> bool:
 
 
 def _check_folders(
-    profile: StorageProfile, before: Mapping[str, Any], after: Mapping[str, Any], imported: bool
+    profile: StorageProfile, before: Mapping[str, Any], after: Mapping[str, Any], percent_allowed: bool
 ) -> Iterator[StorageLocation]:
     """The folders that the document permits writers to use, each checked if it changed."""
-    yield _folder(profile, "location", before.get("location"), after.get("location"), imported)
+    yield _folder(profile, "location", before.get("location"), after.get("location"), percent_allowed)
     properties_before, properties = before.get("properties") or {}, after.get("properties") or {}
     if not isinstance(properties, dict):
         raise BadRequest("Invalid properties: must be an object")
     for name in PATH_PROPERTIES:
         if name in properties:
-            yield _folder(profile, name, properties_before.get(name), properties[name], imported)
+            yield _folder(profile, name, properties_before.get(name), properties[name], percent_allowed)
 
 
-def _folder(profile: StorageProfile, what: str, before: object, text: object, imported: bool) -> StorageLocation:
+def _folder(profile: StorageProfile, what: str, before: object, text: object, percent_allowed: bool) -> StorageLocation:
     checked = _text(what, text)
     if before == text:
-        return StorageLocation.parse_structure(checked, what=what)
-    return profile.permit(checked, imported=imported, field=what)
+        return StorageLocation.parse_structure(checked, field=what)
+    return profile.parse_permitted(checked, percent_allowed=percent_allowed, field=what)
 
 
 def _changed_files(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

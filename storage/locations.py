@@ -19,7 +19,7 @@ _LOCATIONS_CACHED_MAX = 1_024
 QUOTED_CHARACTERS_MAX = 200
 """Code points of a refused location that the error message repeats."""
 
-KINDS = {
+STORE_KIND_BY_SCHEME = {
     "file": "file",
     "s3": "s3",
     "s3a": "s3",
@@ -43,10 +43,10 @@ _CHARACTERS_REFUSED = re.compile(r"""[*?${}'"\\`<>#]""")
 _CHARACTERS_REFUSED_IN_BASE = re.compile(r"[?#]")
 
 
-def invalid_location_error(what: str, rule: str, text: str) -> BadRequest:
-    """The error for an invalid location `text` in the field `what`, with the rule that it violates."""
+def invalid_location_error(field: str, rule: str, text: str) -> BadRequest:
+    """The error for an invalid location `text` in the field `field`, with the rule that it violates."""
     quoted = text if len(text) <= QUOTED_CHARACTERS_MAX else text[:QUOTED_CHARACTERS_MAX] + "…"
-    return BadRequest(f"Invalid {what}: {rule}: {quoted!r}")
+    return BadRequest(f"Invalid {field}: {rule}: {quoted!r}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,53 +66,55 @@ class StorageLocation:
     key: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        kind = KINDS[self.scheme]
+        kind = STORE_KIND_BY_SCHEME[self.scheme]
         # ADLS serves an account under two host names: `dfs` for abfs(s), `blob` for wasbs.
         authority = self.authority.replace(".blob.", ".dfs.", 1) if kind == "abfs" else self.authority
         object.__setattr__(self, "key", "/".join((f"{kind}:", "", authority, *self.segments, "")))
 
     @classmethod
-    def parse(cls, text: str, *, imported: bool = False, what: str = "location") -> "StorageLocation":
-        """Parses an untrusted `text` under all rules. `imported`: it may contain `%`. `what` names the field in the error message."""
-        location = cls.parse_structure(text, what=what)
-        check_characters(location.segments, text, imported=imported, what=what)
+    def parse(cls, text: str, *, percent_allowed: bool = False, field: str = "location") -> "StorageLocation":
+        """Parses an untrusted `text` under all rules. percent_allowed -- it may contain `%`. field -- named in the error message."""
+        location = cls.parse_structure(text, field=field)
+        check_characters(location.segments, text, percent_allowed=percent_allowed, field=field)
         return location
 
     @classmethod
-    def parse_base(cls, text: str, *, what: str) -> "StorageLocation":
+    def parse_base(cls, text: str, *, field: str) -> "StorageLocation":
         """Parses a base that an operator chose. Its folders may exist already, so only what clients could misread is refused."""
-        location = cls.parse_structure(text, what=what)
+        location = cls.parse_structure(text, field=field)
         if _CHARACTERS_REFUSED_IN_BASE.search(text):
-            raise invalid_location_error(what, "must contain neither '?' nor '#'", text)
+            raise invalid_location_error(field, "must contain neither '?' nor '#'", text)
         if len(text.encode()) > LOCATION_BYTES_MAX:
-            raise invalid_location_error(what, f"longer than {LOCATION_BYTES_MAX} bytes", text)
+            raise invalid_location_error(field, f"longer than {LOCATION_BYTES_MAX} bytes", text)
         return location
 
     @classmethod
-    def parse_structure(cls, text: str, *, what: str) -> "StorageLocation":
+    def parse_structure(cls, text: str, *, field: str) -> "StorageLocation":
         """Parses `text`: a known scheme, a valid authority, no empty or dot segment, no invisible character."""
         if len(text) > LOCATION_LENGTH_MAX:
             # Before its characters are checked one by one: a body of 30 MB may be a single string.
-            raise invalid_location_error(what, f"longer than {LOCATION_BYTES_MAX} bytes", text)
+            raise invalid_location_error(field, f"longer than {LOCATION_LENGTH_MAX} characters", text)
         # Cached: a table's own location is parsed at every commit.
-        return _parse_cached(text, what) if len(text) <= LOCATION_BYTES_MAX else cls._parse_text(text, what)
+        return _parse_cached(text, field) if len(text) <= LOCATION_BYTES_MAX else cls._parse_text(text, field)
 
     @classmethod
-    def _parse_text(cls, text: str, what: str) -> "StorageLocation":
-        _check_visible(text, what)
+    def _parse_text(cls, text: str, field: str) -> "StorageLocation":
+        _check_visible(text, field)
         match = _URI.fullmatch(text)
         scheme = match[1] if match else None
-        if match is None or scheme not in KINDS:
-            raise invalid_location_error(what, f"must begin with one of {', '.join(f'{scheme}:' for scheme in KINDS)}", text)
-        kind, authority, path = KINDS[scheme], match[3] or "", match[4] or ""
+        if match is None or scheme not in STORE_KIND_BY_SCHEME:
+            raise invalid_location_error(
+                field, f"must begin with one of {', '.join(f'{scheme}:' for scheme in STORE_KIND_BY_SCHEME)}", text
+            )
+        kind, authority, path = STORE_KIND_BY_SCHEME[scheme], match[3] or "", match[4] or ""
         if not _AUTHORITIES[kind].fullmatch(authority):
             rule = "must not have a host: file:/… or file:///…" if kind == "file" else "must name a bucket or filesystem@host after //"
-            raise invalid_location_error(what, rule, text)
+            raise invalid_location_error(field, rule, text)
         stripped = text.removesuffix("/") if path != "/" else text[: -len(path)]
         segments = tuple(path[1:].removesuffix("/").split("/")) if len(path) > 1 else ()
         for segment in segments:
             if segment in ("", ".", ".."):
-                raise invalid_location_error(what, "must have no '.', '..' or empty segment", text)
+                raise invalid_location_error(field, "must have no '.', '..' or empty segment", text)
         return cls(scheme, authority, segments, stripped)
 
     def __str__(self) -> str:
@@ -153,23 +155,23 @@ class StorageLocation:
 _parse_cached = lru_cache(_LOCATIONS_CACHED_MAX)(StorageLocation._parse_text)
 
 
-def check_characters(segments: tuple[str, ...], text: str, *, imported: bool, what: str) -> None:
+def check_characters(segments: tuple[str, ...], text: str, *, percent_allowed: bool, field: str) -> None:
     """Raises BadRequest if `segments` contain characters that are not permitted. `text` is the whole location, for the message."""
     below = "/".join(segments)
     if _CHARACTERS_REFUSED.search(below):
-        raise invalid_location_error(what, "must not contain any of * ? $ { } ' \" \\ ` < > #", text)
-    if "%" in below and not imported:
-        raise invalid_location_error(what, "must not contain '%'", text)
+        raise invalid_location_error(field, "must not contain any of * ? $ { } ' \" \\ ` < > #", text)
+    if "%" in below and not percent_allowed:
+        raise invalid_location_error(field, "must not contain '%'", text)
     if below.isascii():
         if len(below) > LOCATION_BYTES_MAX:
-            raise invalid_location_error(what, f"longer than {LOCATION_BYTES_MAX} bytes", text)
+            raise invalid_location_error(field, f"longer than {LOCATION_BYTES_MAX} bytes", text)
         return
     if len(below.encode()) > LOCATION_BYTES_MAX:
-        raise invalid_location_error(what, f"longer than {LOCATION_BYTES_MAX} bytes", text)
+        raise invalid_location_error(field, f"longer than {LOCATION_BYTES_MAX} bytes", text)
     if not unicodedata.is_normalized("NFC", below):
-        raise invalid_location_error(what, "must be in Unicode normal form NFC", text)
+        raise invalid_location_error(field, "must be in Unicode normal form NFC", text)
 
 
-def _check_visible(text: str, what: str) -> None:
+def _check_visible(text: str, field: str) -> None:
     if (refused := refused_character(text)) is not None:
-        raise invalid_location_error(what, f"must not contain {refused}", text)
+        raise invalid_location_error(field, f"must not contain {refused}", text)

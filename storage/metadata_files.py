@@ -12,7 +12,7 @@ from isal import isal_zlib
 from ..domain.byte_pieces import Content, joined
 from ..domain.errors import AlreadyExists, BadRequest, CatalogError, IllegalArgument, PayloadTooLarge
 from ..domain.json_in_pieces import loads_in_pieces
-from ..domain.json_rules import broken_rule, count_values, wide_string_bytes
+from ..domain.json_rules import count_values, violated_rule, wide_string_bytes
 from .large_documents import DocumentReservation
 from .locations import StorageLocation
 from .object_store import ObjectStore
@@ -35,13 +35,13 @@ character beyond U+FFFF, and once the bytes of one with a character beyond U+00F
 _SUFFIXES = {"none": ".metadata.json", "gzip": ".gz.metadata.json"}
 _GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_WINDOW_BITS = 31
-_UNPACK_PIECE_BYTES = 1024 * 1024
+_DECOMPRESS_PIECE_BYTES = 1024 * 1024
 # A document below both limits takes a few megabytes at most, so any number may be read at a time.
 _SMALL_BYTES_MAX = 256 * 1024
 _SMALL_VALUES_MAX = 10_000
 # Files up to these sizes are processed on the event loop, in a millisecond or two; larger ones in a thread.
 _READ_INLINE_BYTES_MAX = 64 * 1024
-_PACKED_INLINE_BYTES_MAX = 256 * 1024
+_COMPRESSED_INLINE_BYTES_MAX = 256 * 1024
 
 
 class _TooManyValues(Exception):
@@ -68,8 +68,8 @@ def metadata_file_location(
     name = f"{file_number:05d}-{file_id}{_SUFFIXES[codec]}"
     path = properties.get(WRITE_METADATA_PATH)
     if path is None:
-        return profile.permit(table_location, imported=True).child("metadata", name)
-    return profile.permit(path, imported=True, field=WRITE_METADATA_PATH).child(name)
+        return profile.parse_permitted(table_location, percent_allowed=True).child("metadata", name)
+    return profile.parse_permitted(path, percent_allowed=True, field=WRITE_METADATA_PATH).child(name)
 
 
 def is_metadata_file(location: StorageLocation) -> bool:
@@ -84,10 +84,10 @@ async def write_metadata(store: ObjectStore, location: StorageLocation, document
     Its content is compared, because an error would be stored under the request's Idempotency-Key.
     """
     if location.segments[-1].endswith(_SUFFIXES["gzip"]):
-        if len(document) > _PACKED_INLINE_BYTES_MAX:
-            document = await asyncio.to_thread(_packed, document)
+        if len(document) > _COMPRESSED_INLINE_BYTES_MAX:
+            document = await asyncio.to_thread(_compressed, document)
         else:
-            document = _packed(document)
+            document = _compressed(document)
     try:
         await store.put_new(location, document)
     except AlreadyExists:
@@ -103,7 +103,7 @@ async def _is_written(store: ObjectStore, location: StorageLocation, document: C
     return written == joined(document)
 
 
-def _packed(document: Content) -> bytes:
+def _compressed(document: Content) -> bytes:
     # The gzip header contains no time, so that equal documents result in equal files.
     return isal_zlib.compress(joined(document), GZIP_LEVEL, _GZIP_WINDOW_BITS)
 
@@ -142,7 +142,7 @@ async def _read(location: StorageLocation, data: bytes, bytes_max: int, values_m
 
 def _document(location: StorageLocation, data: bytes, bytes_max: int, values_max: int) -> tuple[dict[str, Any], int]:
     if data.startswith(_GZIP_MAGIC):
-        data = _unpack(location, data, bytes_max, values_max)
+        data = _decompress(location, data, bytes_max, values_max)
     elif count_values(data) > values_max:
         raise _TooManyValues
     widened = wide_string_bytes(data)
@@ -156,30 +156,30 @@ def _document(location: StorageLocation, data: bytes, bytes_max: int, values_max
         raise _unreadable(location, "it is not JSON") from None
     if not isinstance(document, dict):
         raise _unreadable(location, "it is not a JSON object")
-    rule = broken_rule(data, document)
+    rule = violated_rule(data, document)
     if rule is not None:
         raise _unreadable(location, f"it {'is ' if rule.startswith('nested') else ''}{rule}")
     return document, max(len(data) + widened, count_values(data) * METADATA_BYTES_MAX // METADATA_VALUES_MAX)
 
 
-def _unpack(location: StorageLocation, data: bytes, bytes_max: int, values_max: int) -> bytes:
+def _decompress(location: StorageLocation, data: bytes, bytes_max: int, values_max: int) -> bytes:
     pieces: list[bytes] = []
     size = values = 0
-    unpacker = zlib.decompressobj(_GZIP_WINDOW_BITS)
+    decompressor = zlib.decompressobj(_GZIP_WINDOW_BITS)
     try:
         # Piece by piece, so that a small file that would expand to gigabytes is refused early.
-        while data and not unpacker.eof:
-            pieces.append(unpacker.decompress(data, _UNPACK_PIECE_BYTES))
+        while data and not decompressor.eof:
+            pieces.append(decompressor.decompress(data, _DECOMPRESS_PIECE_BYTES))
             size += len(pieces[-1])
             values += count_values(pieces[-1])
             if size > bytes_max:
                 raise file_too_large(location, bytes_max)
             if values > values_max:
                 raise _TooManyValues
-            data = unpacker.unconsumed_tail
+            data = decompressor.unconsumed_tail
     except zlib.error:
         raise _unreadable(location, "it is not valid gzip") from None
-    if not unpacker.eof or unpacker.unused_data:
+    if not decompressor.eof or decompressor.unused_data:
         raise _unreadable(location, "its gzip data is truncated or followed by other data")
     return b"".join(pieces)
 

@@ -25,7 +25,7 @@ _ALLOWED = "storage-profile: allowed-locations"
 def _allowed(value: object) -> StorageLocation:
     if not isinstance(value, str):
         raise ValueError("must be a location")
-    return StorageLocation.parse_base(value, what=_ALLOWED)
+    return StorageLocation.parse_base(value, field=_ALLOWED)
 
 
 _Location = Annotated[StorageLocation, PlainValidator(_allowed), PlainSerializer(lambda location: location.text)]
@@ -73,7 +73,7 @@ class StorageProfile(JsonFields):
     storage_layout: StorageLayout | None = None
 
     kind: ClassVar[str]
-    """The kind of store (KINDS in storage/locations.py), with which the keys of its locations begin."""
+    """The kind of store (STORE_KIND_BY_SCHEME in storage/locations.py), with which the keys of its locations begin."""
     missing_file_check: ClassVar[bool] = False
     """Whether a load checks that the metadata file exists."""
 
@@ -132,12 +132,12 @@ class StorageProfile(JsonFields):
     def default_tabular_location(self, namespace_location: str, tabular_id: UUID) -> StorageLocation:
         """The default location of a table or view, named by its id."""
         if self.storage_layout is None or self.storage_layout.tabular is None:
-            return StorageLocation.parse_structure(namespace_location, what="location").child(str(tabular_id))
+            return StorageLocation.parse_structure(namespace_location, field="location").child(str(tabular_id))
         return self.base.child(self.storage_layout.tabular.replace("{uuid}", str(tabular_id)))
 
     def permit_namespace(self, text: str) -> StorageLocation:
         """As `permit`, for the location of a namespace: there must be room for the name of any table below it."""
-        location = self.permit(text)
+        location = self.parse_permitted(text)
         root = self.root_of(location)
         assert root is not None, "a permitted location has a root"
         if len("/".join(location.below(root)).encode()) > NAMESPACE_LOCATION_BYTES_MAX:
@@ -146,17 +146,17 @@ class StorageProfile(JsonFields):
             )
         return location
 
-    def permit(self, text: str, *, imported: bool = False, field: str = "location") -> StorageLocation:
+    def parse_permitted(self, text: str, *, percent_allowed: bool = False, field: str = "location") -> StorageLocation:
         """Parses `text` as a location of this warehouse: strictly below its base, or at or below an allowed location.
 
-        The rules for characters apply to the path below; `imported` permits `%` in it. Raises BadRequest, naming `field`.
+        The rules for characters apply to the path below; `percent_allowed` permits `%` in it. Raises BadRequest, naming `field`.
         """
-        location = StorageLocation.parse_structure(text, what=field)
+        location = StorageLocation.parse_structure(text, field=field)
         root = self.root_of(location)
         if root is None:
             raise invalid_location_error(field, f"must be below {self.base} or one of the warehouse's allowed-locations", text)
         self.check_scheme(location, field)
-        check_characters(location.below(root), text, imported=imported, what=field)
+        check_characters(location.below(root), text, percent_allowed=percent_allowed, field=field)
         return location
 
     def root_of(self, location: StorageLocation) -> StorageLocation | None:
@@ -207,7 +207,7 @@ class LocalProfile(StorageProfile):
 
     @cached_property
     def base(self) -> StorageLocation:
-        return StorageLocation.parse_base(f"file://{self.directory}", what="storage-profile: directory")
+        return StorageLocation.parse_base(f"file://{self.directory}", field="storage-profile: directory")
 
     @property
     def storage_identity(self) -> str:

@@ -9,7 +9,7 @@ from aiohttp import ClientError, web
 
 from ...domain.errors import ServiceUnavailable
 from ..api_request import ApiRequest
-from ..byte_budget import UNCOUNTED_BYTES_MAX, BudgetUsedUp, ContentReservation, Reservation
+from ..byte_budget import UNCOUNTED_BYTES_MAX, BudgetExhausted, ContentReservation, Reservation
 from ..origins import ORIGIN_RULES
 from ..piece_payload import PIECE_BYTES, cut
 from ..request_ids import REQUEST_ID, set_response_headers
@@ -139,7 +139,7 @@ class _Batches:
             expected.release()
             # New events are one object for all streams that have caught up.
             self._reservations = self._budget.reserve_contents(large)
-        except BudgetUsedUp:
+        except BudgetExhausted:
             self._waits = True
             self._budget.enter(self)
             return None

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from ..byte_budget import BudgetUsedUp, ByteBudget
+from ..byte_budget import BudgetExhausted, ByteBudget
 
 LARGE_EVENTS_BYTES_MAX = 32 * 1024 * 1024
 """Limit for one serving process. Otherwise 200 clients that do not read would hold one large event each."""
@@ -20,9 +20,9 @@ class LargeEvents(ByteBudget):
         return bool(self._waiting)
 
     def check_turn(self, who: object) -> None:
-        """Raises BudgetUsedUp if other streams wait already."""
+        """Raises BudgetExhausted if other streams wait already."""
         if next(iter(self._waiting), who) is not who:
-            raise BudgetUsedUp("Other requests are waiting for memory")
+            raise BudgetExhausted("Other requests are waiting for memory")
 
     def enter(self, who: object) -> None:
         """Adds `who` to the end of the waiting streams."""

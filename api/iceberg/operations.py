@@ -11,7 +11,9 @@ _VIEW = f"{_NAMESPACE}/views/{{view}}"
 
 OPERATIONS = (
     Operation("getConfig", "GET", f"{CATALOG_BASE}/config", config.get_config),
-    Operation("getToken", "POST", f"{CATALOG_BASE}/oauth/tokens", oauth.get_token, advertised=False, reads=True, open=True, form=True),
+    Operation(
+        "getToken", "POST", f"{CATALOG_BASE}/oauth/tokens", oauth.get_token, advertised=False, safe=True, public=True, body_ignored=True
+    ),
     Operation("listNamespaces", "GET", _NAMESPACES, namespaces.list_namespaces),
     Operation("createNamespace", "POST", _NAMESPACES, namespaces.create_namespace),
     Operation("loadNamespaceMetadata", "GET", _NAMESPACE, namespaces.load_namespace_metadata),
@@ -38,5 +40,5 @@ OPERATIONS = (
     Operation("viewExists", "HEAD", _VIEW, views.view_exists),
     Operation("renameView", "POST", f"{_WAREHOUSE}/views/rename", views.rename_view),
     Operation("registerView", "POST", f"{_NAMESPACE}/register-view", views.register_view),
-    Operation("queryEvents", "POST", f"{_WAREHOUSE}/events", events.query_events, advertised=False, reads=True),
+    Operation("queryEvents", "POST", f"{_WAREHOUSE}/events", events.query_events, advertised=False, safe=True),
 )

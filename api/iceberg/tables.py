@@ -103,9 +103,9 @@ async def update_table(call: ApiRequest) -> web.Response:
 
 
 async def drop_table(call: ApiRequest) -> web.Response:
-    """Drops a table. Its files are deleted only if `purgeRequested` is true, or left out and the warehouse's purge default.
+    """Drops a table. Its files are deleted only if `purgeRequested` is true, or is omitted and the warehouse purges by default.
 
-    `force`: also if it is protected, and the drop is final, also in a soft-deleting warehouse.
+    `force` drops a protected table, and makes the drop final even in a warehouse with soft deletion.
     """
     purge = call.query.get("purgeRequested") or None
     purge_requested = None if purge is None else parse_boolean(purge, "purgeRequested")

@@ -152,7 +152,7 @@ async def set_task_log_cleanup_config(call: ApiRequest) -> web.Response:
 
 
 async def _authorize_project(call: ApiRequest) -> None:
-    await call.enter_project()
+    await call.resolve_project()
     await call.authorize(Resource("project", call.context.project_id))
 
 

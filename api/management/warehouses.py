@@ -94,7 +94,7 @@ async def validate_warehouse(call: ApiRequest) -> web.Response:
 async def _creation_fields(call: ApiRequest) -> tuple[bytes, BodyReader]:
     body, fields = await call.fields()
     fields.refuse_unknown(_FIELDS)
-    await call.enter_project(fields.text_or_none("project-id"))
+    await call.resolve_project(fields.text_or_none("project-id"))
     return body, fields
 
 

@@ -12,7 +12,7 @@ OPERATIONS = (
         "/api-docs/management/v1/openapi.json",
         documents.get_management_document,
         head=True,
-        open=True,
+        public=True,
         parameters=_NONE,
     ),
     Operation(
@@ -21,10 +21,10 @@ OPERATIONS = (
         "/api-docs/history/v1/openapi.json",
         documents.get_history_document,
         head=True,
-        open=True,
+        public=True,
         parameters=_NONE,
     ),
-    Operation("redirectToSwaggerUi", "GET", swagger_ui.ADDRESS, swagger_ui.redirect_to_page, head=True, open=True),
-    Operation("getSwaggerUi", "GET", f"{swagger_ui.ADDRESS}/", swagger_ui.get_page, head=True, open=True),
-    Operation("getSwaggerUiFile", "GET", f"{swagger_ui.ADDRESS}/{{file}}", swagger_ui.get_file, head=True, open=True),
+    Operation("redirectToSwaggerUi", "GET", swagger_ui.ADDRESS, swagger_ui.redirect_to_page, head=True, public=True),
+    Operation("getSwaggerUi", "GET", f"{swagger_ui.ADDRESS}/", swagger_ui.get_page, head=True, public=True),
+    Operation("getSwaggerUiFile", "GET", f"{swagger_ui.ADDRESS}/{{file}}", swagger_ui.get_file, head=True, public=True),
 )

@@ -91,18 +91,18 @@ def _tables_one_by_one() -> None:
 
 
 def _cache_without_barrier() -> None:
-    from icecore.queries.freshness import Freshness
+    from icecore.queries.cache_invalidator import CacheInvalidator
 
-    confirm = Freshness.confirm
+    confirm = CacheInvalidator.confirm
     asked_at: dict[int, float] = {}
 
-    async def now_and_then(self: Freshness) -> None:
+    async def now_and_then(self: CacheInvalidator) -> None:
         if time.monotonic() - asked_at.get(id(self), 0.0) > 0.3:
             asked_at[id(self)] = time.monotonic()
             await confirm(self)
 
-    Freshness.confirm = now_and_then  # type: ignore[method-assign]
-    Freshness.follow = lambda self: None  # type: ignore[method-assign]
+    CacheInvalidator.confirm = now_and_then  # type: ignore[method-assign]
+    CacheInvalidator.refresh_in_background = lambda self: None  # type: ignore[method-assign]
 
 
 def _lost_response_is_a_conflict() -> None:
@@ -164,7 +164,7 @@ def _old_files_after_any_response() -> None:
 
     async def answered_and_deleted(self: CommandExecutor, context: Any, warehouse: Any, command_result: Any) -> Any:
         old = command_result.decision.append_request.old_files
-        files = [StorageLocation.parse_structure(file.location, what="metadata-file") for file in old]
+        files = [StorageLocation.parse_structure(file.location, field="metadata-file") for file in old]
         await (await self.store(warehouse)).delete(files)
         return await answered(self, context, warehouse, command_result)
 

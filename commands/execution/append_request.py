@@ -66,14 +66,15 @@ class AppendResult:
 
     outcome -- what became of the command; not the HTTP status of its response, which is in `record`.
     position -- of its last event.
-    detail -- the object that conflicts; for `replayed`, the operation of the first request with the key.
-    record -- what was stored for that request.
+    detail -- the object that conflicts, or the error's code.
+    record, operation -- for `replayed`: what was stored for the first request with the key, and its operation.
     """
 
     outcome: AppendOutcome
     position: int
     detail: str | None = None
     record: IdempotencyRecord | None = None
+    operation: str | None = None
 
 
 @dataclass(slots=True)
@@ -90,17 +91,18 @@ class AppendRequest:
         change of the warehouse itself.
     no_warehouse_events_since -- a warehouse, a position, and a topic with `%` as a wildcard: append refuses the command
         (`warehouse_changed`) if such an event in the warehouse came after the position.
-    parents, empty -- objects that must exist, and objects that must contain nothing.
-    contents -- objects that must contain as many others as given, before the command: the ones that the command depends on or changes.
+    must_exist, must_be_empty -- objects that must exist, and objects that must contain no others.
+    expected_child_counts -- objects that must contain as many others as given, before the command: those that it depends on or
+        changes.
     """
 
     context: RequestContext
     command_id: UUID = field(default_factory=uuid7)
     generation: int | None = None
     record: IdempotencyRecord | None = None
-    parents: list[UUID] = field(default_factory=list)
-    empty: list[UUID] = field(default_factory=list)
-    contents: list[tuple[UUID, int]] = field(default_factory=list)
+    must_exist: list[UUID] = field(default_factory=list)
+    must_be_empty: list[UUID] = field(default_factory=list)
+    expected_child_counts: list[tuple[UUID, int]] = field(default_factory=list)
     rows: Rows = field(default_factory=Rows)
     preloaded: list[tuple[UUID, int]] = field(default_factory=list)
     changes: list[StreamChange] = field(default_factory=list)
@@ -123,11 +125,11 @@ class AppendRequest:
         generation: int | None = None,
         project_id: UUID | None = None,
         *,
-        reviewed: bool = True,
+        needs_review: bool = True,
     ) -> State:
         """Adds events to a stream in the state `before` (None: a new stream), and returns the state after them.
 
-        project_id -- of the events; None: that of the context. reviewed -- whether approval hooks see the change.
+        project_id -- of the events; None: that of the context. needs_review -- whether approval hooks see the change.
         Raises BadRequest if the object would claim too many locations or its document would be too large.
         """
         assert events, "at least one event"
@@ -151,7 +153,7 @@ class AppendRequest:
             check_location_count(sum(isinstance(claim, LocationClaim) for claim in claims_after))
         self._released += claims_before - claims_after
         self._taken += claims_after - claims_before
-        if reviewed:
+        if needs_review:
             self.changes.append(StreamChange(before, events, state))
         return state
 
@@ -201,7 +203,7 @@ class AppendRequest:
     @property
     def must_be_appended(self) -> bool:
         """Whether there is anything to append: events, a response for an Idempotency-Key, or an approval without changes."""
-        return self.has_events or self.context.idempotency_key is not None or self.context.approves is not None
+        return self.has_events or self.context.idempotency_key is not None or self.context.approved_proposal is not None
 
     def to_json(self, blobs: list[bytes]) -> Json:
         """The command as JSON for migrations/functions/append.sql. Bytes are appended to `blobs`; the JSON has their index, from 1."""
@@ -228,7 +230,7 @@ class AppendRequest:
             command["warehouse_head"] = (warehouse.id, warehouse.event_id)
         if self.no_warehouse_events_since is not None:
             command["no_warehouse_events_since"] = self.no_warehouse_events_since
-        if self.parents or self.empty or self.contents or self._released or self._taken:
+        if self.must_exist or self.must_be_empty or self.expected_child_counts or self._released or self._taken:
             command["claims"] = self._claims()
         if self.generation is not None:
             command["generation"] = self.generation
@@ -252,10 +254,10 @@ class AppendRequest:
 
     def _claims(self) -> Json:
         """The claims that the command takes, releases and depends on."""
-        contents = {"contents": self.contents} if self.contents else {}
+        contents = {"contents": self.expected_child_counts} if self.expected_child_counts else {}
         return {
-            "parents": self.parents,
-            "empty": self.empty,
+            "parents": self.must_exist,
+            "empty": self.must_be_empty,
             **contents,
             "release": [tuple(claim) for claim in self._released if isinstance(claim, NameClaim)],
             "take": [tuple(claim) for claim in self._taken if isinstance(claim, NameClaim)],

@@ -134,7 +134,7 @@ class Committer:
         self._waiting.append(_PendingBatch(append_requests, asyncio.get_running_loop().create_future()))
         self._queued += len(append_requests)
         self._wake()
-        # A disconnect does not cancel the command, which may share a call with others.
+        # Cancelling a request does not cancel its command, which may share a call with others.
         # The future is not a local variable: its error would refer to this frame and this frame to the future, a reference cycle that
         # would keep the append requests in memory.
         return await self._waiting[-1].results
@@ -157,7 +157,7 @@ class Committer:
                 linger_timer = asyncio.get_running_loop().call_later(LINGER_SECONDS_MAX, self._end_linger)
                 try:
                     if call := self._next_call():
-                        connection = await self._finish(connection, call)
+                        connection = await self._send_until_outcome_known(connection, call)
                 finally:
                     linger_timer.cancel()
                     self._lingering = False
@@ -186,29 +186,30 @@ class Committer:
         self._lingering = False
         self._wake()
 
-    async def _finish(self, connection: Connection | None, call: _Call) -> Connection | None:
+    async def _send_until_outcome_known(self, connection: Connection | None, call: _Call) -> Connection | None:
         """Sends a call until its outcome is known or cannot be known. Returns the connection for the next call."""
-        sent = cancelled_once = False
+        sent = cancelled_once = False  # by any attempt
         began = time.monotonic()
         try:
             while True:
-                use = WatchedStatement(STATEMENT_TIMEOUT_SECONDS + 1, is_append=True, cancelled_once=cancelled_once)
+                statement = WatchedStatement(STATEMENT_TIMEOUT_SECONDS + 1, is_append=True, cancelled_once=cancelled_once)
+                sent_now = False
                 try:
                     if connection is None or has_ended(connection):
                         connection = await self._reconnect(connection)
-                    sent = True
-                    await self._append(connection, call, use)
+                    sent = sent_now = True
+                    await self._append(connection, call, statement)
                     return connection
                 except (psycopg.OperationalError, psycopg.errors.ReadOnlySqlTransaction, TimeoutError) as error:
-                    if isinstance(error, psycopg.errors.QueryCanceled) and not use.behind_stuck_lock and not cancelled_once:
+                    if isinstance(error, psycopg.errors.QueryCanceled) and not statement.behind_stuck_lock and not cancelled_once:
                         # The session works, so the call is only slow.
                         cancelled_once = True
                         continue
-                    connection = self._record_failure(connection, call, error, sent=sent)
+                    connection = self._record_failure(connection, call, error, sent=sent_now)
                     if not any(batch.in_doubt for batch in call):
-                        await self._refuse_not_appended(connection, call, error, use)
+                        await self._refuse_not_appended(connection, call, error, statement)
                         return connection
-                    if time.monotonic() - began > (DOUBT_BEHIND_LOCK_SECONDS_MAX if use.behind_stuck_lock else DOUBT_SECONDS_MAX):
+                    if time.monotonic() - began > (DOUBT_BEHIND_LOCK_SECONDS_MAX if statement.behind_stuck_lock else DOUBT_SECONDS_MAX):
                         _refuse(call, CommitStateUnknown("The connection to Postgres was lost before its response arrived"))
                         return connection
                     await asyncio.sleep(_PAUSE_SECONDS)
@@ -234,14 +235,14 @@ class Committer:
             batch.in_doubt |= sent
         return None
 
-    async def _refuse_not_appended(self, connection: Connection | None, call: _Call, error: Exception, use: WatchedStatement) -> None:
+    async def _refuse_not_appended(self, connection: Connection | None, call: _Call, error: Exception, statement: WatchedStatement) -> None:
         """Refuses a call that was not sent, or that Postgres reported as rolled back."""
         reason = _write_refusal(error) or ("Postgres cannot be reached" if connection is None else "Postgres is busy")
         _refuse(call, ServiceUnavailable(reason, retry_after_seconds=1))
         if isinstance(error, psycopg.errors.ReadOnlySqlTransaction) and connection is not None:
             # The next connection may reach the new primary.
             await connection.close()
-        if use.behind_stuck_lock:
+        if statement.behind_stuck_lock:
             self._outage.failed("lock", began="append_lock_blocked", stream_batches=len(call))
             self._refuse_waiting("Postgres is busy")
 
@@ -268,7 +269,7 @@ class Committer:
         results: list[AppendResult] = []
         for append_request in batch.append_requests:
             single = _PendingBatch([append_request], asyncio.get_running_loop().create_future(), batch.in_doubt)
-            connection = await self._finish(connection, [single])
+            connection = await self._send_until_outcome_known(connection, [single])
             error = single.results.exception()
             if isinstance(error, ServiceUnavailable) and results:
                 error = CommitStateUnknown("The connection to Postgres was lost before the results of all commands of a batch arrived")
@@ -311,8 +312,8 @@ class Committer:
                 **NETWORK_OPTIONS,
             )
 
-    async def _append(self, connection: Connection, call: _Call, use: WatchedStatement) -> None:
-        self._watch.begin(connection, use)
+    async def _append(self, connection: Connection, call: _Call, statement: WatchedStatement) -> None:
+        self._watch.begin(connection, statement)
         try:
             if fault_points.SWITCHED_ON:
                 await fault_points.reach("commit.before_append")
@@ -381,6 +382,8 @@ def _result(row: tuple[Any, ...]) -> AppendResult:
     record = None if status is None else IdempotencyRecord(status, object_id, version, body)
     if outcome == "error":
         _log.error("append_failed", detail=detail)
+    if outcome == "replayed":
+        return AppendResult(outcome, position, record=record, operation=detail)
     return AppendResult(outcome, position, detail, record)
 
 
@@ -396,5 +399,5 @@ def _refuse(batches: Sequence[_PendingBatch], error: BaseException) -> None:
     for batch in batches:
         if not batch.results.done():
             batch.results.set_exception(error)
-            # Marks the exception as retrieved: after a disconnect, no task awaits the result.
+            # Marks the exception as retrieved: if the request was cancelled, no task awaits the result.
             batch.results.exception()

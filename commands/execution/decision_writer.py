@@ -34,9 +34,9 @@ class DecisionWriter:
         self.approval: Approval | None = None
         """The approval hooks; None if there are none."""
 
-    def reviews(self, context: RequestContext) -> bool:
+    def needs_review(self, context: RequestContext) -> bool:
         """Whether decisions of this request must be reviewed."""
-        return self.approval is not None or context.approves is not None
+        return self.approval is not None or context.approved_proposal is not None
 
     async def review(self, warehouse: Warehouse, decision: Decision) -> None:
         """Asks the hooks, and adds the approval to the change of an approved proposal. Raises a CatalogError if it is refused."""
@@ -44,7 +44,7 @@ class DecisionWriter:
         if append_request.changes:
             for stream_id, event_id in (await self.ask_hooks(warehouse, append_request)).items():
                 append_request.depend_on_event(stream_id, event_id)
-        if append_request.context.approves is not None:
+        if append_request.context.approved_proposal is not None:
             decision.record = await self._proposals.add_approval(warehouse, append_request)
 
     async def ask_hooks(self, warehouse: Warehouse, append_request: AppendRequest) -> Mapping[UUID, UUID]:
@@ -74,7 +74,7 @@ class DecisionWriter:
         """Reviews one decision on a warehouse or, without a review, on a project, writes its files and appends it."""
         if not decision.append_request.must_be_appended:
             return CommandResult(decision, None)
-        if warehouse is not None and decision.reviewed and self.reviews(decision.append_request.context):
+        if warehouse is not None and decision.needs_review and self.needs_review(decision.append_request.context):
             try:
                 await self.review(warehouse, decision)
             except CatalogError:

@@ -24,7 +24,7 @@ from ...storage.store_errors import StoreUnavailable
 from ..proposals import proposals
 from ..proposals.proposals import Proposals
 from ..tables.metrics_reports import MetricsReports
-from ..tabulars.new_names_and_locations import location_taken_error
+from ..tabulars.names_and_locations import location_taken_error
 from . import clock, idempotency
 from .append_request import APPEND_ERROR_MESSAGE, AppendRequest, AppendResult
 from .command_response import CommandResponse
@@ -43,10 +43,10 @@ AnyHandler = CommandHandler | StreamCommandHandler[Any] | ProjectCommandHandler
 class CommandExecutor:
     """Executes the commands of one process.
 
-    decide_seconds_max -- how long a command is decided again after conflicts.
+    retry_seconds_max -- how long a command is decided again after conflicts.
     skip_storage_validation -- stores of new and changed warehouses are not checked.
     reserved_namespaces -- names that no new namespace at the top of a warehouse may have, in any case of letters.
-    warehouse_creation_lock -- one warehouse is created, or its storage profile changed, at a time.
+    storage_change_lock -- one warehouse is created, or its storage profile changed, at a time.
     store_check_limit -- for checks of stores.
     """
 
@@ -58,7 +58,7 @@ class CommandExecutor:
         secrets: SecretStore,
         metrics_reports: MetricsReports,
         *,
-        decide_seconds_max: float,
+        retry_seconds_max: float,
         skip_storage_validation: bool = False,
         reserved_namespaces: Sequence[str] = (),
     ) -> None:
@@ -76,9 +76,9 @@ class CommandExecutor:
         committer.on_unavailable = self.queues.refuse_waiting
         self.reserved_namespaces = frozenset(map(name_key, reserved_namespaces))
         self.skip_storage_validation = skip_storage_validation
-        self.warehouse_creation_lock = asyncio.Lock()
+        self.storage_change_lock = asyncio.Lock()
         self.store_check_limit = StoreCheckLimit()
-        self._decide_seconds_max = decide_seconds_max
+        self._retry_seconds_max = retry_seconds_max
         self.now_ms: Callable[[], int] = clock.now_ms
         """The clock of drops and expiries."""
         self.on_warehouse_changed: Callable[[], None] = lambda: None
@@ -115,11 +115,11 @@ class CommandExecutor:
             # Without holding a connection: reading the response may wait for requests that need one.
             if stored is not None:
                 # Not authorized again: the same principal received this response before.
-                if stored.replicated:
+                if stored.must_wait_for_standbys:
                     # Append finds the key, and returns once the standbys have it.
                     await self.committer.submit(AppendRequest(context, record=stored.record))
                 return await self._replay(context, stored)
-        deadline = time.monotonic() + self._decide_seconds_max
+        deadline = time.monotonic() + self._retry_seconds_max
         while True:
             try:
                 result = await self._attempt(handler, deadline)
@@ -188,10 +188,10 @@ class CommandExecutor:
             return await self.queues.run(stream, handler, deadline)
         resolved = await handler.resolve()
         await self.authorize(handler.context, resolved.resources)
-        locked = [*resolved.streams, *resolved.consequent_streams]
+        locked = [*resolved.streams, *resolved.cascaded_streams]
         if isinstance(handler, CommandHandler):
             await handler.prepare()
-            locked += handler.more_streams()
+            locked += handler.additional_streams()
         async with self.queues.locked(locked):
             decision = await handler.decide()
             began = time.monotonic()
@@ -203,7 +203,7 @@ class CommandExecutor:
 
     def _remember(self, warehouse: Warehouse, table: TableToCache, began: float) -> None:
         stream = self.resolver.remember(warehouse, table.identifier, table.claim)
-        self.queues.seed(stream, table.state, table.document_bytes, began)
+        self.queues.seed(stream, table.state, table.document_size, began)
 
     async def _response(
         self, context: RequestContext, warehouse: Warehouse | None, command_result: CommandResult
@@ -213,7 +213,7 @@ class CommandExecutor:
         if result is None:
             return decision.response.at(await self._head(context))
         match result.outcome:
-            case "appended" | "recorded" if context.approves is not None:
+            case "appended" | "recorded" if context.approved_proposal is not None:
                 return CommandResponse(decision.record.status, decision.record.body, result.position)
             case "appended" | "recorded":
                 return decision.response.at(result.position)
@@ -230,7 +230,7 @@ class CommandExecutor:
 
     async def _refused(self, context: RequestContext, warehouse: Warehouse | None, refusal: CatalogError) -> CommandResponse:
         """Raises the refusal, after storing it under the Idempotency-Key if there is one."""
-        if context.approves is not None and warehouse is not None and refusal.deterministic:
+        if context.approved_proposal is not None and warehouse is not None and refusal.deterministic:
             refusal = await self.proposals.closed_or_refusal(context, warehouse, refusal)
         if context.idempotency_key is None or not refusal.deterministic:
             raise refusal
@@ -254,8 +254,8 @@ class CommandExecutor:
         if result.outcome == "key_reused":
             raise idempotency.key_reused_error()
         assert result.record is not None
-        assert result.detail is not None
-        return await self._replay(context, StoredResponse(result.record, result.position, result.detail, replicated=False))
+        assert result.operation is not None
+        return await self._replay(context, StoredResponse(result.record, result.position, result.operation, must_wait_for_standbys=False))
 
     async def _replay(self, context: RequestContext, stored: StoredResponse) -> CommandResponse:
         record = stored.record
@@ -266,7 +266,7 @@ class CommandExecutor:
     async def _head(self, context: RequestContext) -> int:
         """The position in the response to a command that changes nothing. Everything up to it is on the synchronous standbys."""
         async with self.connection() as connection:
-            position, replicated = await log_head_and_standbys(connection)
-        if not replicated:
+            position, waits_for_standbys = await log_head_and_standbys(connection)
+        if not waits_for_standbys:
             return position
         return (await self.committer.submit(AppendRequest(context))).position

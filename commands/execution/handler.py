@@ -38,7 +38,7 @@ class TableToCache:
     identifier: TabularIdentifier
     claim: NameClaim
     state: TableState
-    document_bytes: int
+    document_size: int
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class Decision:
     after -- the state of the stream after it, for the next command; None if it does not write exactly one stream.
     table_to_cache -- the table it creates.
     secret_ref -- the credential stored for it, deleted if the append certainly did not happen.
-    reviewed -- whether approval hooks review it.
+    needs_review -- whether approval hooks review it.
     """
 
     append_request: AppendRequest
@@ -62,7 +62,7 @@ class Decision:
     after: State | None = None
     table_to_cache: TableToCache | None = None
     secret_ref: UUID | None = None
-    reviewed: bool = True
+    needs_review: bool = True
 
 
 @dataclass(slots=True)
@@ -74,18 +74,18 @@ class CommandResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
+class ResolvedCommand:
     """The objects that the names of a command refer to.
 
     streams -- what it changes.
     other_resources -- for which it needs permission too: the parents of what it creates or moves, a project, or a proposal. If a parent
         does not exist, `decide` refuses.
-    consequent_streams -- which it changes as a consequence, without a permission of their own.
+    cascaded_streams -- which it changes as a consequence, without a permission of their own.
     """
 
     streams: Sequence[ResolvedStream[State]] = ()
     other_resources: Sequence[Resource] = ()
-    consequent_streams: Sequence[ResolvedStream[State]] = ()
+    cascaded_streams: Sequence[ResolvedStream[State]] = ()
 
     @property
     def resources(self) -> list[Resource]:
@@ -114,13 +114,13 @@ class CommandHandler(ABC):
     command: object
 
     @abstractmethod
-    async def resolve(self) -> Resolved:
+    async def resolve(self) -> ResolvedCommand:
         """Finds the objects by their names and reads nothing else. Raises a CatalogError if a name is refused."""
 
     async def prepare(self) -> None:  # noqa: B027 - most have nothing to prepare
         """Does slow work after authorization, before the queues of the streams are joined."""
 
-    def more_streams(self) -> Sequence[ResolvedStream[State]]:
+    def additional_streams(self) -> Sequence[ResolvedStream[State]]:
         """Those whose queues wait besides the resolved ones, found by `prepare`. The permission for the resolved ones includes them."""
         return ()
 
@@ -141,7 +141,7 @@ class ProjectCommandHandler(ABC):
     command: object
 
     @abstractmethod
-    async def resolve(self) -> Resolved:
+    async def resolve(self) -> ResolvedCommand:
         """The objects for which the principal needs permission."""
 
     @abstractmethod

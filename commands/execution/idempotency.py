@@ -18,13 +18,13 @@ _SQL = named_sql("icecore.commands.execution", "committer.sql")
 class StoredResponse:
     """The stored result of the first request with a key.
 
-    replicated -- commits wait for standbys. Whether this one did is unknown, because its session may have ended before.
+    must_wait_for_standbys -- commits wait for standbys. Whether this one did is unknown, because its session may have ended before.
     """
 
     record: IdempotencyRecord
     position: int
     operation: str
-    replicated: bool
+    must_wait_for_standbys: bool
 
 
 async def find(connection: Connection, context: RequestContext) -> StoredResponse | None:
@@ -35,10 +35,10 @@ async def find(connection: Connection, context: RequestContext) -> StoredRespons
     row = await cursor.fetchone()
     if row is None:
         return None
-    status, object_id, version, body, position, operation, request_hash, replicated = row
+    status, object_id, version, body, position, operation, request_hash, must_wait_for_standbys = row
     if request_hash != context.request_hash:
         raise key_reused_error()
-    return StoredResponse(IdempotencyRecord(status, object_id, version, body), position, operation, replicated)
+    return StoredResponse(IdempotencyRecord(status, object_id, version, body), position, operation, must_wait_for_standbys)
 
 
 def key_reused_error() -> UnprocessableEntity:
@@ -68,7 +68,7 @@ _LOADING = frozenset({"createTable", "registerTable"})
 _WITHOUT_ETAG = frozenset({"unregisterTable"})
 
 
-async def forget(connection: Connection, lifetime: timedelta) -> int:
+async def delete_expired(connection: Connection, lifetime: timedelta) -> int:
     """Deletes the keys that are older than `lifetime`. Returns their number."""
     cursor = await connection.execute(_SQL["forget_keys"], {"lifetime": lifetime})
     return cursor.rowcount

@@ -63,7 +63,7 @@ class LeaderJob(ABC):
     async def lead(self, work: Callable[[Connection], Awaitable[int]]) -> int:
         """Returns the result of `work` on the leading connection; 0 if another process is the leader."""
         # The connection is held for the whole work. A statement on it is cut off only if Postgres does not respond to any connection.
-        async with self._executor.backends.sessions.connection(math.inf) as leading:
+        async with self._executor.backends.session_connections.connection(math.inf) as leading:
             if not await try_lock(leading, self.LEADER_LOCK):
                 return 0
             try:

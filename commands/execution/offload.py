@@ -32,11 +32,11 @@ def is_large_state(state: object) -> bool:
     return isinstance(state, TableState) and sum(map(len, state.document.parts.values())) > PARTS_INLINE_MAX
 
 
-def document_bytes(state: object) -> int:
+def document_size(state: object) -> int:
     """JSON size of a table's parts (those that were read or written), a view's metadata or a namespace's properties; else 0."""
     match state:
         case TableState():
-            return sum(part.known_bytes for parts in state.document.parts.values() for part in parts)
+            return sum(part.known_size for parts in state.document.parts.values() for part in parts)
         case ViewState():
             return len(orjson.dumps(state.metadata))
         case NamespaceState():
@@ -44,6 +44,6 @@ def document_bytes(state: object) -> int:
     return 0
 
 
-async def in_thread_if(large: bool, decide: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Calls `decide`; if `large`, in a thread, so that the event loop is not blocked."""
-    return await asyncio.to_thread(decide, *args, **kwargs) if large else decide(*args, **kwargs)
+async def in_thread_if(large: bool, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Calls `function`, in a thread if `large`, so that the event loop is not blocked."""
+    return await asyncio.to_thread(function, *args, **kwargs) if large else function(*args, **kwargs)

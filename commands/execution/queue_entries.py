@@ -84,5 +84,5 @@ def fail(command: "QueuedCommand[S]", error: BaseException) -> None:
         error.__traceback__ = None
     if not command.future.done():
         command.future.set_exception(error)
-        # Marks the exception as retrieved: after a disconnect, no task awaits the result.
+        # Marks the exception as retrieved: if the request was cancelled, no task awaits the result.
         command.future.exception()

@@ -41,7 +41,7 @@ class ResolvedStream(Generic[S_co]):
     _backends: Backends
     _forget: Callable[[], None]
     _read: Callable[[Connection, UUID, int], Awaitable[tuple[S_co, int] | LargeDocument | None]]
-    _read_bytes: Callable[[Connection, Sequence[UUID]], Awaitable[int]]
+    _read_size: Callable[[Connection, Sequence[UUID]], Awaitable[int]]
 
     @property
     def id(self) -> UUID:
@@ -96,7 +96,7 @@ class Resolver:
     async def table(self, warehouse: Warehouse, table: TabularIdentifier, *, uncached: bool = False) -> ResolvedStream[TableState]:
         """Raises NoSuchTable if the name refers to no table.
 
-        uncached -- do not use the cache: for a command that may be refused by the id alone, before reading the state would reveal that the
+        uncached -- bypasses the cache, for a command that may be refused on the id alone, before reading the state could show that the
             cached id is outdated.
         """
         key: TabularKey = ("table", warehouse.event_id, *warehouse.name_lookup.path(table))
@@ -112,7 +112,7 @@ class Resolver:
         if claim is None:
             raise NoSuchView(f"View does not exist: {view}")
         resource, forget = Resource("view", claim.owner), partial(self._names.forget, key, claim)
-        return ResolvedStream(resource, claim, self._backends, forget, views.read_state_within, views.document_bytes)
+        return ResolvedStream(resource, claim, self._backends, forget, views.read_state_within, views.document_size)
 
     async def namespace(self, warehouse: Warehouse, namespace: NamespaceIdentifier) -> ResolvedStream[NamespaceState]:
         """Raises NoSuchNamespace if it does not exist."""
@@ -122,7 +122,7 @@ class Resolver:
 
     def warehouse(self, warehouse: Warehouse) -> ResolvedStream[WarehouseState]:
         resource = Resource("warehouse", warehouse.id)
-        return ResolvedStream(resource, None, self._backends, _nothing_to_forget, warehouses.read_state_within, warehouses.document_bytes)
+        return ResolvedStream(resource, None, self._backends, _nothing_to_forget, warehouses.read_state_within, warehouses.document_size)
 
     async def live_namespace(self, warehouse: Warehouse, namespace_id: UUID) -> ResolvedStream[NamespaceState]:
         """A namespace by its id, whatever its path. Raises NoSuchNamespace if the warehouse has no such namespace."""
@@ -151,18 +151,18 @@ class Resolver:
     def namespace_by_id(self, namespace_id: UUID) -> ResolvedStream[NamespaceState]:
         """A namespace by its id, whatever its path. The id is not looked up."""
         resource = Resource("namespace", namespace_id)
-        return ResolvedStream(resource, None, self._backends, _nothing_to_forget, namespaces.read_state_within, namespaces.document_bytes)
+        return ResolvedStream(resource, None, self._backends, _nothing_to_forget, namespaces.read_state_within, namespaces.document_size)
 
     def table_by_id(self, table_id: UUID) -> ResolvedStream[TableState]:
         """A table by its id, whatever its name."""
         return ResolvedStream(
-            Resource("table", table_id), None, self._backends, _nothing_to_forget, tables.read_state_within, tables.document_bytes
+            Resource("table", table_id), None, self._backends, _nothing_to_forget, tables.read_state_within, tables.document_size
         )
 
     def view_by_id(self, view_id: UUID) -> ResolvedStream[ViewState]:
         """A view by its id, whatever its name."""
         return ResolvedStream(
-            Resource("view", view_id), None, self._backends, _nothing_to_forget, views.read_state_within, views.document_bytes
+            Resource("view", view_id), None, self._backends, _nothing_to_forget, views.read_state_within, views.document_size
         )
 
     def remember(self, warehouse: Warehouse, table: TabularIdentifier, claim: NameClaim) -> ResolvedStream[TableState]:
@@ -173,7 +173,7 @@ class Resolver:
 
     def _table(self, key: TabularKey, claim: NameClaim) -> ResolvedStream[TableState]:
         resource, forget = Resource("table", claim.owner), partial(self._names.forget, key, claim)
-        return ResolvedStream(resource, claim, self._backends, forget, tables.read_state_within, tables.document_bytes)
+        return ResolvedStream(resource, claim, self._backends, forget, tables.read_state_within, tables.document_size)
 
     async def reserve_memory(self, reservation: DocumentReservation, streams: Sequence[ResolvedStream[State]]) -> None:
         """Reserves memory for the states of streams of one kind if they are large together. Does nothing if memory is reserved already.
@@ -184,7 +184,7 @@ class Resolver:
         if not streams:
             return
         async with self._backends.connection() as connection:
-            size = await streams[0]._read_bytes(connection, [stream.id for stream in streams])
+            size = await streams[0]._read_size(connection, [stream.id for stream in streams])
         if len(streams) > 1 and size > reservation.bytes_max:
             raise BadRequest(f"Invalid table-changes: the metadata of all tables together is larger than {reservation.bytes_max} bytes")
         if size >= LARGE_BYTES_MIN:

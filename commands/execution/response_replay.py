@@ -6,7 +6,7 @@ from uuid import UUID
 
 from ...access.backends import Backends
 from ...access.request_context import RequestContext
-from ...projections.document_bytes import document_bytes
+from ...projections.document_size import document_size
 from ...storage.large_documents import LARGE_BYTES_MIN
 from . import idempotency
 from .command_response import CommandResponse
@@ -33,7 +33,7 @@ class ResponseReplay:
         if reading is None:
             reading = self._reading[key] = asyncio.create_task(self._read(context, stored), name="replay")
             reading.add_done_callback(lambda done: self._finish(key, done))
-        # If one client disconnects, the others still get the response.
+        # If one request is cancelled, the others still get the response.
         return replace(await asyncio.shield(reading), position=stored.position)
 
     def _finish(self, key: _Replayed, done: asyncio.Task[CommandResponse]) -> None:
@@ -47,7 +47,7 @@ class ResponseReplay:
         async with self._backends.connection() as connection:
             assert record.object_id is not None
             assert record.version is not None
-            size = await document_bytes(connection, record.object_id, record.version)
+            size = await document_size(connection, record.object_id, record.version)
             if size < LARGE_BYTES_MIN:
                 if context.reserve_memory is not None:
                     context.reserve_memory(size)

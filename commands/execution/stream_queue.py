@@ -22,7 +22,7 @@ from .contention_backoff import ContentionBackoff
 from .decision_writer import DecisionWriter
 from .gather import gather_errors
 from .handler import CommandResult, Decision, S
-from .offload import document_bytes
+from .offload import document_size
 from .queue_entries import Barrier, QueuedCommand, SharedDocumentSize, fail
 from .resolver import OutdatedRead, ResolvedStream
 
@@ -90,12 +90,12 @@ class StreamQueue(Generic[S]):
         if self._task is None:
             self._task = asyncio.create_task(self._run())
 
-    def seed(self, state: S, generation: int, document_bytes: int, confirmed_at: float) -> None:
+    def seed(self, state: S, generation: int, document_size: int, confirmed_at: float) -> None:
         """Sets the state of a stream that this process created, so that its first command need not read it. Ignored if one is known."""
         if self._state is None and self.idle:
             self._state, self._generation, self._confirmed_at = state, generation, confirmed_at
-            self.state_bytes = _STATE_BYTES_PER_DOCUMENT_BYTE * document_bytes
-            self._document = SharedDocumentSize(document_bytes)
+            self.state_bytes = _STATE_BYTES_PER_DOCUMENT_BYTE * document_size
+            self._document = SharedDocumentSize(document_size)
 
     @property
     def generation(self) -> int:
@@ -154,20 +154,20 @@ class StreamQueue(Generic[S]):
             _log.exception("stream_queue_failed", stream=str(self._stream.id))
 
     async def _finish(self, batch: "_Batch[S]", not_appended: "list[_NotAppended[S]]", reservation: DocumentReservation) -> None:
-        unreviewed: list[QueuedCommand[S]] = []
-        if any(self._reviewed(command) for command, _ in batch):
-            batch, not_appended, unreviewed = await self._review(batch, not_appended)
+        to_decide_again: list[QueuedCommand[S]] = []
+        if any(self._needs_review(command) for command, _ in batch):
+            batch, not_appended, to_decide_again = await self._review(batch, not_appended)
         if not batch:
             try:
                 again = await self._finish_not_appended(not_appended, reservation)
             except ReservationWaitEnded:
-                self._requeue([*(each.command for each in not_appended), *unreviewed])
+                self._requeue([*(each.command for each in not_appended), *to_decide_again])
                 self._barrier_first()
             else:
-                self._requeue([*again, *unreviewed])
+                self._requeue([*again, *to_decide_again])
             return
         applied_count, again = await self._append_batch(batch)
-        again += unreviewed
+        again += to_decide_again
         # A refusal is valid if every command before it was appended. If there was none, it depends on the batch's first state, which is
         # confirmed if the first command was appended, or if it was read after the request arrived.
         for each in not_appended:
@@ -184,7 +184,7 @@ class StreamQueue(Generic[S]):
         if found is None:
             raise OutdatedRead
         self._state, self._generation = found
-        size = document_bytes(self._state)
+        size = document_size(self._state)
         # Responses to changes of a namespace do not contain its properties.
         self._document = SharedDocumentSize(0 if isinstance(self._state, NamespaceState) else size)
         self.state_bytes = _STATE_BYTES_PER_DOCUMENT_BYTE * size
@@ -227,13 +227,17 @@ class StreamQueue(Generic[S]):
         exist. A command without a verdict fails at once, wherever it is in the batch: deciding it again would call an unresponsive
         hook once more for each of them.
         """
-        reviewed = await asyncio.gather(
-            *(self._decision_writer.review(command.handler.warehouse, decision) for command, decision in batch if self._reviewed(command)),
+        review_outcomes = await asyncio.gather(
+            *(
+                self._decision_writer.review(command.handler.warehouse, decision)
+                for command, decision in batch
+                if self._needs_review(command)
+            ),
             return_exceptions=True,
         )
-        outcomes = iter(reviewed)
+        outcomes = iter(review_outcomes)
         for index, (command, _) in enumerate(batch):
-            outcome = next(outcomes) if self._reviewed(command) else None
+            outcome = next(outcomes) if self._needs_review(command) else None
             if outcome is None:
                 continue
             if not isinstance(outcome, Exception):
@@ -241,7 +245,7 @@ class StreamQueue(Generic[S]):
             kept = [each for each in not_appended if each.commands_before <= index]
             again = [each.command for each in not_appended if each.commands_before > index]
             for later, _ in batch[index + 1 :]:
-                failure = next(outcomes) if self._reviewed(later) else None
+                failure = next(outcomes) if self._needs_review(later) else None
                 if isinstance(failure, ApprovalUnavailable):
                     fail(later, failure)
                 else:
@@ -274,8 +278,8 @@ class StreamQueue(Generic[S]):
             self._return_not_appended(each)
         return []
 
-    def _reviewed(self, command: "QueuedCommand[S]") -> bool:
-        return self._decision_writer.reviews(command.handler.context)
+    def _needs_review(self, command: "QueuedCommand[S]") -> bool:
+        return self._decision_writer.needs_review(command.handler.context)
 
     def _return_not_appended(self, not_appended: "_NotAppended[S]") -> None:
         """Delays the refusal of a commit that conflicted with another, if many clients compete."""
@@ -346,7 +350,7 @@ class StreamQueue(Generic[S]):
                 self._confirmed_at = began
                 if decision.after is not None:
                     self._state = decision.after  # type: ignore[assignment]
-                    size = sum(len(file.content) for file in decision.files) or document_bytes(decision.after)
+                    size = sum(len(file.content) for file in decision.files) or document_size(decision.after)
                     self.state_bytes = _STATE_BYTES_PER_DOCUMENT_BYTE * size
         self._batch_max = STREAM_BATCH_COMMANDS_MAX
         if applied_count < len(batch):

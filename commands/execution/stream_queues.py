@@ -22,7 +22,7 @@ QUEUE_WAIT_SECONDS_MAX = 10.0
 QUEUES_KEPT_MAX = 1_000
 QUEUES_KEPT_BYTES_MAX = 64 * 1024 * 1024
 # For the most recently used queue.
-QUEUE_KEPT_BYTES_MAX = 2 * QUEUES_KEPT_BYTES_MAX
+NEWEST_QUEUE_BYTES_MAX = 2 * QUEUES_KEPT_BYTES_MAX
 
 
 class StreamQueues:
@@ -50,7 +50,7 @@ class StreamQueues:
         queue.put(command)
         too_long = loop.call_later(QUEUE_WAIT_SECONDS_MAX, _refuse_unless_begun, command)
         try:
-            # If the client disconnects, the command is skipped if it has not begun; else it completes.
+            # If the request is cancelled because the server stops, the command is skipped if it has not begun; else it completes.
             return await command.future
         finally:
             too_long.cancel()
@@ -87,14 +87,14 @@ class StreamQueues:
         finally:
             barrier.done.set()
 
-    def seed(self, stream: ResolvedStream[S], state: S, document_bytes: int, confirmed_at: float) -> None:
+    def seed(self, stream: ResolvedStream[S], state: S, document_size: int, confirmed_at: float) -> None:
         """Gives the queue of a new stream its first state, current at `confirmed_at` or later. Its memory is that of its document.
 
         The generation of the read models is the newest that any queue has read. `append` checks it, as it checks the cached state.
         Before any queue has read a generation, this does nothing.
         """
         if self._generation:
-            self._queue(stream).seed(state, self._generation, document_bytes, confirmed_at)
+            self._queue(stream).seed(state, self._generation, document_size, confirmed_at)
             self._trim(stream.id)
 
     def refuse_waiting(self, reason: str) -> None:
@@ -135,7 +135,7 @@ class StreamQueues:
         for old_id in [*self._queues]:
             old = self._queues[old_id]
             # The most recently used queue may exceed the limit on all queues: commits to a large table usually follow one another.
-            if old.idle and (old_id != newest or old.counted_bytes > QUEUE_KEPT_BYTES_MAX):
+            if old.idle and (old_id != newest or old.counted_bytes > NEWEST_QUEUE_BYTES_MAX):
                 self._counted_bytes -= old.counted_bytes
                 del self._queues[old_id]
             if len(self._queues) <= QUEUES_KEPT_MAX and self._counted_bytes <= QUEUES_KEPT_BYTES_MAX:

@@ -17,7 +17,7 @@ from ...security.property_rules import refuse_credential_properties
 from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
-from ..execution.handler import CommandHandler, Decision, Resolved
+from ..execution.handler import CommandHandler, Decision, ResolvedCommand
 from ..execution.offload import in_thread_if, is_large_request
 
 
@@ -35,12 +35,12 @@ class _CreationHandler(CommandHandler):
     taken: bool = False
     parent_id: UUID | None = None
 
-    async def resolve(self) -> Resolved:
+    async def resolve(self) -> ResolvedCommand:
         async with self.executor.connection() as connection:
             self.taken = await names.find(connection, self.warehouse.name_lookup, self.command.namespace, None) is not None
             self.parent_id = await self._parent_id(connection)
         parent_id = self.parent_id or self.warehouse.id
-        return Resolved(other_resources=[Resource("warehouse" if parent_id == self.warehouse.id else "namespace", parent_id)])
+        return ResolvedCommand(other_resources=[Resource("warehouse" if parent_id == self.warehouse.id else "namespace", parent_id)])
 
     async def decide(self) -> Decision:
         large = is_large_request(self.context)
@@ -63,7 +63,7 @@ class _CreationHandler(CommandHandler):
         location = profile.default_namespace_location(namespace_id) if requested is None else profile.permit_namespace(requested)
         name, key = namespace.levels[-1], location.claim_key(profile.storage_identity)
         created = decide_create(parent_id, name, self.warehouse.name_lookup.key(name), location.text, key, properties)
-        append_request = AppendRequest(self.context, parents=[parent_id])
+        append_request = AppendRequest(self.context, must_exist=[parent_id])
         append_request.add(namespace_id, self.warehouse.id, None, [created])
         body = orjson.dumps({"namespace": namespace.levels, "properties": created.properties})
         return Decision(append_request, IdempotencyRecord(200, body=body), CommandResponse(200, body))

@@ -13,7 +13,7 @@ from ...storage.large_documents import DocumentReservation
 from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
-from ..execution.handler import CommandHandler, Decision, Resolved
+from ..execution.handler import CommandHandler, Decision, ResolvedCommand
 from ..execution.resolver import ResolvedStream
 
 _CHILDREN = ("table", "view", "namespace")
@@ -38,9 +38,9 @@ class _DropHandler(CommandHandler):
     reservation: DocumentReservation
     namespace: ResolvedStream[NamespaceState] | None = None
 
-    async def resolve(self) -> Resolved:
+    async def resolve(self) -> ResolvedCommand:
         self.namespace = await self.executor.resolver.namespace(self.warehouse, self.command.namespace)
-        return Resolved([self.namespace])
+        return ResolvedCommand([self.namespace])
 
     async def prepare(self) -> None:
         assert self.namespace is not None
@@ -56,7 +56,7 @@ class _DropHandler(CommandHandler):
             )
         event = decide_drop(state, self.command.namespace, child_kind, [each.described for each in deleted], force=self.command.force)
         # Append detects objects that are created in it meanwhile.
-        append_request = AppendRequest(self.context, empty=[state.id])
+        append_request = AppendRequest(self.context, must_be_empty=[state.id])
         append_request.add(state.id, self.warehouse.id, state, [event], generation)
         return Decision(append_request, IdempotencyRecord(204), CommandResponse(204, None))
 

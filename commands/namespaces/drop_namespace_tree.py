@@ -18,7 +18,7 @@ from ...storage.large_documents import DocumentReservation
 from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
-from ..execution.handler import CommandHandler, Decision, Resolved
+from ..execution.handler import CommandHandler, Decision, ResolvedCommand
 from ..execution.resolver import OutdatedRead, ResolvedStream
 from . import tree_states
 from .tree_states import TREE_OBJECTS_MAX, TreeStates
@@ -76,9 +76,9 @@ class _DropHandler(CommandHandler):
     namespace: ResolvedStream[NamespaceState] | None = None
     content: list[ResolvedStream[State]] = field(default_factory=list)
 
-    async def resolve(self) -> Resolved:
+    async def resolve(self) -> ResolvedCommand:
         self.namespace = await self.executor.resolver.namespace(self.warehouse, self.command.namespace)
-        return Resolved([self.namespace])
+        return ResolvedCommand([self.namespace])
 
     def expires_at_ms(self, tree: _Tree) -> int | None:
         if self.command.force:
@@ -88,7 +88,7 @@ class _DropHandler(CommandHandler):
     @property
     def whole(self) -> bool:
         """Whether approval hooks review the metadata of the tables."""
-        return self.executor.decision_writer.reviews(self.context)
+        return self.executor.decision_writer.needs_review(self.context)
 
     async def prepare(self) -> None:
         """Finds the objects whose queues wait during the decision. What is created later is found by append."""
@@ -98,14 +98,16 @@ class _DropHandler(CommandHandler):
         await tree_states.reserve_memory(self.reservation, size, str(self.command.namespace))
         self.content = [*tree_states.streams(self.executor, kinds_of(nodes[1:]))]
 
-    def more_streams(self) -> Sequence[ResolvedStream[State]]:
+    def additional_streams(self) -> Sequence[ResolvedStream[State]]:
         return self.content
 
     async def decide(self) -> Decision:
         tree = await self.read()
         if not self.command.force:
             check_protection(tree.objects, str(self.command.namespace))
-        append_request = AppendRequest(self.context, contents=[*tree.contents.items()], table_bytes_max=self.reservation.bytes_max)
+        append_request = AppendRequest(
+            self.context, expected_child_counts=[*tree.contents.items()], table_bytes_max=self.reservation.bytes_max
+        )
         for planned in self.plan(tree, self.expires_at_ms(tree)):
             state = planned.object.state
             if planned.event is None:

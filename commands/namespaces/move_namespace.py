@@ -20,7 +20,7 @@ from ...storage.large_documents import DocumentReservation
 from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
-from ..execution.handler import CommandHandler, Decision, Resolved
+from ..execution.handler import CommandHandler, Decision, ResolvedCommand
 from ..execution.resolver import OutdatedRead, ResolvedStream
 
 
@@ -44,7 +44,7 @@ class _MoveHandler(CommandHandler):
     stream: ResolvedStream[NamespaceState] | None = None
     parent_id: UUID | None = None
 
-    async def resolve(self) -> Resolved:
+    async def resolve(self) -> ResolvedCommand:
         resolver, parent = self.executor.resolver, self.command.destination.parent
         self.stream = await resolver.live_namespace(self.warehouse, self.command.namespace_id)
         self.parent_id = self.warehouse.id
@@ -54,7 +54,7 @@ class _MoveHandler(CommandHandler):
             self.parent_id = None if found is None else found.namespace_id
         # If the parent does not exist, `decide` refuses.
         resource = Resource("warehouse" if parent is None or self.parent_id is None else "namespace", self.parent_id or self.warehouse.id)
-        return Resolved([self.stream], [resource], [resolver.warehouse(self.warehouse)])
+        return ResolvedCommand([self.stream], [resource], [resolver.warehouse(self.warehouse)])
 
     async def prepare(self) -> None:
         assert self.stream is not None
@@ -78,9 +78,9 @@ class _MoveHandler(CommandHandler):
             append_request.depend_on(state)
         else:
             generation = min(generation, warehouse_generation)
-            append_request.parents.append(destination.parent_id)
+            append_request.must_exist.append(destination.parent_id)
             append_request.add(state.id, self.warehouse.id, state, [event], generation)
-            append_request.add(warehouse.id, warehouse.id, warehouse, [decide_namespace_moved(state.id)], generation, reviewed=False)
+            append_request.add(warehouse.id, warehouse.id, warehouse, [decide_namespace_moved(state.id)], generation, needs_review=False)
         body = orjson.dumps(
             {
                 "namespace": [*_path(known, destination.parent_id)[1:], wanted.levels[-1]],

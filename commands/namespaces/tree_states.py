@@ -36,9 +36,9 @@ async def documents_bytes(connection: Connection, ids: Ids, *, whole: bool) -> i
 
     whole -- with all metadata of the tables, because approval hooks review it; otherwise tables are read without their parts.
     """
-    size = await (tables.document_bytes if whole else tables.head_bytes)(connection, ids["table"])
-    size += await views.document_bytes(connection, ids["view"])
-    return size + await namespaces.document_bytes(connection, ids["namespace"])
+    size = await (tables.document_size if whole else tables.head_size)(connection, ids["table"])
+    size += await views.document_size(connection, ids["view"])
+    return size + await namespaces.document_size(connection, ids["namespace"])
 
 
 async def reserve_memory(reservation: DocumentReservation, size: int, root: str) -> None:

@@ -20,7 +20,7 @@ from ...storage.large_documents import DocumentReservation
 from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
-from ..execution.handler import CommandHandler, Decision, Resolved
+from ..execution.handler import CommandHandler, Decision, ResolvedCommand
 from ..execution.resolver import ResolvedStream
 from ..tabulars.needed_files import check_needed_files
 from . import tree_states
@@ -66,8 +66,8 @@ class _UndropHandler(CommandHandler):
     reservation: DocumentReservation
     content: list[ResolvedStream[State]] = field(default_factory=list)
 
-    async def resolve(self) -> Resolved:
-        return Resolved([self.executor.resolver.namespace_by_id(self.command.namespace_id)])
+    async def resolve(self) -> ResolvedCommand:
+        return ResolvedCommand([self.executor.resolver.namespace_by_id(self.command.namespace_id)])
 
     async def prepare(self) -> None:
         """Refuses, and checks the files, before the queues are joined: a store that does not respond delays no other command."""
@@ -81,12 +81,12 @@ class _UndropHandler(CommandHandler):
             found = [state for state in tree.members if isinstance(state, TableState | ViewState)]
             await check_needed_files(self.executor, self.warehouse, found)
 
-    def more_streams(self) -> Sequence[ResolvedStream[State]]:
+    def additional_streams(self) -> Sequence[ResolvedStream[State]]:
         return self.content
 
     async def decide(self) -> Decision:
         tree = await self._read()
-        append_request = AppendRequest(self.context, parents=[tree.root.parent_id], table_bytes_max=self.reservation.bytes_max)
+        append_request = AppendRequest(self.context, must_exist=[tree.root.parent_id], table_bytes_max=self.reservation.bytes_max)
         # Outer namespaces first, as they are created.
         for state in reversed(tree.members):
             event = tree.undropped if state.id == tree.root.id else _decide(state)
@@ -96,7 +96,7 @@ class _UndropHandler(CommandHandler):
     @property
     def _whole(self) -> bool:
         """Whether approval hooks review the metadata of the tables."""
-        return self.executor.decision_writer.reviews(self.context)
+        return self.executor.decision_writer.needs_review(self.context)
 
     async def _dropped(self, connection: Connection) -> tuple[NamespaceState, list[Dropped]]:
         """The namespace, and what was dropped by the same command. Raises NoSuchNamespace if the warehouse does not have it."""

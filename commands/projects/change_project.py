@@ -11,7 +11,7 @@ from ...projections import projects
 from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
-from ..execution.handler import Decision, ProjectCommandHandler, Resolved
+from ..execution.handler import Decision, ProjectCommandHandler, ResolvedCommand
 
 
 async def rename_project(executor: CommandExecutor, context: RequestContext, command: RenameProject) -> CommandResponse:
@@ -28,8 +28,8 @@ async def delete_project(executor: CommandExecutor, context: RequestContext, com
 class _ProjectHandler(ProjectCommandHandler):
     executor: CommandExecutor
 
-    async def resolve(self) -> Resolved:
-        return Resolved(other_resources=[Resource("project", self.context.project_id)])
+    async def resolve(self) -> ResolvedCommand:
+        return ResolvedCommand(other_resources=[Resource("project", self.context.project_id)])
 
     async def decide(self) -> Decision:
         async with self.executor.connection() as connection:
@@ -78,7 +78,7 @@ class _DeletionHandler(_ProjectHandler):
 
     async def event(self, state: ProjectState, append_request: AppendRequest) -> Event | None:
         # A warehouse that is created meanwhile claims its name in the project before, or finds a newer event of the project.
-        append_request.empty.append(state.id)
+        append_request.must_be_empty.append(state.id)
         async with self.executor.connection() as connection:
             empty = not await projects.contains_warehouse(connection, state.id)
         return decide_delete(state, empty=empty)

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...access.request_context import Approved, RequestContext
+from ...access.request_context import ApprovedProposal, RequestContext
 from ...access.warehouse import Warehouse
 from ...domain.commands import (
     CommitTable,
@@ -90,5 +90,7 @@ async def approve_proposal(
         change = decode(state.operation, state.command)
     except UnreadableCommandError as error:
         raise InternalError(f"The change of proposal {state.id} cannot be read: {error}") from None
-    approving = replace(context, body_bytes=command.stored_bytes, causation_id=state.event_id, approves=Approved(state.id, state.operation))
+    approving = replace(
+        context, body_bytes=command.stored_bytes, causation_id=state.event_id, approved_proposal=ApprovedProposal(state.id, state.operation)
+    )
     return await EXECUTED_BY[type(change)](executor, approving, warehouse, change)

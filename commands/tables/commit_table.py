@@ -22,12 +22,12 @@ from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.clock import now_ms
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
-from ..execution.handler import CommandHandler, Decision, MetadataFile, Resolved, StreamCommandHandler, parent_of
+from ..execution.handler import CommandHandler, Decision, MetadataFile, ResolvedCommand, StreamCommandHandler, parent_of
 from ..execution.offload import in_thread_if, is_large_request
 from ..execution.resolver import ResolvedStream
 from ..tabulars.create_tabular import refuse_locations_taken_by_others
 from ..tabulars.metadata_files import build_loaded_table, next_file_number, next_metadata_location, serialize_table, serialize_table_pieces
-from ..tabulars.new_names_and_locations import NewName, location_key, path_keys
+from ..tabulars.names_and_locations import NewName, location_key, path_keys
 from .create_table import NewTable, add_table, creation_decision
 from .old_metadata_files import old_metadata_files
 
@@ -54,7 +54,8 @@ class _CommitHandler(StreamCommandHandler[TableState]):
     commit: ParsedCommit | None = None
 
     async def resolve(self) -> ResolvedStream[TableState]:
-        self.commit = await parse_commit(self.context, self.command)
+        if self.commit is None:  # else it is decided again
+            self.commit = await parse_commit(self.context, self.command)
         return await self.executor.resolver.table(self.warehouse, self.command.table)
 
     def decide(self, state: TableState, generation: int) -> Decision:
@@ -78,10 +79,10 @@ class _CreationHandler(CommandHandler):
     executor: CommandExecutor
     found: ResolvedName | None = None
 
-    async def resolve(self) -> Resolved:
+    async def resolve(self) -> ResolvedCommand:
         async with self.executor.connection() as connection:
             self.found = await staged_name(self.warehouse, self.command).find(connection)
-        return Resolved(other_resources=[parent_of(self.found, self.warehouse)])
+        return ResolvedCommand(other_resources=[parent_of(self.found, self.warehouse)])
 
     async def decide(self) -> Decision:
         append_request = AppendRequest(self.context, table_bytes_max=self.executor.large_documents.bytes_max)

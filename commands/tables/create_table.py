@@ -8,7 +8,7 @@ from ...access.warehouse import Warehouse
 from ...domain.byte_pieces import Content
 from ...domain.claims import NameClaim
 from ...domain.commands import CreateTable
-from ...domain.documents import TABLE_KINDS, Json, split
+from ...domain.documents import TABLE_PART_KINDS, Json, split
 from ...domain.identifiers import TabularIdentifier
 from ...domain.metadata.create import new_table_metadata
 from ...domain.metadata.properties import FORMAT_VERSION
@@ -25,7 +25,7 @@ from ..execution.handler import Decision, MetadataFile, TableToCache
 from ..execution.offload import in_thread_if, is_large_request
 from ..tabulars.create_tabular import TabularCreation
 from ..tabulars.metadata_files import build_loaded_table, metadata_file, serialize_table
-from ..tabulars.new_names_and_locations import NewName, location_key, path_keys
+from ..tabulars.names_and_locations import NewName, location_key, path_keys
 
 
 async def create_table(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: CreateTable) -> CommandResponse:
@@ -60,12 +60,12 @@ class _Creation(TabularCreation):
         if self.command.stage_create:
             # DuckDB writes to the table before it exists, and creates no folder.
             store = await self.executor.store(self.warehouse)
-            await store.make_table_folders(self.warehouse.profile.permit(metadata["location"]))
+            await store.make_table_folders(self.warehouse.profile.parse_permitted(metadata["location"]))
             return await in_thread_if(large, self._decide_staged, metadata)
         return await in_thread_if(large, self._decide_new, name, object_id, metadata)
 
     def _decide_staged(self, metadata: Json) -> Decision:
-        body = response_bodies.staged_table_result(serialize_table(split(metadata, TABLE_KINDS)))
+        body = response_bodies.staged_table_result(serialize_table(split(metadata, TABLE_PART_KINDS)))
         return Decision(AppendRequest(self.context), IdempotencyRecord(200, body=body), CommandResponse(200, body))
 
     def _decide_new(self, name: FreeName, table_id: UUID, metadata: Json) -> Decision:
@@ -106,11 +106,11 @@ def add_table(
     staged: bool,
 ) -> NewTable:
     """Adds a table with the first document `metadata` to the append request. Its metadata file is still to be written."""
-    written = serialize_table(split(metadata, TABLE_KINDS))
+    written = serialize_table(split(metadata, TABLE_PART_KINDS))
     file = metadata_file(warehouse, metadata, written, 0)
     key, paths = location_key(warehouse, metadata), path_keys(warehouse, metadata)
     event = decide_create(name, metadata, file.location.text, key, paths, staged=staged)
-    append_request.parents.append(event.namespace_id)
+    append_request.must_exist.append(event.namespace_id)
     state = append_request.add(table_id, warehouse.id, None, [event])
     assert isinstance(state, TableState)
     return NewTable(state, build_loaded_table(state, written), file)

@@ -45,7 +45,7 @@ def old_metadata_files(before: TableState, after: TableState, storage_identity: 
 def parsed_file(text: str) -> StorageLocation | None:
     """The location of a file; None if the text is not a valid location by the current rules."""
     try:
-        return StorageLocation.parse_structure(text, what="metadata-file")
+        return StorageLocation.parse_structure(text, field="metadata-file")
     except BadRequest:
         _log.warning("metadata_file_not_deleted", files=[text])
         return None

@@ -25,11 +25,11 @@ from ...storage.metadata_files import read_metadata
 from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
-from ..execution.handler import CommandHandler, Decision, Resolved, parent_of
+from ..execution.handler import CommandHandler, Decision, ResolvedCommand, parent_of
 from ..execution.preloaded_parts import preload_parts
 from ..execution.resolver import OutdatedRead, ResolvedStream
 from ..tabulars.metadata_files import build_loaded_table, serialize_table
-from ..tabulars.new_names_and_locations import (
+from ..tabulars.names_and_locations import (
     NewName,
     location_key,
     other_location_keys,
@@ -74,13 +74,13 @@ class _RegistrationHandler(CommandHandler):
     found: ResolvedName | None = None
     file: _File | None = None
 
-    async def resolve(self) -> Resolved:
+    async def resolve(self) -> ResolvedCommand:
         self.table = await self._overwritten() if self.command.overwrite else None
         if self.table is not None:
-            return Resolved([self.table])
+            return ResolvedCommand([self.table])
         async with self.executor.connection() as connection:
             self.found = await self._new_name.find(connection)
-        return Resolved(other_resources=[parent_of(self.found, self.warehouse)])
+        return ResolvedCommand(other_resources=[parent_of(self.found, self.warehouse)])
 
     async def prepare(self) -> None:
         self.file = await self._read_file(self.table)
@@ -97,7 +97,7 @@ class _RegistrationHandler(CommandHandler):
 
     async def _read_file(self, table: ResolvedStream[TableState] | None) -> _File:
         warehouse, command = self.warehouse, self.command
-        location = warehouse.profile.permit(command.metadata_location, imported=True, field="metadata-location")
+        location = warehouse.profile.parse_permitted(command.metadata_location, percent_allowed=True, field="metadata-location")
         event_id = None if table is None else await table.last_event_id()
         new_name, owner = (self._new_name, None) if table is None else (None, table.id)
         name = None if new_name is None else new_name.check(self.found)
@@ -128,7 +128,7 @@ class _RegistrationHandler(CommandHandler):
         append_request = AppendRequest(self.context, file_read=(file.position, file.key), table_bytes_max=self.reservation.bytes_max)
         event = decide_register(file.name, metadata, file.location.text, key, claimed_keys)
         if file.name is not None:
-            append_request.parents.append(file.name.namespace_id)
+            append_request.must_exist.append(file.name.namespace_id)
         table_id = uuid7() if before is None else before.id
         state = await asyncio.to_thread(append_request.add, table_id, warehouse.id, before, [event], generation)
         assert isinstance(state, TableState)
@@ -145,7 +145,7 @@ class _RegistrationHandler(CommandHandler):
 def _checked(warehouse: Warehouse, document: Json) -> Json:
     metadata = parse_table_metadata(document)
     check_registered_properties(metadata.get("properties", {}))
-    check_document_locations(warehouse.profile, None, metadata, imported=True)
+    check_document_locations(warehouse.profile, None, metadata, percent_allowed=True)
     warehouse.format_versions.check(metadata["format-version"])
     return metadata
 

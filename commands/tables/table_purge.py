@@ -175,7 +175,7 @@ class TablePurge:
 
     def _parsed(self, name: str) -> StorageLocation | None:
         try:
-            return StorageLocation.parse_structure(name, what="file")
+            return StorageLocation.parse_structure(name, field="file")
         except BadRequest:
             return None
 

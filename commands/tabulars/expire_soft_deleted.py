@@ -120,7 +120,7 @@ class ExpireSoftDeletedJob(LeaderJob):
             # Nothing expires after the warehouse has become read-only.
             append_request = AppendRequest(context, decided_on_warehouse=as_warehouse(warehouse, None))
             if isinstance(state, NamespaceState):
-                append_request.empty.append(state.id)
+                append_request.must_be_empty.append(state.id)
             append_request.add(state.id, state.warehouse_id, state, [event], generation)
             result = await self._executor.committer.submit(append_request)
         if result.outcome == "error":

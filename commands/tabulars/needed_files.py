@@ -64,6 +64,6 @@ async def _check_files(store: ObjectStore, files: list[str]) -> None:
 async def _may_exist(store: ObjectStore, file: str) -> bool:
     """Also for a file that the warehouse does not reach, as a registered table may have."""
     try:
-        return await store.exists(StorageLocation.parse_structure(file, what="file"))
+        return await store.exists(StorageLocation.parse_structure(file, field="file"))
     except BadRequest:
         return True

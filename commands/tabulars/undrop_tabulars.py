@@ -18,7 +18,7 @@ from ...storage.large_documents import LARGE_BYTES_MIN, DocumentReservation
 from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
-from ..execution.handler import CommandHandler, Decision, Resolved
+from ..execution.handler import CommandHandler, Decision, ResolvedCommand
 from ..execution.resolver import ResolvedStream
 from .needed_files import check_needed_files
 
@@ -47,9 +47,9 @@ class _UndropHandler(CommandHandler):
     reservation: DocumentReservation
     streams: list[tuple[UndropTarget, ResolvedStream[TableState | ViewState]]] = field(default_factory=list)
 
-    async def resolve(self) -> Resolved:
+    async def resolve(self) -> ResolvedCommand:
         self.streams = [(target, self._stream(target)) for target in self.command.targets]
-        return Resolved([stream for _, stream in self.streams])
+        return ResolvedCommand([stream for _, stream in self.streams])
 
     def _stream(self, target: UndropTarget) -> ResolvedStream[TableState | ViewState]:
         resolver = self.executor.resolver
@@ -64,8 +64,8 @@ class _UndropHandler(CommandHandler):
             for kind, object_id in objects:
                 if (kind, object_id) not in statuses:
                     raise not_soft_deleted(kind, object_id)
-            size = await tables.document_bytes(connection, [object_id for kind, object_id in objects if kind == "table"])
-            size += await views.document_bytes(connection, [object_id for kind, object_id in objects if kind == "view"])
+            size = await tables.document_size(connection, [object_id for kind, object_id in objects if kind == "table"])
+            size += await views.document_size(connection, [object_id for kind, object_id in objects if kind == "view"])
         # A single document may be larger, as everywhere.
         if len(objects) > 1 and size > self.reservation.bytes_max:
             raise BadRequest(f"Invalid targets: the metadata of all of them together is larger than {self.reservation.bytes_max} bytes")
@@ -99,7 +99,7 @@ class _UndropHandler(CommandHandler):
                 root_id = (await namespaces.roots_of_deleted(connection, [state.namespace_id])).get(state.namespace_id)
                 deleted = None if root_id is None else await names.described(connection, root_id)
             append_request.add(state.id, self.warehouse.id, state, [_decide(state, held, deleted)], generation)
-            append_request.parents.append(state.namespace_id)
+            append_request.must_exist.append(state.namespace_id)
             # Two that were dropped one after the other may have had the same name.
             taken[name] = ResolvedName(state.namespace_id, state.id, target.kind, "")
         return Decision(append_request, IdempotencyRecord(204), CommandResponse(204, None))

@@ -16,7 +16,7 @@ from ...storage.large_documents import DocumentReservation
 from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
-from ..execution.handler import CommandHandler, Decision, Resolved
+from ..execution.handler import CommandHandler, Decision, ResolvedCommand
 from ..execution.resolver import OutdatedRead
 
 
@@ -41,14 +41,14 @@ class _ControlHandler(CommandHandler):
     found: list[TaskOf] = field(default_factory=list)
     missing: list[UUID] = field(default_factory=list)
 
-    async def resolve(self) -> Resolved:
+    async def resolve(self) -> ResolvedCommand:
         async with self.executor.connection() as connection:
             found = await tasks.find(connection, self.warehouse.id, self.command.task_ids)
         self.missing = [task_id for task_id in self.command.task_ids if task_id not in found]
         self.found = [found[task_id] for task_id in self.command.task_ids if task_id in found]
         # What is not there is not revealed to those who may not look for it.
         of_warehouse = [Resource("warehouse", self.warehouse.id)] if self.missing or not self.found else []
-        return Resolved(other_resources=[*of_warehouse, *(_resource(task) for task in self.found)])
+        return ResolvedCommand(other_resources=[*of_warehouse, *(_resource(task) for task in self.found)])
 
     async def prepare(self) -> None:
         for task_id in self.missing:
@@ -73,7 +73,7 @@ class _ControlHandler(CommandHandler):
                 case "run-now" | "run-at":
                     _add(append_request, task, self.warehouse.id, state, decide_schedule(task, scheduled_for_ms), generation)
         # Approval hooks do not review it: they have reviewed the drop.
-        return Decision(append_request, IdempotencyRecord(204), CommandResponse(204, None), reviewed=False)
+        return Decision(append_request, IdempotencyRecord(204), CommandResponse(204, None), needs_review=False)
 
     async def _cancel(self, append_request: AppendRequest, task: TaskOf, state: TaskState | None) -> None:
         read = await self.executor.resolver.table_by_id(task.object_id).read(self.reservation)

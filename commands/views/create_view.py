@@ -22,7 +22,7 @@ from ..execution.handler import Decision
 from ..execution.offload import in_thread_if, is_large_request
 from ..tabulars.create_tabular import TabularCreation
 from ..tabulars.metadata_files import metadata_file
-from ..tabulars.new_names_and_locations import NewName, location_key, path_keys
+from ..tabulars.names_and_locations import NewName, location_key, path_keys
 
 
 async def create_view(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: CreateView) -> CommandResponse:
@@ -56,7 +56,7 @@ class _Creation(TabularCreation):
         file = metadata_file(warehouse, metadata, written, 0)
         key, paths = location_key(warehouse, metadata), path_keys(warehouse, metadata)
         created = decide_create(name, metadata, file.location.text, key, paths)
-        append_request = AppendRequest(self.context, parents=[created.namespace_id])
+        append_request = AppendRequest(self.context, must_exist=[created.namespace_id])
         state = append_request.add(view_id, warehouse.id, None, [created])
         assert isinstance(state, ViewState)
         body = view_body(state, written)

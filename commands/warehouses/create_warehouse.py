@@ -32,7 +32,7 @@ from ...storage.unused_fields import unused_fields
 from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
-from ..execution.handler import CommandHandler, Decision, Resolved
+from ..execution.handler import CommandHandler, Decision, ResolvedCommand
 from .requested_storage import RequestedStorage, store_credential, with_keyed_hash
 from .shared_storage import refuse_shared_locations, storage_lock
 
@@ -61,12 +61,12 @@ async def create_warehouse(
     command: CreateWarehouse,
     *,
     permitted: PermittedProfiles | None = None,
-    reviewed: bool = True,
+    needs_review: bool = True,
     on_check: Callable[[StoreCheck], None] = lambda _: None,
 ) -> CommandResponse:
     """201 with the warehouse as it is loaded, and `warnings` if fields have no effect. Raises AlreadyExists if the name is taken.
 
-    permitted -- profiles that are permitted, else Forbidden; None for an operator. reviewed -- False: approval hooks are not asked.
+    permitted -- profiles that are permitted, else Forbidden; None for an operator. needs_review -- False: approval hooks are not asked.
     on_check -- called with each check of the store; StoreCheckFailed if one fails.
     """
     policy, delete_profile = checked_policy(command.format_versions), checked_delete_profile(command.delete_profile)
@@ -75,7 +75,7 @@ async def create_warehouse(
     context = with_keyed_hash(executor, context)
     warehouse = Warehouse(uuid7(), command.name, context.project_id, storage.profile, None, command.exact_names)
     async with AsyncExitStack() as opened:
-        creation = _CreationHandler(context, warehouse, command, executor, storage, reviewed, on_check, opened)
+        creation = _CreationHandler(context, warehouse, command, executor, storage, needs_review, on_check, opened)
         return await executor.execute(creation)
 
 
@@ -86,13 +86,13 @@ class _CreationHandler(CommandHandler):
     command: CreateWarehouse
     executor: CommandExecutor
     storage: RequestedStorage
-    reviewed: bool
+    needs_review: bool
     on_check: Callable[[StoreCheck], None]
     opened: AsyncExitStack
     prepared: bool = False
 
-    async def resolve(self) -> Resolved:
-        return Resolved(other_resources=[Resource("project", self.context.project_id)])
+    async def resolve(self) -> ResolvedCommand:
+        return ResolvedCommand(other_resources=[Resource("project", self.context.project_id)])
 
     async def prepare(self) -> None:
         """Checks the store before the lock is taken: a store that does not respond delays no creation in another store."""
@@ -134,7 +134,7 @@ class _CreationHandler(CommandHandler):
             result["warnings"] = found
         body = orjson.dumps(result)
         record = IdempotencyRecord(201, body=body)
-        return Decision(append_request, record, CommandResponse(201, body), secret_ref=created.secret_ref, reviewed=self.reviewed)
+        return Decision(append_request, record, CommandResponse(201, body), secret_ref=created.secret_ref, needs_review=self.needs_review)
 
     async def _destroy_unnamed_credentials(self, warehouses: Sequence[WarehouseState]) -> None:
         """Deletes credentials of creations whose process was killed between storing the credential and the append."""

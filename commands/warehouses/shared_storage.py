@@ -35,20 +35,20 @@ async def storage_lock(executor: CommandExecutor) -> AsyncIterator[None]:
     try:
         # Commands in this process wait here in their order. If each polled Postgres, it would take a connection twenty times a second.
         async with asyncio.timeout(_LOCK_WAIT_SECONDS_MAX):
-            await executor.warehouse_creation_lock.acquire()
+            await executor.storage_change_lock.acquire()
     except TimeoutError:
         raise _locked() from None
     try:
         async with _advisory_lock(executor, deadline):
             yield
     finally:
-        executor.warehouse_creation_lock.release()
+        executor.storage_change_lock.release()
 
 
 @asynccontextmanager
 async def _advisory_lock(executor: CommandExecutor, deadline: float) -> AsyncIterator[None]:
     while True:
-        async with executor.backends.sessions.connection(math.inf) as connection:
+        async with executor.backends.session_connections.connection(math.inf) as connection:
             if await try_lock(connection, AdvisoryLock.CREATE_WAREHOUSE):
                 try:
                     yield

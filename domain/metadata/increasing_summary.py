@@ -1,6 +1,6 @@
 """A rule that a table can have: a value in the summaries of its snapshots increases with every commit that has it.
 
-A job that writes where it has got to into the summary of its commits then has its checkpoint in the table itself: of two runs that commit
+A job that records its progress in the summaries of its commits then has its checkpoint in the table itself: of two runs that commit
 the same piece of work, the second is refused. A commit can also say on which value its work is based (PREVIOUS_SUFFIX): then neither an
 overlap nor a gap is possible if the runs divide the work differently.
 """

@@ -145,17 +145,17 @@ class Rows:
 
     def names_with_ends(self) -> list[NameRow]:
         """The names, each with the position at which it is closed. An event that closes and opens a name closes the earlier one."""
-        return _ended(self.names, self.names_closed)
+        return _with_ends(self.names, self.names_closed)
 
-    def ended_soft_deleted(self) -> list[SoftDeletedRow]:
+    def soft_deleted_with_ends(self) -> list[SoftDeletedRow]:
         """The rows of what is or was soft-deleted, each with the position at which that ended."""
-        return _ended(self.soft_deleted, self.soft_deleted_closed)
+        return _with_ends(self.soft_deleted, self.soft_deleted_closed)
 
     def tasks_with_ends(self) -> list[TaskRow]:
         """The rows of tasks, each with the position at which it ended and its status then."""
         if not self.tasks_ended:
             return self.tasks
-        ended = _ended(self.tasks, self.tasks_ended)
+        ended = _with_ends(self.tasks, self.tasks_ended)
         statuses = {(end.object_id, end.position): end.status for end in self.tasks_ended}
         return [row if row.to_position is None else row._replace(status=statuses[row.object_id, row.to_position]) for row in ended]
 
@@ -169,7 +169,7 @@ class Rows:
         ]
         return {model.table: getattr(self, model.table) for model in READ_MODELS} | {
             "names": self.names_with_ends(),
-            "soft_deleted": self.ended_soft_deleted(),
+            "soft_deleted": self.soft_deleted_with_ends(),
             "tasks": self.tasks_with_ends(),
             "table_parts": parts,
         }
@@ -186,7 +186,7 @@ class Rows:
         written |= {
             "names": self.names_with_ends(),
             "names_closed": self.names_closed,
-            "soft_deleted": self.ended_soft_deleted(),
+            "soft_deleted": self.soft_deleted_with_ends(),
             "soft_deleted_closed": self.soft_deleted_closed,
             "tasks": self.tasks_with_ends(),
             "tasks_ended": self.tasks_ended,
@@ -240,7 +240,7 @@ def _queue(state: TableState | ViewState | None) -> str | None:
 _Ending = TypeVar("_Ending", NameRow, SoftDeletedRow, TaskRow)
 
 
-def _ended(rows: list[_Ending], closed: Sequence[ClosedName | ClosedSoftDeleted | EndedTask]) -> list[_Ending]:
+def _with_ends(rows: list[_Ending], closed: Sequence[ClosedName | ClosedSoftDeleted | EndedTask]) -> list[_Ending]:
     """The rows, each with the first position after its beginning at which its object was closed."""
     if not closed:
         return rows

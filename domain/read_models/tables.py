@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from operator import is_
 
-from ..documents import TABLE_KINDS, KindDelta, Part, table_head
+from ..documents import TABLE_PART_KINDS, Part, PartsDelta, table_head
 from ..events import Event, TableCommitted, TableCreated, TableOverwritten, TableRegistered, TableRenamed, TableUndropped
 from ..table import TableState
 from .definitions import PartRow, TableRow
 from .rows import ClosedParts, Rows
 
-KIND_NUMBERS = {kind: number for number, kind in enumerate(TABLE_KINDS, start=1)}
+KIND_NUMBERS = {kind: number for number, kind in enumerate(TABLE_PART_KINDS, start=1)}
 # Kinds whose rows have a snapshot id, for loads of referenced snapshots only.
 _WITH_SNAPSHOT_ID = frozenset({"snapshots", "refs"})
 
@@ -70,9 +70,9 @@ def _add_parts(rows: Rows, after: TableState, kind: str, added: Sequence[Part], 
         rows.table_parts.append(PartRow(table_id, kind_number, part.ordinal, version, None, snapshot_id, part.body))
 
 
-def _changes(before: TableState | None, after: TableState) -> dict[str, KindDelta]:
+def _changes(before: TableState | None, after: TableState) -> dict[str, PartsDelta]:
     """The changes of the parts, found by ordinals: they ascend, and each version adds greater ones than all before."""
-    changes: dict[str, KindDelta] = {}
+    changes: dict[str, PartsDelta] = {}
     for kind, parts in after.document.parts.items():
         old = before.document.parts[kind] if before is not None else ()
         if parts is old:
@@ -80,7 +80,7 @@ def _changes(before: TableState | None, after: TableState) -> dict[str, KindDelt
         first_new = before.document.next_ordinal if before is not None else 0
         kept = {part.ordinal for part in parts if part.ordinal < first_new} if len(parts) < len(old) or _differ(old, parts) else None
         removed = () if kept is None else tuple(part.ordinal for part in old if part.ordinal not in kept)
-        changes[kind] = KindDelta(_since(parts, first_new), removed)
+        changes[kind] = PartsDelta(_since(parts, first_new), removed)
     return changes
 
 

@@ -1,4 +1,4 @@
--- Appends a batch of commands under one lock, each in its own subtransaction, and returns one row per command. `outcome` is:
+-- Appends a batch of commands under the append lock, each in its own subtransaction, and returns one row per command. `outcome` is:
 --   appended   position = that of its last event; also if an earlier copy of the command was appended
 --   recorded   a command without events was recorded; no earlier copy of it can be appended any more
 --   replayed   the Idempotency-Key was already used by the same request; the row contains the record
@@ -25,7 +25,7 @@ set random_page_cost = 0
 as $$
 #variable_conflict use_column
 declare
-  v_submission jsonb; v_event jsonb; v_item jsonb; v_record jsonb;
+  v_command jsonb; v_event jsonb; v_item jsonb; v_record jsonb;
   v_event_row icecore.events; v_record_row icecore.idempotency;
   v_position bigint; v_hash bytea; v_last_recorded_at timestamptz; v_generation integer;
   v_position_before bigint; v_hash_before bytea; v_last_recorded_at_before timestamptz;
@@ -38,7 +38,7 @@ begin
     -- The statements below would not see what the previous holder of the lock wrote.
     raise exception using errcode = '55000', message = 'icecore.append runs in transactions that are read committed';
   end if;
-  perform pg_advisory_xact_lock(4936203174);
+  perform pg_advisory_xact_lock(4936203174);  -- AdvisoryLock.APPEND in database/advisory_locks.py
   waited_microseconds := extract(epoch from clock_timestamp() - v_called_at) * 1000000;
   select x.notification_id, x.hash, x.recorded_at into v_position, v_hash, v_last_recorded_at
     from icecore.events x order by x.notification_id desc limit 1;
@@ -47,9 +47,9 @@ begin
   select m.generation into v_generation from icecore.read_models m where m.one;
   v_start_position := v_position;
   for n in 0 .. jsonb_array_length(batch) - 1 loop
-    v_submission := batch->n; command := n + 1;
+    v_command := batch->n; command := n + 1;
     outcome := 'appended'; detail := null; status := null; object_id := null; version := null; body := null;
-    v_command_id := (v_submission->>'id')::uuid; v_record := v_submission->'idempotency';
+    v_command_id := (v_command->>'id')::uuid; v_record := v_command->'idempotency';
     -- plpgsql variables survive a subtransaction's rollback.
     v_position_before := v_position; v_hash_before := v_hash; v_last_recorded_at_before := v_last_recorded_at;
     begin
@@ -62,7 +62,7 @@ begin
       outcome := 'appended';
       if v_record is not null then
         select x.* into v_earlier from icecore.idempotency x
-          where x.project_id = (v_submission->>'project')::uuid and x.actor = v_submission->>'actor' and x.key = (v_record->>'key')::uuid;
+          where x.project_id = (v_command->>'project')::uuid and x.actor = v_command->>'actor' and x.key = (v_record->>'key')::uuid;
         if found then
           position := v_earlier.position; detail := v_earlier.operation; status := v_earlier.status;
           object_id := v_earlier.object_id; version := v_earlier.version; body := v_earlier.body;
@@ -71,34 +71,34 @@ begin
           return next; continue;
         end if;
       end if;
-      if v_submission ? 'warehouse_head' then
+      if v_command ? 'warehouse_head' then
         -- Looked up once for a batch, because most commands of a batch are on one warehouse.
-        if v_warehouse_id is distinct from (v_submission->'warehouse_head'->>0)::uuid then
-          v_warehouse_id := (v_submission->'warehouse_head'->>0)::uuid;
+        if v_warehouse_id is distinct from (v_command->'warehouse_head'->>0)::uuid then
+          v_warehouse_id := (v_command->'warehouse_head'->>0)::uuid;
           v_warehouse_event_id := (select x.event_id from icecore.events x where x.originator_id = v_warehouse_id
                                 order by x.originator_version desc limit 1);
         end if;
-        if v_warehouse_event_id is distinct from (v_submission->'warehouse_head'->>1)::uuid then
+        if v_warehouse_event_id is distinct from (v_command->'warehouse_head'->>1)::uuid then
           raise exception using errcode = 'IC409', constraint = 'warehouse_changed', detail = v_warehouse_id::text;
         end if;
       end if;
-      if v_submission ? 'no_warehouse_events_since' then
+      if v_command ? 'no_warehouse_events_since' then
         -- (warehouse, position, pattern of topics)
-        v_item := v_submission->'no_warehouse_events_since';
+        v_item := v_command->'no_warehouse_events_since';
         if exists (select 1 from icecore.events x
                    where x.notification_id > (v_item->>1)::bigint and x.warehouse_id = (v_item->>0)::uuid
                      and x.topic like coalesce(v_item->>2, '%')) then
           raise exception using errcode = 'IC409', constraint = 'warehouse_changed', detail = v_item->>0;
         end if;
       end if;
-      if v_submission ? 'generation' and (v_submission->>'generation')::integer <> v_generation then
+      if v_command ? 'generation' and (v_command->>'generation')::integer <> v_generation then
         raise exception using errcode = 'IC409', constraint = 'generation', detail = v_generation::text;
       end if;
-      if v_submission ? 'preloaded' then
+      if v_command ? 'preloaded' then
         -- Parts that were written before the append, as (table, number): the table owns them from here on, unless they were abandoned.
         -- The number is recorded when all of them are durable.
-        for k in 0 .. jsonb_array_length(v_submission->'preloaded') - 1 loop
-          v_item := v_submission->'preloaded'->k;
+        for k in 0 .. jsonb_array_length(v_command->'preloaded') - 1 loop
+          v_item := v_command->'preloaded'->k;
           delete from icecore.preloaded_parts x where x.table_id = (v_item->>0)::uuid and x.generation = v_generation and not x.abandoned
             and x.parts = (v_item->>1)::bigint;
           if not found then
@@ -106,9 +106,9 @@ begin
           end if;
         end loop;
       end if;
-      if v_submission ? 'file_read' then
+      if v_command ? 'file_read' then
         -- A file was read, as (position, location). No table claimed its location then, but a purge that ended since may have deleted it.
-        v_item := v_submission->'file_read';
+        v_item := v_command->'file_read';
         -- Materialized, because a join may be planned as a scan of all events in the order of their streams.
         if exists (with purged as materialized (
                      select x.originator_id, x.originator_version from icecore.events x
@@ -124,28 +124,28 @@ begin
           raise exception using errcode = 'IC409', constraint = 'claim', detail = v_item->>1;
         end if;
       end if;
-      for k in 0 .. jsonb_array_length(v_submission->'expected_heads') - 1 loop
-        v_item := v_submission->'expected_heads'->k;
+      for k in 0 .. jsonb_array_length(v_command->'expected_heads') - 1 loop
+        v_item := v_command->'expected_heads'->k;
         if (select x.event_id from icecore.events x where x.originator_id = (v_item->>0)::uuid
             order by x.originator_version desc limit 1) is distinct from (v_item->>1)::uuid then
           raise exception using errcode = 'IC409', constraint = 'version_conflict', detail = v_item->>0;
         end if;
       end loop;
-      if v_submission ? 'claims' then
-        perform icecore.write_claims(v_submission->'claims');
+      if v_command ? 'claims' then
+        perform icecore.write_claims(v_command->'claims');
       end if;
       v_first_position := null;
-      -- Later than all earlier times, so that the state at a time up to the last event's never changes.
+      -- Strictly increasing, so that the state as of a past time never changes.
       v_recorded_at := greatest(clock_timestamp(), v_last_recorded_at + interval '1 microsecond');
-      for k in 0 .. jsonb_array_length(v_submission->'events') - 1 loop
-        v_event := v_submission->'events'->k;
+      for k in 0 .. jsonb_array_length(v_command->'events') - 1 loop
+        v_event := v_command->'events'->k;
         v_position := v_position + 1;
         v_first_position := coalesce(v_first_position, v_position);
         v_event_row := (
           (v_event->>0)::uuid, (v_event->>1)::bigint, v_event->>2, blobs[(v_event->>3)::integer], v_position, (v_event->>4)::uuid,
-          v_command_id, v_recorded_at, v_submission->>'actor', coalesce((v_event->>6)::uuid, (v_submission->>'project')::uuid),
-          (v_event->>5)::uuid, v_submission->>'request', v_submission->>'correlation', (v_submission->>'causation')::uuid,
-          v_submission->>'traceparent', null, v_submission->>'context')::icecore.events;
+          v_command_id, v_recorded_at, v_command->>'actor', coalesce((v_event->>6)::uuid, (v_command->>'project')::uuid),
+          (v_event->>5)::uuid, v_command->>'request', v_command->>'correlation', (v_command->>'causation')::uuid,
+          v_command->>'traceparent', null, v_command->>'context')::icecore.events;
         v_event_row.hash := icecore.event_hash(v_hash, v_event_row);
         insert into icecore.events values (v_event_row.*);
         v_hash := v_event_row.hash; v_last_recorded_at := v_recorded_at;
@@ -153,17 +153,17 @@ begin
           v_warehouse_id := null;
         end if;
       end loop;
-      if v_submission ? 'rows' then
-        perform icecore.write_rows(v_submission->'rows', blobs, v_generation, coalesce(v_first_position, v_position + 1) - 1);
+      if v_command ? 'rows' then
+        perform icecore.write_rows(v_command->'rows', blobs, v_generation, coalesce(v_first_position, v_position + 1) - 1);
       end if;
-      if v_submission ? 'old_metadata_files' then
+      if v_command ? 'old_metadata_files' then
         insert into icecore.old_metadata_files
-          select f->>0, (f->>1)::uuid, (f->>2)::uuid, f->>3 from jsonb_array_elements(v_submission->'old_metadata_files') f
+          select f->>0, (f->>1)::uuid, (f->>2)::uuid, f->>3 from jsonb_array_elements(v_command->'old_metadata_files') f
           on conflict do nothing;
       end if;
       insert into icecore.commands values (v_command_id, v_first_position, v_position, v_recorded_at);
       if v_record is not null then
-        v_record_row := ((v_submission->>'project')::uuid, v_submission->>'actor', (v_record->>'key')::uuid, v_command_id,
+        v_record_row := ((v_command->>'project')::uuid, v_command->>'actor', (v_record->>'key')::uuid, v_command_id,
           decode(v_record->>'hash', 'hex'), v_record->>'operation', (v_record->>'status')::smallint, (v_record->>'object')::uuid,
           (v_record->>'version')::bigint, v_position, blobs[(v_record->>'body')::integer], v_recorded_at, null)::icecore.idempotency;
         v_record_row.hash := icecore.idempotency_hash(v_hash, v_record_row);

@@ -69,7 +69,7 @@ async def test_large_and_empty_files_round_trip(opened_store: OpenedStore) -> No
 @pytest.mark.parametrize("name", AWKWARD_NAMES)
 async def test_awkward_names_are_literal(opened_store: OpenedStore, name: str) -> None:
     """Names that the location rules permit are stored literally."""
-    location = opened_store.profile.permit(f"{opened_store.profile.base}/{name}/{name}")
+    location = opened_store.profile.parse_permitted(f"{opened_store.profile.base}/{name}/{name}")
     await opened_store.store.put_new(location, name.encode())
     assert name.encode() == await opened_store.store.get(location)
     assert {str(location)} == files_below(opened_store, opened_store.profile.base)
@@ -77,8 +77,8 @@ async def test_awkward_names_are_literal(opened_store: OpenedStore, name: str) -
 
 async def test_an_imported_percent_sign_is_literal(opened_store: OpenedStore) -> None:
     """`%20` and a space are two files, because nothing is decoded."""
-    encoded = opened_store.profile.permit(f"{opened_store.profile.base}/a%20b", imported=True)
-    plain = opened_store.profile.permit(f"{opened_store.profile.base}/a b")
+    encoded = opened_store.profile.parse_permitted(f"{opened_store.profile.base}/a%20b", percent_allowed=True)
+    plain = opened_store.profile.parse_permitted(f"{opened_store.profile.base}/a b")
     await opened_store.store.put_new(encoded, b"encoded")
     assert not await opened_store.store.exists(plain)
     await opened_store.store.put_new(plain, b"plain")
@@ -148,7 +148,7 @@ async def test_delete_takes_what_is_there(opened_store: OpenedStore) -> None:
 async def test_allowed_locations_are_served(opened_store: OpenedStore) -> None:
     """An allowed location is outside the base (for S3 in another bucket), and is read and written like it."""
     (allowed,) = opened_store.profile.allowed
-    location = opened_store.profile.permit(f"{allowed}/t/f")
+    location = opened_store.profile.parse_permitted(f"{allowed}/t/f")
     await opened_store.store.put_new(location, b"allowed")
     assert b"allowed" == await opened_store.store.get(location)
     assert {str(location)} == files_below(opened_store, allowed)

@@ -503,7 +503,7 @@ async def test_of_a_drop_of_a_namespace_and_a_table_created_in_it_one_wins(commi
     for n in range(12):
         created, state = namespace(f"n{n}")
         await committer.submit(created)
-        drop = AppendRequest(context("dropNamespace"), empty=[state.id])
+        drop = AppendRequest(context("dropNamespace"), must_be_empty=[state.id])
         drop.add(state.id, WAREHOUSE_ID, state, [NamespaceDropped()])
         create, _ = table("t", parent_id=state.id)
         create.parents.append(state.id)

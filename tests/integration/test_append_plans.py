@@ -104,7 +104,7 @@ async def test_every_statement_of_the_append_finds_its_rows_by_a_key_and_is_not_
         for name in ("other", "third"):
             (tmp_path / name).mkdir()
             command = CreateWarehouse(name, {"type": "local", "directory": str(tmp_path / name)})
-            await create_warehouse(catalog.commands, context("createWarehouse"), command, reviewed=False)
+            await create_warehouse(catalog.commands, context("createWarehouse"), command, needs_review=False)
         await every_kind(catalog, "other")
         with psycopg.connect(dsn, autocommit=True) as connection:
             connection.execute(_GROW.format(rows=_ROWS_ADDED))  # type: ignore[arg-type]  # a number

@@ -40,7 +40,7 @@ REPORT = {"report-type": "scan-report", "table-name": "t", "snapshot-id": 1, "fi
 IDENTIFIER = {"namespace": ["n"], "name": "t"}
 ELSEWHERE = {"namespace": ["empty"], "name": "x"}
 
-OPEN = {operation.name for operation in OPERATIONS if operation.open}
+OPEN = {operation.name for operation in OPERATIONS if operation.public}
 
 # Each operation: its path below the server's root, its body, and its resources by kind and name.
 W = "/catalog/v1/demo"

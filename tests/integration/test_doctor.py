@@ -64,7 +64,7 @@ def create_s3_warehouse(database: str, directory: Path, profile: dict[str, Any])
         async with opened_catalog(database, directory) as catalog:
             catalog.commands.skip_storage_validation = True  # As a store that failed later.
             command = CreateWarehouse("lake", profile, S3_CREDENTIAL)
-            await create_warehouse(catalog.commands, context("createWarehouse"), command, reviewed=False)
+            await create_warehouse(catalog.commands, context("createWarehouse"), command, needs_review=False)
 
     asyncio.run(make())
 

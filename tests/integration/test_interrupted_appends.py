@@ -16,7 +16,7 @@ from icecore.domain.project import NO_WAREHOUSE
 from tests.fixtures.catalog import context
 
 
-def two_submissions() -> list[AppendRequest]:
+def two_append_requests() -> list[AppendRequest]:
     append_requests = []
     for number in range(2):
         append_request = AppendRequest(context("createProject"))
@@ -26,7 +26,7 @@ def two_submissions() -> list[AppendRequest]:
     return append_requests
 
 
-def fails_after_commit(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+def fails_after_commit(monkeypatch: pytest.MonkeyPatch, error: Exception | None = None) -> asyncio.Event:
     """The first call fails in the server after Postgres has committed it, and loses its connection. Set when it has."""
     send, failed = module._send, asyncio.Event()
 
@@ -35,7 +35,7 @@ def fails_after_commit(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
         if not failed.is_set():
             failed.set()
             await connection.close()
-            raise RuntimeError("after the commit")
+            raise error or RuntimeError("after the commit")
         return result
 
     monkeypatch.setattr(module, "_send", fail)
@@ -57,7 +57,7 @@ async def test_what_may_be_in_the_log_is_never_refused_as_not_done(database: str
 
     monkeypatch.setattr(Committer, "_connect", refuse)
     committer = Committer(database, 1)
-    submitted = [asyncio.ensure_future(committer.submit(each)) for each in two_submissions()]
+    submitted = [asyncio.ensure_future(committer.submit(each)) for each in two_append_requests()]
     await asyncio.sleep(0)
     committer.start()
     results = await asyncio.gather(*submitted, return_exceptions=True)
@@ -83,7 +83,7 @@ async def test_a_server_that_stops_meanwhile_leaves_no_command_without_a_result(
 
     monkeypatch.setattr(Committer, "_connect", stall)
     committer = Committer(database, 1)
-    submitted = [asyncio.ensure_future(committer.submit(each)) for each in two_submissions()]
+    submitted = [asyncio.ensure_future(committer.submit(each)) for each in two_append_requests()]
     await asyncio.sleep(0)
     committer.start()
     async with asyncio.timeout(30):
@@ -92,3 +92,23 @@ async def test_a_server_that_stops_meanwhile_leaves_no_command_without_a_result(
     async with asyncio.timeout(5):
         results = await asyncio.gather(*submitted, return_exceptions=True)
     assert [CommitStateUnknown] * 2 == [type(each) for each in results]
+
+
+async def test_a_lost_response_is_counted_once(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attempts to reconnect, in which nothing is sent, lose no response."""
+    connect, refused = Committer._connect, 0
+    failed = fails_after_commit(monkeypatch, psycopg.OperationalError("the connection was lost"))
+
+    async def refuse(committer: Committer) -> Any:
+        nonlocal refused
+        if failed.is_set() and refused < 3:
+            refused += 1
+            raise psycopg.OperationalError("connection refused")
+        return await connect(committer)
+
+    monkeypatch.setattr(Committer, "_connect", refuse)
+    committer = Committer(database, 1)
+    committer.start()
+    result = await committer.submit(two_append_requests()[0])
+    await committer.close()
+    assert ("appended", 3, 1) == (result.outcome, refused, committer.metrics.responses_lost)

@@ -39,8 +39,9 @@ CHECKSUMS = {
     "0014_search": "8ec32ea7d721d6b2cace62e14a6501dd560360f41b1066fe8ab8c71806ae6c31",
     "0015_endpoint_statistics": "9edf9ba4e96730db33c43c75231c2499f355d3ae9a916b87dffdc430097f2eed",
     "0016_metrics_report_positions": "d28e4a88f643aaf562acade5bfdd1e06d9199fc0096b76d42637a489118736f0",
+    "0017_append_names": "08bc92eaf8dd2a30cb5df95cf74c071941f14aeb385ee4bee8062818767e596e",
 }
-FUNCTIONS = ("0016_metrics_report_positions", "7c419d25c28017efeb729e1d88adc0c3cc3589a928ee6d750b06a6905d72bc15")
+FUNCTIONS = ("0017_append_names", "0631789dc6342f0b8ae4852f0846ec60a5b3e510642d0368814d15458642fc12")
 """The newest migration, and the checksum of its functions."""
 
 

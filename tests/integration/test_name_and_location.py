@@ -18,7 +18,7 @@ from icecore.commands.tables.drop_table import drop_table
 from icecore.commands.tables.register_table import register_table
 from icecore.commands.tables.rename_table import rename_table
 from icecore.commands.tables.unregister_table import unregister_table
-from icecore.commands.tabulars.new_names_and_locations import NewName
+from icecore.commands.tabulars.names_and_locations import NewName
 from icecore.commands.views.create_view import create_view
 from icecore.commands.views.register_view import register_view
 from icecore.commands.views.rename_view import rename_view

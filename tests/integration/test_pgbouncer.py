@@ -157,7 +157,7 @@ async def test_jobs_use_sessions_of_postgres_where_requests_use_a_pooler(direct:
     dsn = await new_database(direct)
     pooler = SecretStr(through(dsn, free_port()))
     async with opened_catalog(dsn, tmp_path / "warehouse", jobs=True, database_pooler_url=pooler) as catalog:
-        assert catalog.backends.sessions is catalog.backends.connections
+        assert catalog.backends.session_connections is catalog.backends.connections
         assert isinstance((await catalog.health())["log"]["position"], int)
     assert await verified(dsn)
 

@@ -197,7 +197,7 @@ async def test_nothing_is_created_in_a_project_after_its_deletion(
     assert isinstance(commands, CommandExecutor)
     await _without_warehouses(catalog)
     creating = create_warehouse(
-        commands, context("createWarehouse"), CreateWarehouse("w", {"type": "local", "directory": str(roots)}), reviewed=False
+        commands, context("createWarehouse"), CreateWarehouse("w", {"type": "local", "directory": str(roots)}), needs_review=False
     )
     deletion = delete_project(commands, context("deleteProject"), DeleteProject())
     other, held = (deletion, "createWarehouse") if first == "deletion" else (creating, "deleteProject")

@@ -26,7 +26,7 @@ from icecore.domain.errors import NoSuchTable, ServiceUnavailable
 from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.log import changes as log_changes
 from icecore.projections.rebuild import rebuild
-from icecore.queries import freshness
+from icecore.queries import cache_invalidator
 from icecore.queries.list_namespaces import list_namespaces
 from icecore.queries.list_tabulars import list_tables
 from icecore.queries.load_namespace import load_namespace
@@ -111,11 +111,11 @@ async def test_control_without_the_read_of_the_log_responses_are_stale(
 ) -> None:
     """Negative control: without the read of the log, the check above fails."""
 
-    async def believe(_: freshness.Freshness) -> None:
+    async def believe(_: cache_invalidator.CacheInvalidator) -> None:
         return None
 
-    monkeypatch.setattr(freshness.Freshness, "confirm", believe)
-    monkeypatch.setattr(freshness.Freshness, "follow", lambda _: None)
+    monkeypatch.setattr(cache_invalidator.CacheInvalidator, "confirm", believe)
+    monkeypatch.setattr(cache_invalidator.CacheInvalidator, "refresh_in_background", lambda _: None)
     assert await _stale_reads(catalog, other, warehouse) > 0
 
 
@@ -215,7 +215,7 @@ def test_a_value_read_before_its_tag_was_dropped_is_not_kept() -> None:
     """The drop may be between the read and the caching."""
     cache = ReadCache(1_000_000)
     early, late = cache.begin_fill(), None
-    cache.drop("tag")
+    cache.invalidate("tag")
     late = cache.begin_fill()
     cache.finish_fill(early, "early", 1, 10, ["tag"])
     cache.finish_fill(late, "late", 2, 10, ["tag"])
@@ -293,14 +293,14 @@ def test_what_was_dropped_before_all_reads_in_flight_is_not_remembered() -> None
     cache = ReadCache(1_000_000)
     ticket = cache.begin_fill()
     for n in range(1_000):
-        cache.drop(n)
-        cache.drop("often")
+        cache.invalidate(n)
+        cache.invalidate("often")
         following = cache.begin_fill()
         cache.finish_fill(ticket, "key", n, 10, ["often"])
         assert cache.get("key") is None
         ticket = following
-    assert not cache._dropped_while_filling
-    cache.drop("tag")
+    assert not cache._invalidated_while_filling
+    cache.invalidate("tag")
     other = cache.begin_fill()
     cache.abort_fill(other)
     cache.finish_fill(ticket, "key", 1, 10, ["tag"])
@@ -316,7 +316,7 @@ def test_a_repeated_request_reads_the_log_once_and_nothing_else(
 ) -> None:
     """The warehouse and the result are cached, and both are confirmed by one read."""
     used: list[str] = []
-    read_changes = freshness.read_changes
+    read_changes = cache_invalidator.read_changes
 
     async def counted_changes(*arguments: Any) -> Any:
         used.append("log")
@@ -331,7 +331,7 @@ def test_a_repeated_request_reads_the_log_once_and_nothing_else(
 
         monkeypatch.setattr(catalog.backends, "connection", counted)
 
-    monkeypatch.setattr(freshness, "read_changes", counted_changes)
+    monkeypatch.setattr(cache_invalidator, "read_changes", counted_changes)
     with served_catalog(database, tmp_path / "demo", prepare=counting, jobs=False) as served, closing(RestClient(served.url)) as client:
         assert 200 == client.create_namespace("a").status
         assert 200 == client.create_table(["a"], "t").status

@@ -21,7 +21,7 @@ from icecore.domain.commands import CommitTable, CommitTransaction, CreateNamesp
 from icecore.domain.errors import BadRequest, CatalogError, ChangeHeld, ChangeRefused, CommitFailed, CommitStateUnknown, NoSuchTable
 from icecore.domain.identifiers import TabularIdentifier
 from icecore.projections import tables
-from icecore.queries import freshness
+from icecore.queries import cache_invalidator
 from icecore.queries.load_table import load_table
 from tests.fixtures.catalog import catalog, context, opened_catalog, served_catalog
 from tests.fixtures.leftovers import nothing_left
@@ -175,7 +175,7 @@ async def test_of_a_commit_and_a_load_of_what_cannot_be_read(catalog: Applicatio
         # The cached state is only confirmed.
         monkeypatch.undo()
         await load_table(catalog.queries, context("loadTable"), warehouse, TABLE)
-        monkeypatch.setattr(freshness, "read_changes", unreadable)
+        monkeypatch.setattr(cache_invalidator, "read_changes", unreadable)
         await asyncio.gather(
             *(refused(load_table(catalog.queries, context("loadTable"), warehouse, TABLE), CommitStateUnknown) for _ in range(3))
         )

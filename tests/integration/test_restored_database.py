@@ -269,7 +269,7 @@ async def test_a_broken_connection_empties_the_memory(catalog: Application) -> N
     profile = {"type": "s3", "bucket": "lake", "region": "mars-1", "endpoint": "http://127.0.0.1:9", "flavor": "s3-compat"}
     key = {"type": "s3", "credential-type": "access-key", "access-key-id": "id", "secret-access-key": "key"}
     catalog.commands.skip_storage_validation = True
-    await create_warehouse(catalog.commands, context("createWarehouse"), CreateWarehouse("lake", profile, key), reviewed=False)
+    await create_warehouse(catalog.commands, context("createWarehouse"), CreateWarehouse("lake", profile, key), needs_review=False)
     secret_ref = (await resolve_warehouse(catalog.backends, PROJECT_ID, "lake")).secret_ref
     assert secret_ref is not None
     await catalog.backends.credential(PROJECT_ID, secret_ref)

@@ -18,7 +18,7 @@ from uuid_utils.compat import uuid7
 from icecore.access.resolve_warehouse import resolve_warehouse
 from icecore.approval.contract import Hold, Refuse
 from icecore.commands.execution.executor import CommandExecutor
-from icecore.commands.execution.handler import Resolved
+from icecore.commands.execution.handler import ResolvedCommand
 from icecore.commands.namespaces.create_namespace import create_namespace
 from icecore.commands.tables.create_table import create_table
 from icecore.commands.warehouses import update_storage as module
@@ -480,7 +480,7 @@ def test_a_deletion_destroys_the_credential_that_came_during_it(
     assert 204 == lake.call("DELETE", "/namespaces/n").status
     resolve, changed = _Deletion.resolve, False
 
-    async def late(deletion: _Deletion) -> Resolved:
+    async def late(deletion: _Deletion) -> ResolvedCommand:
         nonlocal changed
         if not changed:
             changed = True

@@ -475,7 +475,7 @@ async def test_of_queues_that_remember_too_much_the_newest_is_kept(one: Process,
     (queue,) = opened._queues.values()
     assert 0 < queue.state_bytes == opened._counted_bytes
     await one.set("t", {"k": "u"})
-    monkeypatch.setattr(stream_queues, "QUEUE_KEPT_BYTES_MAX", 1)
+    monkeypatch.setattr(stream_queues, "NEWEST_QUEUE_BYTES_MAX", 1)
     await one.set("t", {"k": "w"})
     assert (0, 0) == (len(opened._queues), opened._counted_bytes)
 
@@ -512,7 +512,7 @@ async def test_a_cancelled_review_fails_every_command(one: Process, monkeypatch:
 
     decision_writer = one.catalog.commands.decision_writer
     with monkeypatch.context() as patched:
-        patched.setattr(decision_writer, "reviews", lambda _: True)
+        patched.setattr(decision_writer, "needs_review", lambda _: True)
         patched.setattr(decision_writer, "review", cancelled)
         async with asyncio.timeout(5):
             with pytest.raises(CommitStateUnknown):
@@ -523,7 +523,7 @@ async def test_a_cancelled_review_fails_every_command(one: Process, monkeypatch:
 async def test_a_commit_whose_time_is_up_may_come_again_with_its_key(one: Process, monkeypatch: pytest.MonkeyPatch) -> None:
     """That others committed first is not a property of the change, so the refusal is not stored for the key."""
     lost, submit_batch = [AppendResult("version_conflict", 0)], one.catalog.commands.committer.submit_batch
-    monkeypatch.setattr(one.catalog.commands, "_decide_seconds_max", 0.0)
+    monkeypatch.setattr(one.catalog.commands, "_retry_seconds_max", 0.0)
 
     async def lose(append_requests: Sequence[AppendRequest]) -> list[AppendResult]:
         return lost if append_requests[0].has_events else await submit_batch(append_requests)

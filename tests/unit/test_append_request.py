@@ -136,7 +136,7 @@ def test_events_of_one_stream_are_numbered_on() -> None:
 
 def test_streams_of_one_command_are_numbered_through() -> None:
     """Rows refer to their event by its number in the command."""
-    append_request = AppendRequest(CONTEXT, parents=[NAMESPACE], empty=[OTHER])
+    append_request = AppendRequest(CONTEXT, must_exist=[NAMESPACE], must_be_empty=[OTHER])
     append_request.add(STREAM, WAREHOUSE, a_namespace(), [NamespaceDropped()])
     append_request.add(SECOND, WAREHOUSE, None, [TABLE_CREATED])
     command, _ = plain(append_request)

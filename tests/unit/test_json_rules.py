@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from icecore.domain.json_rules import DEPTH_MAX, broken_rule, holds_large_number, wide_string_bytes
+from icecore.domain.json_rules import DEPTH_MAX, holds_large_number, violated_rule, wide_string_bytes
 
 
 def nested(levels: int) -> bytes:
@@ -27,14 +27,14 @@ def nested(levels: int) -> bytes:
 )
 def test_depth_is_bounded_and_width_is_not(rule: str | None, data: bytes) -> None:
     """Brackets are counted first. A document with many is traversed."""
-    assert rule == broken_rule(data, orjson.loads(data), 4)
+    assert rule == violated_rule(data, orjson.loads(data), 4)
 
 
 def test_the_bound_is_the_product_s_where_none_is_given() -> None:
     """One level more is refused."""
     for levels, rule in ((DEPTH_MAX, None), (DEPTH_MAX + 1, f"nested deeper than {DEPTH_MAX} levels")):
         data = nested(levels)
-        assert rule == broken_rule(data, orjson.loads(data))
+        assert rule == violated_rule(data, orjson.loads(data))
 
 
 @pytest.mark.parametrize(
@@ -43,13 +43,13 @@ def test_the_bound_is_the_product_s_where_none_is_given() -> None:
 def test_a_nul_is_found_wherever_it_is(data: bytes) -> None:
     """In keys and values at every depth."""
     document = orjson.loads(data)
-    assert "contains a NUL character (U+0000)" == broken_rule(data, [document])
+    assert "contains a NUL character (U+0000)" == violated_rule(data, [document])
 
 
 def test_what_only_looks_like_a_nul_is_none() -> None:
     """An escaped backslash before the letters."""
     data = b'{"a": "\\\\u0000"}'
-    assert broken_rule(data, orjson.loads(data)) is None
+    assert violated_rule(data, orjson.loads(data)) is None
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from icecore.api.byte_budget import BudgetUsedUp, ByteBudget, LargeResponses, Reservation
+from icecore.api.byte_budget import BudgetExhausted, ByteBudget, LargeResponses, Reservation
 
 
 def test_a_content_counts_once_until_its_last_release() -> None:
@@ -14,7 +14,7 @@ def test_a_content_counts_once_until_its_last_release() -> None:
     first.release()
     first.release()
     assert 60 == budget.reserved_bytes
-    with pytest.raises(BudgetUsedUp):
+    with pytest.raises(BudgetExhausted):
         budget.reserve_content(b"y" * 60)
     second.release()
     assert 0 == budget.reserved_bytes
@@ -27,7 +27,7 @@ def test_several_contents_are_held_together_or_not_at_all() -> None:
     reserved_bytes = budget.reserve_contents(contents)
     assert (120, 0) == (budget.reserved_bytes, budget.size_of(contents))
     shared = budget.reserve_contents(contents[:1])
-    with pytest.raises(BudgetUsedUp):
+    with pytest.raises(BudgetExhausted):
         budget.reserve_contents([contents[1], b"z"])
     for each in [*reserved_bytes, *shared]:
         each.release()
@@ -40,7 +40,7 @@ def test_one_holder_alone_may_have_more() -> None:
     large, other = Reservation(budget), Reservation(budget)
     large.reserve(90)
     large.reserve(90)
-    with pytest.raises(BudgetUsedUp):
+    with pytest.raises(BudgetExhausted):
         other.reserve(1)
     large.release()
     large.release()

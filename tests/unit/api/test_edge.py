@@ -64,9 +64,9 @@ OPERATIONS = (
     Operation("mutate", "POST", "/catalog/v1/fail", fail),
     Operation("commit", "POST", "/catalog/v1/commit", fail, commits=True),
     Operation("slowRead", "GET", "/catalog/v1/slow", dawdle),
-    Operation("waitingRead", "GET", "/history/v1/slow", dawdle, waits=True, of_server=True),
+    Operation("waitingRead", "GET", "/history/v1/slow", dawdle, long_lived=True, of_server=True),
     Operation("slowMutation", "POST", "/catalog/v1/slow", dawdle),
-    Operation("slowPostThatReads", "POST", "/catalog/v1/slow-read", dawdle, reads=True),
+    Operation("slowPostThatReads", "POST", "/catalog/v1/slow-read", dawdle, safe=True),
 )
 
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from icecore.api.byte_budget import BudgetUsedUp
+from icecore.api.byte_budget import BudgetExhausted
 from icecore.api.history.event_stream import _Batches
 from icecore.api.history.large_events import LargeEvents
 from icecore.publishers.pull import EventBatch, RenderedEvent
@@ -23,7 +23,7 @@ async def test_waiting_streams_get_memory_first() -> None:
         await turns["first"]
     assert not turns["second"].done()
     for who in ("second", "newcomer"):
-        with pytest.raises(BudgetUsedUp):
+        with pytest.raises(BudgetExhausted):
             room.check_turn(who)
     room.check_turn("first")
     room.leave("first")

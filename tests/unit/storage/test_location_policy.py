@@ -148,9 +148,9 @@ def test_views_pass_the_same_door() -> None:
 
 
 def test_an_imported_document_may_hold_percent_signs() -> None:
-    """Only with `imported`. Nothing is decoded."""
+    """Only with `percent_allowed`. Nothing is decoded."""
     document = {**DOCUMENT, "location": "file:/data/wh/a%20b", "snapshots": [{"manifest-list": "file:/data/wh/a%20b/m%3D1"}]}
     with pytest.raises(BadRequest, match="'%'"):
         check_document_locations(PROFILE, None, document)
-    check_document_locations(PROFILE, None, document, imported=True)
+    check_document_locations(PROFILE, None, document, percent_allowed=True)
     check_document_locations(PROFILE, document, {**document, "snapshots": [{"manifest-list": "file:/data/wh/a%20b/snap.avro"}]})

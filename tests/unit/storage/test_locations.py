@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from icecore.domain.errors import BadRequest
-from icecore.storage.locations import KINDS, LOCATION_BYTES_MAX, LOCATION_LENGTH_MAX, StorageLocation
+from icecore.storage.locations import LOCATION_BYTES_MAX, LOCATION_LENGTH_MAX, STORE_KIND_BY_SCHEME, StorageLocation
 
 REFUSED = set("*?${}'\"\\`<>#%/")
 
@@ -36,8 +36,8 @@ NEAR_SEGMENTS = st.sampled_from(["a", "ab", "b", "a b", "a=1", "A"])
 
 @st.composite
 def texts(draw: st.DrawFn, segments: st.SearchStrategy[str] = NEAR_SEGMENTS) -> str:
-    scheme = draw(st.sampled_from(sorted(KINDS)))
-    authority = draw(AUTHORITIES[KINDS[scheme]])
+    scheme = draw(st.sampled_from(sorted(STORE_KIND_BY_SCHEME)))
+    authority = draw(AUTHORITIES[STORE_KIND_BY_SCHEME[scheme]])
     path = "/".join(draw(st.lists(segments, min_size=1, max_size=5)))
     slashes = draw(st.sampled_from([":/", ":///"])) if scheme == "file" else f"://{authority}/"
     return f"{scheme}{slashes}{path}{draw(st.sampled_from(['', '/']))}"
@@ -88,7 +88,7 @@ def test_places_that_contain_each_other_are_one(one: StorageLocation, other: Sto
 @given(locations(), locations())
 def test_containment_is_by_whole_segments(one: StorageLocation, other: StorageLocation) -> None:
     """The prefix of the key and the segments agree, given kind and authority."""
-    same_store = KINDS[one.scheme] == KINDS[other.scheme] and _store(one) == _store(other)
+    same_store = STORE_KIND_BY_SCHEME[one.scheme] == STORE_KIND_BY_SCHEME[other.scheme] and _store(one) == _store(other)
     expected = same_store and other.segments[: len(one.segments)] == one.segments
     assert expected == one.contains(other)
     assert expected == other.claim_key("x").startswith(one.claim_key("x"))
@@ -168,10 +168,10 @@ def test_the_length_limit_counts_bytes() -> None:
 
 def test_a_long_text_is_refused_before_its_characters_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """As a base and as a client's location: checking 30 MB would block the server for seconds."""
-    monkeypatch.setattr("icecore.storage.locations._check_visible", lambda text, what: pytest.fail("it was looked at"))
+    monkeypatch.setattr("icecore.storage.locations._check_visible", lambda text, field: pytest.fail("it was looked at"))
     for parse in (StorageLocation.parse, StorageLocation.parse_base, StorageLocation.parse_structure):
-        with pytest.raises(BadRequest, match="longer than 1024 bytes") as refusal:
-            parse("s3://b/" + "é" * LOCATION_LENGTH_MAX, what="location")
+        with pytest.raises(BadRequest, match=f"longer than {LOCATION_LENGTH_MAX} characters") as refusal:
+            parse("s3://b/" + "é" * LOCATION_LENGTH_MAX, field="location")
         assert len(refusal.value.message) < 300
 
 
@@ -179,13 +179,13 @@ def test_a_file_below_the_longest_locations_is_parsed() -> None:
     """The base, the table's location and the file are each as long as permitted."""
     part = "x" * (LOCATION_BYTES_MAX - 100)
     text = f"s3://b/{part}/{part}/{part}"
-    assert text == StorageLocation.parse_structure(text, what="file").text
+    assert text == StorageLocation.parse_structure(text, field="file").text
 
 
 @pytest.mark.parametrize("text", ["file:/srv/100% {old} 'wh'/e\u0301", "s3://b/$x*"])
 def test_a_base_may_hold_what_is_there_already(text: str) -> None:
     """The folder of an operator exists already. The rules apply below it."""
-    assert text == StorageLocation.parse_base(text, what="directory").text
+    assert text == StorageLocation.parse_base(text, field="directory").text
 
 
 @pytest.mark.parametrize(
@@ -194,4 +194,4 @@ def test_a_base_may_hold_what_is_there_already(text: str) -> None:
 def test_a_base_is_not_lawless(text: str) -> None:
     """Traversal, invisible characters, and characters that end a URI's path are refused."""
     with pytest.raises(BadRequest, match="Invalid directory"):
-        StorageLocation.parse_base(text, what="directory")
+        StorageLocation.parse_base(text, field="directory")

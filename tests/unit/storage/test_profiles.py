@@ -48,7 +48,7 @@ def test_the_base_of_a_profile(json: dict[str, Any], base: str) -> None:
     profile = parse_storage_profile(json)
     assert base == str(profile.base)
     assert f"{base}/{ID}" == str(profile.default_namespace_location(ID))
-    assert profile.default_namespace_location(ID) == profile.permit(f"{base}/{ID}")
+    assert profile.default_namespace_location(ID) == profile.parse_permitted(f"{base}/{ID}")
 
 
 @pytest.mark.parametrize(
@@ -181,32 +181,32 @@ def test_allowed_locations_let_in_themselves_and_below() -> None:
     """Locations strictly below the base, because a table may not take the whole warehouse."""
     profile = parse_storage_profile({**LOCAL, "allowed-locations": ["file:/scratch", "file:///im ports/$x/"]})
     for text in ("file:/scratch", "file:/scratch/ns/t", "file:/im ports/$x/t", "file:///data/wh/t/"):
-        assert StorageLocation.parse_structure(text, what="t") == profile.permit(text)
+        assert StorageLocation.parse_structure(text, field="t") == profile.parse_permitted(text)
     for text in ("file:/data/wh", "file:/scratch2", "file:/im ports", "file:/im ports/$y/t"):
         with pytest.raises(BadRequest, match="must be below"):
-            profile.permit(text)
+            profile.parse_permitted(text)
     with pytest.raises(BadRequest, match="any of"):
-        profile.permit("file:/im ports/$x/$t")
+        profile.parse_permitted("file:/im ports/$x/$t")
 
 
 def test_the_base_as_an_allowed_location_may_be_named_itself() -> None:
     """Listing the base permits it explicitly."""
     profile = parse_storage_profile({**LOCAL, "allowed-locations": ["file:/data/wh"]})
-    assert profile.base == profile.permit("file:/data/wh")
+    assert profile.base == profile.parse_permitted("file:/data/wh")
 
 
 def test_the_limit_counts_below_the_base() -> None:
     """A long base does not reduce the limit for clients."""
     profile = parse_storage_profile({**S3, "key-prefix": "p" * 900})
-    profile.permit(f"{profile.base}/{'x' * 1024}")
+    profile.parse_permitted(f"{profile.base}/{'x' * 1024}")
     with pytest.raises(BadRequest, match="longer than"):
-        profile.permit(f"{profile.base}/{'x' * 1025}")
+        profile.parse_permitted(f"{profile.base}/{'x' * 1025}")
 
 
 def test_a_location_keeps_the_clients_spelling() -> None:
     """`file:/x` is kept in the document, and is the same location as `file:///x`."""
     profile = parse_storage_profile(LOCAL)
-    location = profile.permit("file:/data/wh/ns/t/")
+    location = profile.parse_permitted("file:/data/wh/ns/t/")
     assert "file:/data/wh/ns/t" == location.text
     assert "file:///data/wh/ns/t" == str(location)
 
@@ -223,15 +223,15 @@ def test_a_location_keeps_the_clients_spelling() -> None:
 def test_aliases_need_permission(json: dict[str, Any], text: str) -> None:
     """The profile decides, as in Lakekeeper."""
     with pytest.raises(BadRequest, match="allow-alternative-protocols"):
-        parse_storage_profile({**json, "allow-alternative-protocols": False}).permit(text)
+        parse_storage_profile({**json, "allow-alternative-protocols": False}).parse_permitted(text)
     allowing = parse_storage_profile({**json, "allow-alternative-protocols": True})
-    assert allowing.base.child("t") == allowing.permit(text)
+    assert allowing.base.child("t") == allowing.parse_permitted(text)
 
 
 def test_the_refusal_names_the_field() -> None:
     """The caller names the field."""
     with pytest.raises(BadRequest, match=r"^Invalid write\.data\.path: "):
-        parse_storage_profile(LOCAL).permit("file:/x", field="write.data.path")
+        parse_storage_profile(LOCAL).parse_permitted("file:/x", field="write.data.path")
 
 
 @pytest.mark.parametrize(
@@ -355,7 +355,7 @@ def test_the_validity_of_a_token_may_be_as_short_and_as_long_as_sts_gives_it() -
 def test_the_schemes_of_hadoop_are_spellings_of_s3(scheme: str) -> None:
     """Without a field of the profile. A document keeps the spelling."""
     profile = parse_storage_profile(S3)
-    location = profile.permit(f"{scheme}://bucket/wh/t")
+    location = profile.parse_permitted(f"{scheme}://bucket/wh/t")
     assert profile.base.child("t") == location
     assert f"{scheme}://bucket/wh/t" == location.text
 
@@ -364,7 +364,7 @@ def test_the_schemes_of_hadoop_are_spellings_of_s3(scheme: str) -> None:
 def test_joiners_between_letters_may_be_in_a_location(name: str) -> None:
     """Trino puts the table's name into the location."""
     profile = parse_storage_profile(S3)
-    assert profile.base.child(name) == profile.permit(f"s3://bucket/wh/{name}")
+    assert profile.base.child(name) == profile.parse_permitted(f"s3://bucket/wh/{name}")
 
 
 @pytest.mark.parametrize("json", [S3, GCS, ADLS, LOCAL])

@@ -101,7 +101,7 @@ async def test_a_store_is_checked_once_for_each_creation(monkeypatch: pytest.Mon
     monkeypatch.setattr(create_warehouse, "storage_lock", creation_lock)
     monkeypatch.setattr(_Creation, "_created", created)
     made: list[StoreCheck] = []
-    given: dict[str, Any] = dict.fromkeys(("command", "reviewed")) | {"context": SimpleNamespace(project_id=uuid4())}
+    given: dict[str, Any] = dict.fromkeys(("command", "needs_review")) | {"context": SimpleNamespace(project_id=uuid4())}
     warehouse, store = SimpleNamespace(profile=PROFILE), Kept()
     storage = RequestedStorage(PROFILE, None, store, None)  # type: ignore[arg-type]
     executor = SimpleNamespace(skip_storage_validation=False, store_check_limit=StoreCheckLimit())

@@ -1,4 +1,4 @@
--- name: document_bytes --
+-- name: document_size --
 -- The size of a table's or view's document as of a version of its stream. Parts that a tombstone closes are counted.
 select coalesce(
   (select octet_length(t.head) + coalesce((

@@ -35,31 +35,31 @@ _PROTECTION_CHANGED = "protection-changed.v1"
 
 
 def stream_tag(stream_id: UUID) -> tuple[str, UUID]:
-    """Dropped by every event of the stream, so that a result that depends on its content needs no tag of its name."""
+    """Invalidated by every event of the stream, so that a result that depends on its content needs no tag of its name."""
     return ("stream", stream_id)
 
 
 def name_tag(stream_id: UUID) -> tuple[str, UUID]:
-    """Dropped when the object is created, renamed or dropped."""
+    """Invalidated when the object is created, renamed or dropped."""
     return ("name", stream_id)
 
 
 def listing_tag(kind: str) -> tuple[str, str]:
-    """Dropped when an object of the kind is created, renamed or dropped."""
+    """Invalidated when an object of the kind is created, renamed or dropped."""
     return ("listing", kind)
 
 
 def paths_tag(warehouse_id: UUID) -> tuple[str, UUID]:
-    """Dropped when a namespace of the warehouse is moved. Every result that was found by a path below the warehouse has it."""
+    """Invalidated when a namespace of the warehouse is moved. Every result that was found by a path below the warehouse has it."""
     return ("paths", warehouse_id)
 
 
 def protection_tag(kind: str) -> tuple[str, str]:
-    """Dropped when the protection of an object of the kind changes."""
+    """Invalidated when the protection of an object of the kind changes."""
     return ("protection", kind)
 
 
-class Freshness:
+class CacheInvalidator:
     """Invalidates a cache by the events of the log.
 
     restored -- called if the log lacks the event that was its head before, because the database was restored to an earlier point.
@@ -82,7 +82,7 @@ class Freshness:
         """Whether a head of the log is known from which to read on. The first read of the log sets it and empties the cache."""
         return self._applied is not None
 
-    def follow(self) -> None:
+    def refresh_in_background(self) -> None:
         """Reads the log once more in the background, because a result was cached that may be newer than the known head.
 
         Otherwise a restore of the database to a point between the two would not be noticed.
@@ -147,16 +147,16 @@ class Freshness:
             self._applied = None if not changes.complete else changes.head
             self._cache.clear()
             return
-        for stream_id, topic in changes.streams:
-            self._cache.drop(stream_tag(stream_id))
+        for stream_id, topic in changes.events:
+            self._cache.invalidate(stream_tag(stream_id))
             kind, _, change = topic.partition(".")
             if topic not in _NAMES_UNCHANGED:
-                self._cache.drop(name_tag(stream_id))
-                self._cache.drop(listing_tag(kind))
+                self._cache.invalidate(name_tag(stream_id))
+                self._cache.invalidate(listing_tag(kind))
                 if topic == _NAMESPACE_MOVED:
-                    self._cache.drop(paths_tag(stream_id))
+                    self._cache.invalidate(paths_tag(stream_id))
             elif change == _PROTECTION_CHANGED:
-                self._cache.drop(protection_tag(kind))
+                self._cache.invalidate(protection_tag(kind))
         self._applied = changes.head
 
 

@@ -28,12 +28,12 @@ def location_of(warehouse: Warehouse, requested: str | None, namespace_location:
         # ClickHouse sends the path in the bucket.
         base = warehouse.profile.base
         requested = f"{base.scheme}://{base.authority}{requested}"
-    return warehouse.profile.permit(requested).text
+    return warehouse.profile.parse_permitted(requested).text
 
 
 def location_key(warehouse: Warehouse, metadata: Json) -> str:
     """The key by which the document's location is claimed."""
-    location = StorageLocation.parse_structure(metadata["location"], what="location")
+    location = StorageLocation.parse_structure(metadata["location"], field="location")
     return location.claim_key(warehouse.profile.storage_identity)
 
 
@@ -47,7 +47,7 @@ def path_keys(warehouse: Warehouse, metadata: Json, before: Json | None = None) 
     for name in PATH_PROPERTIES:
         text = metadata["properties"].get(name)
         if text is not None and text != known.get(name):
-            path = StorageLocation.parse_structure(text, what=name).claim_key(warehouse.profile.storage_identity)
+            path = StorageLocation.parse_structure(text, field=name).claim_key(warehouse.profile.storage_identity)
             if not path.startswith(key) and path not in keys:
                 keys.append(path)
     return keys or None
@@ -64,7 +64,7 @@ def other_location_keys(warehouse: Warehouse, metadata: Json, file_key: str, hel
     if not file_key.startswith(tuple(keys)):
         keys.append(file_key)
     for field, text in referenced_files(metadata):
-        key = StorageLocation.parse_structure(text, what=field).claim_key(identity)
+        key = StorageLocation.parse_structure(text, field=field).claim_key(identity)
         if key.startswith(tuple(keys)):
             continue
         folder = key[:-1].rpartition("/")[0] + "/"

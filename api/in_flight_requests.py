@@ -6,14 +6,14 @@ QUIET_SECONDS = 0.1
 """How long the server must be without new requests. What clients had sent before the shutdown is read within this time."""
 
 
-class Draining:
+class InFlightRequests:
     """Counts the requests in flight of one server. aiohttp's own shutdown would drop the rest of a body that is still arriving.
 
-    ending -- `drain` has begun: responses close their connections, so that clients send their next request to another server.
+    draining -- `drain` has begun: responses close their connections, so that clients send their next request to another server.
     """
 
     def __init__(self) -> None:
-        self.ending = False
+        self.draining = False
         self._begun = self._in_flight = 0
         self._none_in_flight = asyncio.Event()
         self._none_in_flight.set()
@@ -34,7 +34,7 @@ class Draining:
 
         Without that interval, a request that was sent but not yet read would be lost with its connection.
         """
-        self.ending = True
+        self.draining = True
         begun = -1
         while begun < self._begun:
             begun = self._begun

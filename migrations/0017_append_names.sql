@@ -1,0 +1,1 @@
+-- Variables and comments of icecore.append have other names. Functions are replaced with a migration only; no table changes.

@@ -344,8 +344,8 @@ class ApiRequest:
         limits = self.catalog.limits
         headers = headers if headers is not None else {}
         headers["Content-Type"] = "application/json"
-        counted = counted or not self.operation.mutates
-        reservation = self._reserve_response(body) if counted and len(body) > UNCOUNTED_BYTES_MAX else None
+        budgeted = budgeted or not self.operation.mutates
+        reservation = self._reserve_response(body) if budgeted and len(body) > UNCOUNTED_BYTES_MAX else None
         # The response to a change has its memory reserved already, from before the change.
         before = [each for each in (self.expected_reservation, self.content_reservation) if each is not None and reservation is None]
         if len(body) >= limits.gzip_bytes_min:

@@ -17,6 +17,7 @@ from ...database.connections import CONNECT_SECONDS_MAX, NETWORK_OPTIONS, Connec
 from ...database.host_lists import hosts_of
 from ...database.named_sql import named_sql
 from ...database.outage_log import OutageLog
+from ...database.write_refusal import write_refusal
 from ...domain.client_errors import client_error_text
 from ...domain.errors import CommitStateUnknown, InternalError, ServiceUnavailable, TooManyRequests
 from . import fault_points
@@ -224,9 +225,9 @@ class Committer:
 
     def _record_failure(self, connection: Connection | None, call: _Call, error: Exception, *, sent: bool) -> Connection | None:
         """Records that Postgres refuses writes, or that the call is in doubt. Returns the connection, or None if it was lost."""
-        write_refusal = _write_refusal(error)
-        if write_refusal is not None:
-            self._refused_writes = (time.monotonic(), write_refusal)
+        refusal = write_refusal(error)
+        if refusal is not None:
+            self._refused_writes = (time.monotonic(), refusal)
         if not (connection is None or connection.closed or connection.broken):
             return connection
         self._outage.failed(sent=sent, error=client_error_text(error), stream_batches=len(call))
@@ -237,7 +238,7 @@ class Committer:
 
     async def _refuse_not_appended(self, connection: Connection | None, call: _Call, error: Exception, statement: WatchedStatement) -> None:
         """Refuses a call that was not sent, or that Postgres reported as rolled back."""
-        reason = _write_refusal(error) or ("Postgres cannot be reached" if connection is None else "Postgres is busy")
+        reason = write_refusal(error) or ("Postgres cannot be reached" if connection is None else "Postgres is busy")
         _refuse(call, ServiceUnavailable(reason, retry_after_seconds=1))
         if isinstance(error, psycopg.errors.ReadOnlySqlTransaction) and connection is not None:
             # The next connection may reach the new primary.
@@ -361,20 +362,6 @@ async def _send(connection: Connection, append_requests: list[AppendRequest], me
 def _encoded(append_requests: list[AppendRequest]) -> tuple[str, list[bytes]]:
     blobs: list[bytes] = []
     return orjson.dumps([append_request.to_json(blobs) for append_request in append_requests]).decode(), blobs
-
-
-def _write_refusal(error: Exception) -> str | None:
-    """Why Postgres refuses every write, or None if the error has another cause."""
-    if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
-        return "Postgres accepts no writes: it is read-only"
-    code = error.sqlstate if isinstance(error, psycopg.Error) else None
-    if code == "55000":
-        return "Postgres accepts no writes: its transactions are not read committed"
-    if code == "53100":
-        return "Postgres accepts no writes: it has no space left"
-    if code is not None and code.startswith(("53", "58030")):
-        return "Postgres accepts no writes: it has run out of a resource"
-    return None
 
 
 def _result(row: tuple[Any, ...]) -> AppendResult:

@@ -13,7 +13,8 @@ NAMES_CACHED_BYTES_MAX = 8 * 1024 * 1024
 TabularKey = tuple[str, UUID | None, UUID, tuple[str, ...], str]
 """The key of a table or view: kind, the warehouse's last event, warehouse, and the name keys of its namespace's levels and of its name.
 
-A move of a namespace changes paths below it, and is an event of the warehouse too, so that names that were cached before a move are not found after it.
+A move of a namespace changes paths below it, and is an event of the warehouse too. Names that were cached before it are not found
+after it.
 """
 
 

@@ -227,15 +227,9 @@ class StreamQueue(Generic[S]):
         exist. A command without a verdict fails at once, wherever it is in the batch: deciding it again would call an unresponsive
         hook once more for each of them.
         """
-        review_outcomes = await asyncio.gather(
-            *(
-                self._decision_writer.review(command.handler.warehouse, decision)
-                for command, decision in batch
-                if self._needs_review(command)
-            ),
-            return_exceptions=True,
-        )
-        outcomes = iter(review_outcomes)
+        review = self._decision_writer.review
+        reviews = [review(command.handler.warehouse, decision) for command, decision in batch if self._needs_review(command)]
+        outcomes = iter(await asyncio.gather(*reviews, return_exceptions=True))
         for index, (command, _) in enumerate(batch):
             outcome = next(outcomes) if self._needs_review(command) else None
             if outcome is None:

@@ -1,0 +1,17 @@
+"""Errors with which Postgres refuses every write."""
+
+import psycopg
+
+
+def write_refusal(error: Exception) -> str | None:
+    """Why Postgres refuses every write, for clients and the log; None if the error has another cause."""
+    if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
+        return "Postgres accepts no writes: it is read-only"
+    code = error.sqlstate if isinstance(error, psycopg.Error) else None
+    if code == "55000":
+        return "Postgres accepts no writes: its transactions are not read committed"
+    if code == "53100":
+        return "Postgres accepts no writes: it has no space left"
+    if code is not None and code.startswith(("53", "58030")):
+        return "Postgres accepts no writes: it has run out of a resource"
+    return None

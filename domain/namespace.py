@@ -70,7 +70,7 @@ class PropertyChanges:
 
 
 def check_reserved(namespace: NamespaceIdentifier, reserved: Collection[str]) -> None:
-    """Raises ReservedNamespace for a name at the top of the warehouse whose key is among `reserved`."""
+    """Raises ReservedNamespace for the name of a top-level namespace whose key is among `reserved`."""
     name = namespace.levels[0]
     if len(namespace.levels) == 1 and name_key(name) in reserved:
         raise ReservedNamespace(f"Invalid namespace: the name {name!r} is reserved by the operator")

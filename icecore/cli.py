@@ -251,7 +251,7 @@ def health(*, url: str | None = None, options: CommonOptions = CommonOptions()) 
     Parameters
     ----------
     url
-        Address of the server. Default: the server that uses the data folder, otherwise the host and port in the settings.
+        URL of the server. Default: the server that uses the data folder, otherwise the host and port in the settings.
     """
     from . import operator_commands
 

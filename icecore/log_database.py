@@ -152,7 +152,7 @@ def _unusable(error: Exception, settings: Settings, *, as_owner: bool = False) -
     setting = "ICECORE_DATABASE_OWNER_URL" if as_owner else "ICECORE_DATABASE_URL"
     reason = client_error_text(error, database_address(settings.owner_dsn if as_owner else settings.dsn))
     if isinstance(error, psycopg.errors.InsufficientPrivilege):
-        return CommandFailed(ExitCode.DATABASE, f"The server role has no rights yet ({reason}): run `icecore migrate` first")
+        return CommandFailed(ExitCode.DATABASE, f"The server role has no privileges yet ({reason}): run `icecore migrate` first")
     if isinstance(error, psycopg.OperationalError):
         database = f"The database of {setting}" if as_owner else "The database"
         advice = next((f"; {text} {setting}" for phrase, text in _ADVICE.items() if phrase in reason), "")

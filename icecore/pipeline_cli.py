@@ -11,7 +11,7 @@ from .output import Output
 
 pipeline = App(name="pipeline", help="Land (copy) the log in Iceberg tables, verify it and maintain tables, with Spark.")
 
-Uri = Annotated[str | None, Parameter(name="--uri", help="Address of the catalog. Default: the server of the data folder.")]
+Uri = Annotated[str | None, Parameter(name="--uri", help="URI of the catalog. Default: the server of the data folder.")]
 WarehouseName = Annotated[str, Parameter(name="--warehouse", help="Name or id of the warehouse with the tables.")]
 Conf = Annotated[
     list[str] | None,

@@ -190,7 +190,7 @@ def open_pipeline(opened: Settings, target: PipelineTarget) -> Iterator[SparkSes
     """
     uri = target.uri or _served(opened)
     if not uri.startswith(("http://", "https://")):
-        raise CommandFailed(ExitCode.USAGE, "--uri must be an address that begins with http:// or https://")
+        raise CommandFailed(ExitCode.USAGE, "--uri must begin with http:// or https://")
     if not all(each.startswith("spark.") and "=" in each for each in target.settings):
         raise CommandFailed(ExitCode.USAGE, "--conf must be KEY=VALUE, with a key that begins with spark.")
     given = dict(each.partition("=")[::2] for each in target.settings)

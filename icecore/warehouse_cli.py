@@ -195,12 +195,12 @@ def set_delete_profile(
     as_json: Json = False,
     options: WarehouseOptions = WarehouseOptions(),
 ) -> ExitCode:
-    """Set whether later drops of tables and views are final (--hard) or can be undropped (--soft).
+    """Set whether tables and views that are dropped from now on can be undropped (--soft) or are dropped for good (--hard).
 
     Parameters
     ----------
     hard
-        A drop is final at once.
+        Drop tables and views for good (the default).
     soft
         How long a dropped table or view can be undropped: a whole number with d, h, m or s, such as 7d.
     """
@@ -217,12 +217,12 @@ def set_delete_profile(
 def set_purge_default(
     warehouse: WarehouseName, /, *, off: Flag = False, as_json: Json = False, options: WarehouseOptions = WarehouseOptions()
 ) -> ExitCode:
-    """Delete a table's files on a drop that does not set purgeRequested. By default, such a drop keeps them.
+    """Set the purge default of a warehouse: drops that do not set purgeRequested will delete the table's files.
 
     Parameters
     ----------
     off
-        Keep the files, as in a new warehouse.
+        Such drops keep the files (the default).
     """
     from .domain.warehouse import SetWarehousePurgeDefault
 

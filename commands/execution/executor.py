@@ -45,7 +45,7 @@ class CommandExecutor:
 
     retry_seconds_max -- how long a command is decided again after conflicts.
     skip_storage_validation -- stores of new and changed warehouses are not checked.
-    reserved_namespaces -- names that no new namespace at the top of a warehouse may have, in any case of letters.
+    reserved_namespaces -- names that no new top-level namespace may have, regardless of case.
     storage_change_lock -- one warehouse is created, or its storage profile changed, at a time.
     store_check_limit -- for checks of stores.
     """

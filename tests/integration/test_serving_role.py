@@ -196,7 +196,7 @@ async def test_a_role_without_rights_gets_a_hint(serving: str, database: str) ->
     role = psycopg.conninfo.conninfo_to_dict(serving)["user"]
     with psycopg.connect(database, autocommit=True) as connection:
         connection.execute(sql.SQL("revoke all on schema icecore from {}").format(sql.Identifier(str(role))))
-    with pytest.raises(CommandFailed, match=r"no rights yet .* run `icecore migrate` first"):
+    with pytest.raises(CommandFailed, match=r"no privileges yet .* run `icecore migrate` first"):
         await require_schema(Settings(database_url=SecretStr(serving)))
 
 

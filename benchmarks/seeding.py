@@ -27,7 +27,7 @@ from icecore.commands.warehouses.create_warehouse import CreateWarehouse, create
 from icecore.compose import Application, open_catalog
 from icecore.domain.byte_pieces import joined
 from icecore.domain.commands import CreateNamespace
-from icecore.domain.documents import TABLE_PART_KINDS, apply_delta, difference, split
+from icecore.domain.documents import TABLE_KINDS, apply_delta, difference, split
 from icecore.domain.events import TableCommitted, TableDropped, TableRegistered
 from icecore.domain.identifiers import NamespaceIdentifier
 from icecore.domain.metadata.parse import parse_table_metadata
@@ -162,7 +162,7 @@ async def _append_table(
     metadata = parse_table_metadata(table_document(location, str(table_id)))
     file = f"{location}/metadata/00002-{uuid7()}.metadata.json"
     if with_files:
-        _write_file(file, joined(serialize_table(split(metadata, TABLE_PART_KINDS))))
+        _write_file(file, joined(serialize_table(split(metadata, TABLE_KINDS))))
     append_request = AppendRequest(_context("registerTable"))
     append_request.must_exist.append(into.namespace_id)
     event = TableRegistered(into.namespace_id, name, warehouse.name_lookup.key(name), location_key(warehouse, metadata), file, metadata)
@@ -174,7 +174,7 @@ async def _append_table(
 
 def _committed(metadata: Json, file: str, commits: int) -> list[TableCommitted]:
     """Appends to a table with this document, whose file is `file`."""
-    document, events = split(metadata, TABLE_PART_KINDS), list[TableCommitted]()
+    document, events = split(metadata, TABLE_KINDS), list[TableCommitted]()
     for _ in range(commits):
         value = document.value
         body = work.append_body(value["location"], value["last-sequence-number"] + 1, work.new_snapshot_id(), value["current-snapshot-id"])

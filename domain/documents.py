@@ -15,7 +15,7 @@ from .byte_pieces import trimmed
 
 Json = dict[str, Any]
 
-TABLE_PART_KINDS: tuple[str, ...] = (
+TABLE_KINDS: tuple[str, ...] = (
     "schemas",
     "partition-specs",
     "sort-orders",
@@ -28,7 +28,7 @@ TABLE_PART_KINDS: tuple[str, ...] = (
     "encryption-keys",
 )
 """The kinds of parts of table metadata."""
-VIEW_PART_KINDS: tuple[str, ...] = ("schemas", "versions", "version-log")
+VIEW_KINDS: tuple[str, ...] = ("schemas", "versions", "version-log")
 """The kinds of parts of view metadata."""
 
 # The order of the head's members, so that equal heads have equal bytes whatever their history. Unknown members follow, sorted.
@@ -50,7 +50,7 @@ _HEAD_MEMBERS: tuple[str, ...] = (
     "next-row-id",
 )
 
-_TABLE_MEMBERS = frozenset(_HEAD_MEMBERS) | frozenset(TABLE_PART_KINDS)
+_TABLE_MEMBERS = frozenset(_HEAD_MEMBERS) | frozenset(TABLE_KINDS)
 # Sequence numbers come with v2, row ids with v3.
 _HEAD_MEMBERS_V2: tuple[str, ...] = tuple(member for member in _HEAD_MEMBERS if member != "next-row-id")
 _HEAD_MEMBERS_V1: tuple[str, ...] = tuple(member for member in _HEAD_MEMBERS_V2 if member != "last-sequence-number")
@@ -282,7 +282,7 @@ def table_head_value(head: bytes) -> Json:
 
 def head_alone(head: bytes, next_ordinal: int) -> Document:
     """Table metadata of which only the head is known, for changes that leave the document as it is."""
-    return Document(table_head_value(head), dict.fromkeys(TABLE_PART_KINDS, ()), next_ordinal, _table_head=head)
+    return Document(table_head_value(head), dict.fromkeys(TABLE_KINDS, ()), next_ordinal, _table_head=head)
 
 
 def document_pieces(head: bytes, bodies: Mapping[str, Sequence[bytes]], kinds: Sequence[str]) -> list[bytes]:

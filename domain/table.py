@@ -6,7 +6,7 @@ from typing import Literal
 from uuid import UUID
 
 from .claims import Claim, LocationClaim, NameClaim, location_keys_after
-from .documents import TABLE_PART_KINDS, Delta, Document, Json, apply_delta, difference, split
+from .documents import TABLE_KINDS, Delta, Document, Json, apply_delta, difference, split
 from .errors import TableProtected
 from .events import (
     Event,
@@ -214,7 +214,7 @@ def evolve(state: TableState | None, stream_id: UUID, version: int, event_id: UU
                 "live",
                 event.metadata_location,
                 location_keys_after((event.location_key,), None, event.path_keys),
-                split(event.metadata, TABLE_PART_KINDS),
+                split(event.metadata, TABLE_KINDS),
             )
         case TableCommitted():
             assert state is not None
@@ -283,6 +283,6 @@ def claims(state: TableState) -> frozenset[Claim]:
 
 def _renumbered(metadata: Json, next_ordinal: int) -> Document:
     # Ordinals are never reused in a stream: the closed parts of the previous document keep theirs.
-    document = split(metadata, TABLE_PART_KINDS)
+    document = split(metadata, TABLE_KINDS)
     parts = {kind: tuple(replace(p, ordinal=p.ordinal + next_ordinal) for p in members) for kind, members in document.parts.items()}
     return Document(metadata, parts, document.next_ordinal + next_ordinal)

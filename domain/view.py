@@ -6,7 +6,7 @@ from typing import Literal
 from uuid import UUID
 
 from .claims import Claim, LocationClaim, NameClaim, location_keys_after
-from .documents import VIEW_PART_KINDS, Delta, Json, apply_delta, difference, split
+from .documents import VIEW_KINDS, Delta, Json, apply_delta, difference, split
 from .errors import ViewProtected
 from .events import (
     Event,
@@ -84,7 +84,7 @@ def decide_commit(view: ViewState, requirements: Sequence[Json], updates: Sequen
     metadata = apply_view_updates(base, updates, now_ms=now_ms)
     if metadata is base:
         return None
-    delta = difference(split(base, VIEW_PART_KINDS), metadata)
+    delta = difference(split(base, VIEW_KINDS), metadata)
     return ViewChange(metadata, delta, [update["action"] for update in updates], metadata["location"] != base["location"])
 
 
@@ -151,7 +151,7 @@ def evolve(state: ViewState | None, stream_id: UUID, version: int, event_id: UUI
         case ViewCommitted():
             keys = location_keys_after(state.location_keys, event.location_key, event.path_keys)
             # A view's document is small and stored whole, so its parts are numbered by their index in the previous document.
-            metadata = apply_delta(split(state.metadata, VIEW_PART_KINDS), Delta.from_json(event.delta)).value
+            metadata = apply_delta(split(state.metadata, VIEW_KINDS), Delta.from_json(event.delta)).value
             return replace(state, metadata_location=event.metadata_location, location_keys=keys, metadata=metadata)
         case ViewRenamed():
             return replace(state, namespace_id=event.namespace_id, name=event.name, name_key=event.name_key)

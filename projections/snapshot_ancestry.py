@@ -7,11 +7,11 @@ import orjson
 
 from ..database.named_sql import named_sql
 from ..database.postgres import Connection
-from ..domain.documents import TABLE_PART_KINDS
+from ..domain.documents import TABLE_KINDS
 
 _SQL = named_sql("icecore.projections", "snapshot_ancestry.sql")
-_SNAPSHOTS = 1 + TABLE_PART_KINDS.index("snapshots")
-_SNAPSHOT_LOG = 1 + TABLE_PART_KINDS.index("snapshot-log")
+_SNAPSHOTS = 1 + TABLE_KINDS.index("snapshots")
+_SNAPSHOT_LOG = 1 + TABLE_KINDS.index("snapshot-log")
 
 
 @dataclass(frozen=True, slots=True)

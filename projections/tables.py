@@ -12,7 +12,7 @@ from ..database.named_sql import named_sql
 from ..database.postgres import Connection
 from ..domain.byte_pieces import Content, content_of
 from ..domain.documents import (
-    TABLE_PART_KINDS,
+    TABLE_KINDS,
     Document,
     Json,
     Part,
@@ -103,8 +103,8 @@ def _loaded(
     kinds: Sequence[int] | None,
     bodies: Sequence[bytes] | None,
 ) -> LoadedTable:
-    bodies_by_kind = {TABLE_PART_KINDS[kind - 1]: (body,) for kind, body in zip(kinds or (), bodies or (), strict=True)}
-    return LoadedTable(table_id, version, event_id, metadata_location, content_of(document_pieces(head, bodies_by_kind, TABLE_PART_KINDS)))
+    bodies_by_kind = {TABLE_KINDS[kind - 1]: (body,) for kind, body in zip(kinds or (), bodies or (), strict=True)}
+    return LoadedTable(table_id, version, event_id, metadata_location, content_of(document_pieces(head, bodies_by_kind, TABLE_KINDS)))
 
 
 async def document_size(connection: Connection, table_ids: Sequence[UUID]) -> int:
@@ -169,9 +169,9 @@ async def read_snapshots(connection: Connection, snapshots: Sequence[tuple[UUID,
 
 
 def _assembled(head: Json, kinds: Sequence[int], ordinals: Sequence[int], bodies: Sequence[bytes], next_ordinal: int) -> Document:
-    parts: dict[str, list[Part]] = {kind: [] for kind in TABLE_PART_KINDS}
+    parts: dict[str, list[Part]] = {kind: [] for kind in TABLE_KINDS}
     for kind_number, ordinal, body in zip(kinds, ordinals, bodies, strict=True):
-        kind = TABLE_PART_KINDS[kind_number - 1]
+        kind = TABLE_KINDS[kind_number - 1]
         parts[kind].append(part_from_body(kind, ordinal, body))
     return assemble(head, {kind: tuple(members) for kind, members in parts.items()}, next_ordinal)
 

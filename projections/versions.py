@@ -9,7 +9,7 @@ from uuid import UUID
 
 from ..database.named_sql import named_sql
 from ..database.postgres import Connection
-from ..domain.documents import TABLE_PART_KINDS
+from ..domain.documents import TABLE_KINDS
 from ..domain.read_models.tables import KIND_NUMBERS
 from .bounded_reads import BYTES_UNBOUNDED
 
@@ -107,6 +107,6 @@ async def read_removed_parts(
     }
     cursor = await connection.execute(_SQL["removed_parts"], parameters, binary=True)
     return [
-        RemovedPart(number, is_read, table_id, TABLE_PART_KINDS[kind - 1], ordinal, snapshot_id, body)
+        RemovedPart(number, is_read, table_id, TABLE_KINDS[kind - 1], ordinal, snapshot_id, body)
         for number, is_read, table_id, kind, ordinal, snapshot_id, body in await cursor.fetchall()
     ]

@@ -7,7 +7,7 @@ The log keeps what changed, not what was requested. Updates that cancel each oth
 from collections.abc import Mapping
 from typing import Any
 
-from ..domain.documents import TABLE_PART_KINDS, VIEW_PART_KINDS, Delta, Json, Part, PartsDelta, split
+from ..domain.documents import TABLE_KINDS, VIEW_KINDS, Delta, Json, Part, PartsDelta, split
 
 Removed = Mapping[tuple[str, int], Json]
 """Removed parts by kind and ordinal; refs as `{"ref-name": …}`, snapshots with their id only."""
@@ -15,12 +15,12 @@ Removed = Mapping[tuple[str, int], Json]
 
 def updates_of_new_table(metadata: Json) -> list[Json]:
     """From nothing to a first document."""
-    return [{"action": "assign-uuid", "uuid": metadata["table-uuid"]}, *updates_of_table(_everything(metadata, TABLE_PART_KINDS), {})]
+    return [{"action": "assign-uuid", "uuid": metadata["table-uuid"]}, *updates_of_table(_everything(metadata, TABLE_KINDS), {})]
 
 
 def updates_of_new_view(metadata: Json) -> list[Json]:
     """From nothing to a first document."""
-    return [{"action": "assign-uuid", "uuid": metadata["view-uuid"]}, *updates_of_view(_everything(metadata, VIEW_PART_KINDS))]
+    return [{"action": "assign-uuid", "uuid": metadata["view-uuid"]}, *updates_of_view(_everything(metadata, VIEW_KINDS))]
 
 
 def updates_of_table(delta: Delta, removed: Removed) -> list[Json]:
@@ -53,7 +53,7 @@ def updates_of_table(delta: Delta, removed: Removed) -> list[Json]:
 
 def updates_of_view(delta: Delta) -> list[Json]:
     """The updates of a commit; there is none for versions that the catalog expired."""
-    added = {kind: [part.value for part in delta.parts.get(kind, PartsDelta()).added] for kind in VIEW_PART_KINDS}
+    added = {kind: [part.value for part in delta.parts.get(kind, PartsDelta()).added] for kind in VIEW_KINDS}
     return [
         *_updates_of_head(delta.head_set, "upgrade-format-version", "set-location"),
         *_updates_of_properties(delta),

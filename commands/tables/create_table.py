@@ -8,7 +8,7 @@ from ...access.warehouse import Warehouse
 from ...domain.byte_pieces import Content
 from ...domain.claims import NameClaim
 from ...domain.commands import CreateTable
-from ...domain.documents import TABLE_PART_KINDS, Json, split
+from ...domain.documents import TABLE_KINDS, Json, split
 from ...domain.identifiers import TabularIdentifier
 from ...domain.metadata.create import new_table_metadata
 from ...domain.metadata.properties import FORMAT_VERSION
@@ -31,11 +31,11 @@ from ..tabulars.names_and_locations import NewName, location_key, path_keys
 async def create_table(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: CreateTable) -> CommandResponse:
     """200 with a LoadTableResult. A staged create writes no file, claims nothing and has no metadata location."""
     command = replace(command, properties=without_connector_options(command.properties))
-    return await executor.execute(_Creation(context, warehouse, command, executor))
+    return await executor.execute(_CreationHandler(context, warehouse, command, executor))
 
 
 @dataclass(slots=True, eq=False)
-class _Creation(TabularCreation):
+class _CreationHandler(TabularCreation):
     command: CreateTable
 
     @property
@@ -65,7 +65,7 @@ class _Creation(TabularCreation):
         return await in_thread_if(large, self._decide_new, name, object_id, metadata)
 
     def _decide_staged(self, metadata: Json) -> Decision:
-        body = response_bodies.staged_table_result(serialize_table(split(metadata, TABLE_PART_KINDS)))
+        body = response_bodies.staged_table_result(serialize_table(split(metadata, TABLE_KINDS)))
         return Decision(AppendRequest(self.context), IdempotencyRecord(200, body=body), CommandResponse(200, body))
 
     def _decide_new(self, name: FreeName, table_id: UUID, metadata: Json) -> Decision:
@@ -106,7 +106,7 @@ def add_table(
     staged: bool,
 ) -> NewTable:
     """Adds a table with the first document `metadata` to the append request. Its metadata file is still to be written."""
-    written = serialize_table(split(metadata, TABLE_PART_KINDS))
+    written = serialize_table(split(metadata, TABLE_KINDS))
     file = metadata_file(warehouse, metadata, written, 0)
     key, paths = location_key(warehouse, metadata), path_keys(warehouse, metadata)
     event = decide_create(name, metadata, file.location.text, key, paths, staged=staged)

@@ -15,10 +15,10 @@ from ..tabulars.rename_tabular import TabularRename
 async def rename_table(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: RenameTable) -> CommandResponse:
     """204; see `TabularRename`."""
     async with executor.large_documents.reservation() as reservation:
-        return await executor.execute(_Rename(context, warehouse, command, executor, reservation))
+        return await executor.execute(_RenameHandler(context, warehouse, command, executor, reservation))
 
 
 @dataclass(slots=True, eq=False)
-class _Rename(TabularRename):
+class _RenameHandler(TabularRename):
     async def find(self) -> ResolvedStream[TableState]:
         return await self.executor.resolver.table(self.warehouse, self.command.source)

@@ -6,7 +6,7 @@ from uuid_utils.compat import uuid7
 
 from ...access.warehouse import Warehouse
 from ...domain.byte_pieces import Content, content_of
-from ...domain.documents import TABLE_PART_KINDS, Document, Json, document_pieces, joined_bodies, table_head
+from ...domain.documents import TABLE_KINDS, Document, Json, document_pieces, joined_bodies, table_head
 from ...domain.table import TableState
 from ...projections.tables import LoadedTable
 from ...storage.locations import StorageLocation
@@ -23,7 +23,7 @@ def serialize_table(document: Document) -> Content:
 
 def serialize_table_pieces(document: Document) -> list[bytes]:
     """As serialize_table, in pieces."""
-    return document_pieces(table_head(document), joined_bodies(document), TABLE_PART_KINDS)
+    return document_pieces(table_head(document), joined_bodies(document), TABLE_KINDS)
 
 
 def build_loaded_table(state: TableState, metadata: Content) -> LoadedTable:

@@ -7,7 +7,7 @@ import orjson
 from ...access.request_context import RequestContext
 from ...access.warehouse import Warehouse
 from ...domain.commands import CommitView
-from ...domain.documents import VIEW_PART_KINDS, apply_delta, split
+from ...domain.documents import VIEW_KINDS, apply_delta, split
 from ...domain.view import ViewState, decide_commit
 from ...security.property_rules import refuse_credential_properties
 from ...storage.location_policy import check_document_locations
@@ -45,7 +45,7 @@ class _CommitHandler(StreamCommandHandler[ViewState]):
         metadata = change.metadata
         refuse_credential_properties(change.delta.properties_set, "properties")
         check_document_locations(warehouse.profile, before, metadata)
-        written = orjson.dumps(apply_delta(split(before, VIEW_PART_KINDS), change.delta).value)
+        written = orjson.dumps(apply_delta(split(before, VIEW_KINDS), change.delta).value)
         file = metadata_file(warehouse, metadata, written, next_file_number(state.metadata_location))
         key, paths = location_key(warehouse, metadata) if change.location_changed else None, path_keys(warehouse, metadata, before)
         after = append_request.add(state.id, warehouse.id, state, [change.event(file.location.text, key, paths)], generation)

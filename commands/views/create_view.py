@@ -27,11 +27,11 @@ from ..tabulars.names_and_locations import NewName, location_key, path_keys
 
 async def create_view(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: CreateView) -> CommandResponse:
     """200 with a LoadViewResult. The name must not be that of a table or view."""
-    return await executor.execute(_Creation(context, warehouse, command, executor))
+    return await executor.execute(_CreationHandler(context, warehouse, command, executor))
 
 
 @dataclass(slots=True, eq=False)
-class _Creation(TabularCreation):
+class _CreationHandler(TabularCreation):
     command: CreateView
 
     @property

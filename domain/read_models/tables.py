@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from operator import is_
 
-from ..documents import TABLE_PART_KINDS, Part, PartsDelta, table_head
+from ..documents import TABLE_KINDS, Part, PartsDelta, table_head
 from ..events import Event, TableCommitted, TableCreated, TableOverwritten, TableRegistered, TableRenamed, TableUndropped
 from ..table import TableState
 from .definitions import PartRow, TableRow
 from .rows import ClosedParts, Rows
 
-KIND_NUMBERS = {kind: number for number, kind in enumerate(TABLE_PART_KINDS, start=1)}
+KIND_NUMBERS = {kind: number for number, kind in enumerate(TABLE_KINDS, start=1)}
 # Kinds whose rows have a snapshot id, for loads of referenced snapshots only.
 _WITH_SNAPSHOT_ID = frozenset({"snapshots", "refs"})
 

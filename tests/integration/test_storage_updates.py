@@ -22,7 +22,7 @@ from icecore.commands.execution.handler import ResolvedCommand
 from icecore.commands.namespaces.create_namespace import create_namespace
 from icecore.commands.tables.create_table import create_table
 from icecore.commands.warehouses import update_storage as module
-from icecore.commands.warehouses.change_warehouse import _Deletion
+from icecore.commands.warehouses.change_warehouse import _DeletionHandler
 from icecore.commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
 from icecore.commands.warehouses.update_storage import UpdateStorageProfile, update_storage
 from icecore.compose import Application
@@ -478,9 +478,9 @@ def test_a_deletion_destroys_the_credential_that_came_during_it(
     """The request began with the former one."""
     assert 204 == lake.call("DELETE", "/namespaces/n/tables/t").status
     assert 204 == lake.call("DELETE", "/namespaces/n").status
-    resolve, changed = _Deletion.resolve, False
+    resolve, changed = _DeletionHandler.resolve, False
 
-    async def late(deletion: _Deletion) -> ResolvedCommand:
+    async def late(deletion: _DeletionHandler) -> ResolvedCommand:
         nonlocal changed
         if not changed:
             changed = True
@@ -493,7 +493,7 @@ def test_a_deletion_destroys_the_credential_that_came_during_it(
                 )
         return await resolve(deletion)
 
-    monkeypatch.setattr(_Deletion, "resolve", late)
+    monkeypatch.setattr(_DeletionHandler, "resolve", late)
     assert 204 == lake.call_warehouse("DELETE", "").status
     with psycopg.connect(servers[0].dsn) as connection:
         assert [(0,)] == connection.execute("select count(*) from icecore.secrets where destroyed_at is null").fetchall()

@@ -34,7 +34,7 @@ from icecore.commands.namespaces.create_namespace import create_namespace
 from icecore.commands.tables.commit_table import commit_table
 from icecore.compose import Application
 from icecore.domain.commands import CommitTable, CreateNamespace
-from icecore.domain.documents import TABLE_PART_KINDS, Delta, apply_delta, split
+from icecore.domain.documents import TABLE_KINDS, Delta, apply_delta, split
 from icecore.domain.errors import CatalogError, CommitFailed
 from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.queries.load_table import load_table
@@ -131,7 +131,7 @@ class Contenders:
         async with self.catalogs[0].backends.connection() as connection:
             rows = await (await connection.execute(query, (begins_at,))).fetchall()
         states = [(request_id, orjson.loads(state)) for request_id, state in rows]
-        document = split(states[0][1]["metadata"], TABLE_PART_KINDS)
+        document = split(states[0][1]["metadata"], TABLE_KINDS)
         log = [Logged(states[0][0], states[0][1]["metadata-location"], document.value)]
         for request_id, state in states[1:]:
             document = apply_delta(document, Delta.from_json(state["delta"]))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
 
 from icecore.domain.claims import LocationClaim, NameClaim
-from icecore.domain.documents import TABLE_PART_KINDS, split
+from icecore.domain.documents import TABLE_KINDS, split
 from icecore.domain.events import Event, decode
 from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.domain.metadata.create import new_table_metadata
@@ -179,7 +179,7 @@ class TableLife(RuleBasedStateMachine):
 
     @invariant()
     def its_parts_are_those_of_its_document(self) -> None:
-        whole = split(self.state.document.value, TABLE_PART_KINDS)
+        whole = split(self.state.document.value, TABLE_KINDS)
         for kind, members in whole.parts.items():
             assert [part.body for part in members] == [part.body for part in self.state.document.parts[kind]], kind
 

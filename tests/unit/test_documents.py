@@ -7,17 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from icecore.domain.documents import (
-    TABLE_PART_KINDS,
-    VIEW_PART_KINDS,
+    TABLE_KINDS,
+    VIEW_KINDS,
     Delta,
     Part,
     PartsDelta,
     apply_delta,
     assemble,
     difference,
+    document_pieces,
     joined_bodies,
     part_from_body,
-    pieces,
     split,
     table_head,
     table_head_value,
@@ -57,34 +57,34 @@ def document(version: int = 2, **members: Any) -> Json:
 
 
 def written(value: Json) -> Json:
-    parts = split(value, TABLE_PART_KINDS)
-    joined: Json = orjson.loads(b"".join(pieces(table_head(parts), joined_bodies(parts), TABLE_PART_KINDS)))
+    parts = split(value, TABLE_KINDS)
+    joined: Json = orjson.loads(b"".join(document_pieces(table_head(parts), joined_bodies(parts), TABLE_KINDS)))
     return joined
 
 
 def test_the_first_document_numbers_its_parts_in_order() -> None:
     """From 0, kind by kind."""
-    parts = split(document(), TABLE_PART_KINDS)
+    parts = split(document(), TABLE_KINDS)
     assert (0, 1, 2) == tuple(parts.parts[kind][0].ordinal for kind in ("schemas", "partition-specs", "sort-orders"))
     assert 3 == parts.next_ordinal
 
 
 def test_a_document_that_is_the_same_has_no_delta() -> None:
     """Shared members are not compared."""
-    before = split(document(), TABLE_PART_KINDS)
+    before = split(document(), TABLE_KINDS)
     assert Delta() == difference(before, {**before.value})
 
 
 def test_what_is_appended_is_one_part() -> None:
     """The previous elements are the same objects."""
-    before = split(document(snapshots=[{"snapshot-id": 1}]), TABLE_PART_KINDS)
+    before = split(document(snapshots=[{"snapshot-id": 1}]), TABLE_KINDS)
     after = {**before.value, "snapshots": [*before.value["snapshots"], {"snapshot-id": 2}]}
     assert {"snapshots": PartsDelta((Part(4, {"snapshot-id": 2}),), ())} == dict(difference(before, after).parts)
 
 
 def test_what_is_removed_is_named_by_its_ordinal() -> None:
     """The ordinal is not used again."""
-    before = split(document(snapshots=[{"snapshot-id": 1}, {"snapshot-id": 2}]), TABLE_PART_KINDS)
+    before = split(document(snapshots=[{"snapshot-id": 1}, {"snapshot-id": 2}]), TABLE_KINDS)
     after = {**before.value, "snapshots": before.value["snapshots"][1:]}
     delta = difference(before, after)
     assert {"snapshots": PartsDelta((), (3,))} == dict(delta.parts)
@@ -96,7 +96,7 @@ def test_what_is_removed_is_named_by_its_ordinal() -> None:
 def test_an_element_that_moves_is_taken_out_and_added_anew() -> None:
     """Ordinals define the order."""
     first, second = {"snapshot-id": 1}, {"snapshot-id": 2}
-    before = split(document(snapshots=[first, second]), TABLE_PART_KINDS)
+    before = split(document(snapshots=[first, second]), TABLE_KINDS)
     delta = difference(before, {**before.value, "snapshots": [second, first]})
     assert [second, first] == apply_delta(before, delta).value["snapshots"]
     assert (3,) == delta.parts["snapshots"].removed
@@ -104,7 +104,7 @@ def test_an_element_that_moves_is_taken_out_and_added_anew() -> None:
 
 def test_a_ref_that_points_elsewhere_is_another_part() -> None:
     """A ref's part contains its name."""
-    before = split(document(refs={"main": {"snapshot-id": 1}, "tag": {"snapshot-id": 1}}), TABLE_PART_KINDS)
+    before = split(document(refs={"main": {"snapshot-id": 1}, "tag": {"snapshot-id": 1}}), TABLE_KINDS)
     after = {**before.value, "refs": {**before.value["refs"], "main": {"snapshot-id": 2}}}
     delta = difference(before, after)
     assert ((Part(5, {"snapshot-id": 2}, "main"),), (3,)) == (delta.parts["refs"].added, delta.parts["refs"].removed)
@@ -113,7 +113,7 @@ def test_a_ref_that_points_elsewhere_is_another_part() -> None:
 
 def test_heads_and_properties_say_what_was_set_and_removed() -> None:
     """Including unknown members."""
-    before = split(document(unknown=1, other=2), TABLE_PART_KINDS)
+    before = split(document(unknown=1, other=2), TABLE_KINDS)
     after = {key: value for key, value in before.value.items() if key != "unknown"} | {"other": 3, "properties": {"b": "2"}}
     delta = difference(before, after)
     assert ({"other": 3}, ("unknown",)) == (delta.head_set, delta.head_removed)
@@ -130,13 +130,13 @@ def test_a_delta_survives_its_json() -> None:
 
 def test_the_bytes_of_a_table_are_counted_without_joining_them() -> None:
     """The same whether or not they are joined already. Only the kinds' names, fewer than 20 bytes each, are not counted."""
-    before = split(document(snapshots=[{"snapshot-id": 1}] * 200, **{"metadata-log": [{"metadata-file": "x" * 1_000}]}), TABLE_PART_KINDS)
+    before = split(document(snapshots=[{"snapshot-id": 1}] * 200, **{"metadata-log": [{"metadata-file": "x" * 1_000}]}), TABLE_KINDS)
     not_joined = table_size(before)
     assert {} == before._joined
     bodies = joined_bodies(before)
-    whole = sum(map(len, pieces(table_head(before), bodies, TABLE_PART_KINDS)))
-    assert abs(whole - not_joined) < 20 * len(TABLE_PART_KINDS)
-    assert abs(table_size(before) - not_joined) <= len(TABLE_PART_KINDS)
+    whole = sum(map(len, document_pieces(table_head(before), bodies, TABLE_KINDS)))
+    assert abs(whole - not_joined) < 20 * len(TABLE_KINDS)
+    assert abs(table_size(before) - not_joined) <= len(TABLE_KINDS)
     added = apply_delta(before, Delta(parts={"snapshots": PartsDelta((Part(before.next_ordinal, {"snapshot-id": 2}),), ())}))
     assert table_size(before) + len(b',{"snapshot-id":2}') == table_size(added)
     assert not_joined - 1_000 > table_size(before, without="metadata-log")
@@ -170,7 +170,7 @@ def test_a_head_comes_back_from_its_bytes() -> None:
     for version in (1, 2, 3):
         for current in (None, 5):
             value = document(version, **{"current-snapshot-id": current}, unknown={"a": 1})
-            parts = split(value, TABLE_PART_KINDS)
+            parts = split(value, TABLE_KINDS)
             head = {key: member for key, member in value.items() if key not in parts.parts}
             assert head == table_head_value(table_head(parts))
 
@@ -178,7 +178,7 @@ def test_a_head_comes_back_from_its_bytes() -> None:
 def test_equal_heads_are_equal_bytes_whatever_their_history() -> None:
     """The order of the members does not matter."""
     value = document(2, zeta=1, alpha=2)
-    assert table_head(split(value, TABLE_PART_KINDS)) == table_head(split(dict(reversed(value.items())), TABLE_PART_KINDS))
+    assert table_head(split(value, TABLE_KINDS)) == table_head(split(dict(reversed(value.items())), TABLE_KINDS))
 
 
 def test_a_part_comes_back_from_its_body() -> None:
@@ -197,7 +197,7 @@ def test_a_part_names_the_snapshot_it_is_about() -> None:
 def test_a_views_document_is_split_and_folded_alike() -> None:
     """Its kinds are versions, schemas and the version log."""
     view = {"view-uuid": "u", "properties": {}, "schemas": [{"schema-id": 0}], "versions": [{"version-id": 1}], "version-log": []}
-    before = split(view, VIEW_PART_KINDS)
+    before = split(view, VIEW_KINDS)
     after = {**view, "versions": [*view["versions"], {"version-id": 2}]}  # type: ignore[misc]
     assert after == apply_delta(before, difference(before, after)).value
 
@@ -228,7 +228,7 @@ def histories(draw: st.DrawFn) -> list[Json]:
 @given(histories())
 def test_folding_the_deltas_gives_every_document_back(history: list[Json]) -> None:
     """Through JSON, with ascending ordinals that are never reused, and equal to the result of `assemble`."""
-    state = split(history[0], TABLE_PART_KINDS)
+    state = split(history[0], TABLE_KINDS)
     used: dict[int, tuple[str, Any]] = {}
     for value in history[1:]:
         delta = Delta.from_json(orjson.loads(orjson.dumps(difference(state, value).to_json())))

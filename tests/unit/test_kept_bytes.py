@@ -2,7 +2,7 @@
 
 import tracemalloc
 
-from icecore.domain.documents import TABLE_PART_KINDS, Part, split, table_head
+from icecore.domain.documents import TABLE_KINDS, Part, split, table_head
 
 
 def test_parts_take_no_more_memory_than_their_bytes() -> None:
@@ -21,7 +21,7 @@ def test_a_table_head_takes_no_more_memory_than_its_bytes() -> None:
     """One is cached for each table with commits."""
     value = {"format-version": 2, "table-uuid": "01990000-0000-7000-8000-000000000001"}
     value |= {"last-sequence-number": 0, "current-snapshot-id": -1}
-    documents = [split(value | {"location": f"s3://bucket/{n}"}, TABLE_PART_KINDS) for n in range(500)]
+    documents = [split(value | {"location": f"s3://bucket/{n}"}, TABLE_KINDS) for n in range(500)]
     tracemalloc.start()
     try:
         sizes = [len(table_head(document)) for document in documents]

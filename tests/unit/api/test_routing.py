@@ -49,7 +49,7 @@ def test_the_operations_of_other_areas_have_one_address_each() -> None:
 
 def test_which_operations_wait_commit_and_read_by_post() -> None:
     """Waiting operations have no time limit. An unexpected failure of a commit is reported as CommitStateUnknown."""
-    assert {"listEvents", "wait"} == {each.name for each in OPERATIONS if each.waits}
+    assert {"listEvents", "wait"} == {each.name for each in OPERATIONS if each.long_lived}
     validations = {"validateWarehouse", "validateStorageProfile", "validateStorageCredential", "validateStorageAccess"}
     tasks = {"listTasks", "listProjectTasks", "controlProjectTasks", "setTaskLogCleanupConfig"}
     assert {"getToken", "queryEvents", "bootstrap", "searchTabular", "getEndpointStatistics", *validations, *tasks} == {

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from icecore.domain.claims import LocationClaim, NameClaim
-from icecore.domain.documents import TABLE_PART_KINDS, document_pieces, joined_bodies, split, table_head
+from icecore.domain.documents import TABLE_KINDS, document_pieces, joined_bodies, split, table_head
 from icecore.domain.errors import AlreadyExists, BadRequest, CommitFailed
 from icecore.domain.events import (
     Event,
@@ -84,7 +84,7 @@ def committed(state: TableState, *updates: dict[str, Any], file: str = "00001-b"
 
 
 def written(state: TableState) -> bytes:
-    return b"".join(document_pieces(table_head(state.document), joined_bodies(state.document), TABLE_PART_KINDS))
+    return b"".join(document_pieces(table_head(state.document), joined_bodies(state.document), TABLE_KINDS))
 
 
 SET = {"action": "set-properties", "updates": {"k": "2"}}
@@ -107,7 +107,7 @@ def test_a_table_begins_with_its_first_document(registered: bool) -> None:
         "live",
         CREATED.metadata_location,
         ("local|file:///w/t/",),
-        split(CREATED.metadata, TABLE_PART_KINDS),
+        split(CREATED.metadata, TABLE_KINDS),
     )
     assert expected == folded(event)
 
@@ -119,7 +119,7 @@ def test_a_commit_is_folded_from_its_delta() -> None:
     after = folded(CREATED, event)
     expected = apply_updates(before.document.value, [SET], now_ms=NOW + 1, previous_metadata_location=CREATED.metadata_location)
     assert expected == after.document.value
-    assert written(replace(after, document=split(expected, TABLE_PART_KINDS))) == written(after)
+    assert written(replace(after, document=split(expected, TABLE_KINDS))) == written(after)
     assert (2, UUID(int=102), event.metadata_location, "live") == (after.version, after.event_id, after.metadata_location, after.status)
 
 

@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from icecore.commands.warehouses import create_warehouse
-from icecore.commands.warehouses.create_warehouse import _Creation
+from icecore.commands.warehouses.create_warehouse import _CreationHandler
 from icecore.commands.warehouses.requested_storage import RequestedStorage
 from icecore.domain.errors import ServiceUnavailable, StoreCheckFailed
 from icecore.storage import store_checks
@@ -99,14 +99,14 @@ async def test_a_store_is_checked_once_for_each_creation(monkeypatch: pytest.Mon
         """The name is free."""
 
     monkeypatch.setattr(create_warehouse, "storage_lock", creation_lock)
-    monkeypatch.setattr(_Creation, "_created", created)
+    monkeypatch.setattr(_CreationHandler, "_created", created)
     made: list[StoreCheck] = []
     given: dict[str, Any] = dict.fromkeys(("command", "needs_review")) | {"context": SimpleNamespace(project_id=uuid4())}
     warehouse, store = SimpleNamespace(profile=PROFILE), Kept()
     storage = RequestedStorage(PROFILE, None, store, None)  # type: ignore[arg-type]
     executor = SimpleNamespace(skip_storage_validation=False, store_check_limit=StoreCheckLimit())
     async with AsyncExitStack() as opened:
-        creation = _Creation(
+        creation = _CreationHandler(
             **given, warehouse=warehouse, executor=executor, storage=storage, on_check=made.append, opened=opened,  # type: ignore[arg-type]
         )  # fmt: skip
         for _ in range(2):

@@ -48,7 +48,7 @@ class LogHead(NamedTuple):
 
 
 async def read_changes(connection: Connection, after: LogHead) -> LogChanges:
-    """The events and topics of the events after `after`.
+    """The events after `after`, each as stream and topic.
 
     It uses psycopg's generators without a cursor, which would take four times as long: all reads of a process wait for this statement.
     """
@@ -61,7 +61,7 @@ async def read_changes(connection: Connection, after: LogHead) -> LogChanges:
         result = await connection.wait(_changes(connection.pgconn, head.position, may_prepare=may_prepare))
         restored = _id(result, 0, 5) != head.event_id
         page = [_event(result, row) for row in range(result.ntuples) if result.get_value(row, 1) is not None]
-        if events:
+        if page:
             head = LogHead(page[-1][0], _id(result, len(page) - 1, 4))
             events += [(stream_id, topic) for _, stream_id, topic in page]
         if restored or len(page) < CHANGES_PAGE_SIZE or len(events) >= CHANGES_MAX:

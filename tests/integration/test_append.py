@@ -506,7 +506,7 @@ async def test_of_a_drop_of_a_namespace_and_a_table_created_in_it_one_wins(commi
         drop = AppendRequest(context("dropNamespace"), must_be_empty=[state.id])
         drop.add(state.id, WAREHOUSE_ID, state, [NamespaceDropped()])
         create, _ = table("t", parent_id=state.id)
-        create.parents.append(state.id)
+        create.must_exist.append(state.id)
         race = [committer.submit(drop), committer.submit(create)]
         results = await asyncio.gather(*(race if n % 2 else reversed(race)))
         outcomes = [result.outcome for result in (results if n % 2 else reversed(results))]
@@ -539,7 +539,7 @@ async def test_a_key_is_replayed_with_the_record_of_its_first_request(committer:
     done = await committer.submit(first)
     again, _ = namespace("a", given=context("createNamespace", key=key, request_hash=b"h"))
     again.record = IdempotencyRecord(200)
-    assert AppendResult("replayed", done.position, "createNamespace", record) == await committer.submit(again)
+    assert AppendResult("replayed", done.position, record=record, operation="createNamespace") == await committer.submit(again)
     other, _ = namespace("b", given=context("createNamespace", key=key, request_hash=b"other"))
     other.record = IdempotencyRecord(200)
     assert "key_reused" == (await committer.submit(other)).outcome

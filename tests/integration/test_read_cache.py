@@ -177,7 +177,7 @@ async def test_postgres_settles_on_one_plan_for_the_read_of_the_log(catalog: App
     async with catalog.backends.connection() as connection:
         for _ in range(20):
             changes = await log_changes.read_changes(connection, log_changes.LogHead(0, None))
-            assert log_changes.CHANGES_PAGE_SIZE > len(changes.streams) > 0
+            assert log_changes.CHANGES_PAGE_SIZE > len(changes.events) > 0
         plans = "select custom_plans from pg_prepared_statements where name = 'icecore_changes'"
         assert (5,) == await (await connection.execute(plans)).fetchone()
 

@@ -42,7 +42,7 @@ class RequestContext:
         body; the hash matters only with a key.
     causation_id -- the event that caused the command; None for a command sent by a client.
     body_bytes -- size of the request's body, or of the proposal whose change is executed.
-    approved_proposal -- set if the command is the approved change of a proposal.
+    approves -- set if the command is the approved change of a proposal.
     log_confirmed -- the process's caches are as new as the log was when the request arrived, or newer.
     reserve_memory -- reserves memory for the response before it is made: a number of bytes, and the object that several responses share, if
         any. Raises TooManyRequests.
@@ -58,7 +58,7 @@ class RequestContext:
     causation_id: UUID | None = None
     traceparent: str | None = None
     body_bytes: int = 0
-    approved_proposal: ApprovedProposal | None = None
+    approves: ApprovedProposal | None = None
     log_confirmed: bool = field(default=False, compare=False)
     project_named: bool = field(default=True, compare=False)
     reserve_memory: ReserveMemory | None = field(default=None, compare=False)

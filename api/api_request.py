@@ -161,7 +161,7 @@ class ApiRequest:
         self.request[STATISTICS_SCOPE] = (self.context.project_id, warehouse_id)
 
     async def _resolve_project_of_path(self, warehouse_id: UUID | None) -> bool:
-        """Enters the project of the warehouse whose id is in the path. Returns whether there is one."""
+        """Sets the project of the request to that of the warehouse whose id is in the path. Returns whether there is one."""
         project_id = None if warehouse_id is None else await project_of_warehouse(self.catalog.queries, warehouse_id)
         if project_id is None:
             return False

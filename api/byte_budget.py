@@ -10,7 +10,7 @@ from ..domain.errors import TooManyRequests
 
 UNCOUNTED_BYTES_MAX = 64 * 1024
 """A body with its parsed form, or a response, up to this size is not counted: the limit on connections is enough, and small requests
-succeed even if a budget is used up."""
+succeed even if a budget is exhausted."""
 RETRY_AFTER_SECONDS = 1
 _RESPONSES_NOTED_MAX = 1_000
 

@@ -110,12 +110,18 @@ class Edge:
         self,
         handler: WebHandler,
         metrics: RequestMetrics,
-        draining: InFlightRequests,
+        in_flight_requests: InFlightRequests,
         origins: OriginRules,
         proxies: TrustedProxies,
         statistics: EndpointStatistics | None = None,
     ) -> None:
-        self._handler, self._metrics, self._in_flight_requests, self._origins, self._proxies = handler, metrics, draining, origins, proxies
+        self._handler, self._metrics, self._in_flight_requests, self._origins, self._proxies = (
+            handler,
+            metrics,
+            in_flight_requests,
+            origins,
+            proxies,
+        )
         self._statistics = statistics
 
     async def handle(self, request: web.Request) -> web.StreamResponse:

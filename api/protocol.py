@@ -230,15 +230,15 @@ class _EdgeServer(web.Server):
 class EdgeRunner(web.AppRunner):
     """An AppRunner whose connections are EdgeProtocols, and whose requests go through an Edge to `handler` instead of aiohttp's router.
 
-    in_flight -- counts the requests in flight. connections -- the open connections and their limits.
+    in_flight_requests -- counts the requests in flight. connections -- the open connections and their limits.
     """
 
-    __slots__ = ("_handler", "_settings", "connections", "in_flight")
+    __slots__ = ("_handler", "_settings", "connections", "in_flight_requests")
 
     def __init__(self, app: web.Application, handler: WebHandler, connections: Connections, **settings: Any) -> None:
         super().__init__(app, **settings)
         self._handler, self._settings, self.connections = handler, settings, connections
-        self.in_flight = InFlightRequests()
+        self.in_flight_requests = InFlightRequests()
 
     async def stop_accepting(self) -> None:
         """Stops accepting connections, so that the sites may be stopped."""
@@ -248,7 +248,7 @@ class EdgeRunner(web.AppRunner):
     async def drain(self) -> None:
         """Waits for the requests in flight, except those whose clients make no progress."""
         self.connections.drain()
-        await self.in_flight.drain()
+        await self.in_flight_requests.drain()
 
     async def cleanup(self) -> None:
         # The limits on connections stay active until the end, so that a client that does not read cannot delay the shutdown.
@@ -262,7 +262,12 @@ class EdgeRunner(web.AppRunner):
         server: Any = await super()._make_server()
         app = self.app
         edge = Edge(
-            self._handler, app[REQUEST_METRICS], self.in_flight, app[ORIGIN_RULES], app[TRUSTED_PROXIES], app.get(ENDPOINT_STATISTICS)
+            self._handler,
+            app[REQUEST_METRICS],
+            self.in_flight_requests,
+            app[ORIGIN_RULES],
+            app[TRUSTED_PROXIES],
+            app.get(ENDPOINT_STATISTICS),
         )
         # The application's request_factory makes web.Request objects; the server's default would make web.BaseRequest.
         edge_server = _EdgeServer(edge.handle, self.connections, request_factory=server.request_factory, **self._settings)

@@ -29,7 +29,7 @@ class Operation:
     name -- its operationId. path -- the whole path, with placeholders for segments.
     commits -- an unexpected failure is reported as CommitStateUnknown, because clients delete the files they wrote on any other error.
     advertised -- `getConfig` lists it if it belongs to the spec. False for operations that are only proposed for the spec.
-    safe -- it changes nothing, although its method is POST (RFC 9110, 9.2.1). Its time and response size are limited like those of a GET.
+    safe -- it changes nothing (RFC 9110, 9.2.1): a GET, or a POST that only reads. Its time and the size of its response are limited.
     long_lived -- it waits for events or streams them, with timeouts of its own: `read_seconds_max` does not apply.
     head -- HEAD is served like GET, without the body.
     public -- needs no authentication: it reveals nothing of what the catalog contains.
@@ -64,7 +64,9 @@ class Operation:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "route", f"{self.method} {self.path}")
-        object.__setattr__(self, "mutates", not self.safe and self.method not in ("GET", "HEAD"))
+        safe = self.safe or self.method in ("GET", "HEAD")
+        object.__setattr__(self, "safe", safe)
+        object.__setattr__(self, "mutates", not safe)
         # An operation of the catalog is in the project of its warehouse.
         apart = self.of_server or self.public or self.project_in_body
         object.__setattr__(self, "in_project", not apart and self.path.startswith(_IN_PROJECT))

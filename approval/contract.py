@@ -104,7 +104,7 @@ NamespaceProperties = Callable[[tuple[str, ...]], Awaitable[Sequence[Mapping[str
 class ProposedChange:
     """A command that was decided and is not committed yet.
 
-    operation -- operationId of the REST specification. actor -- an opaque id. approved_proposal -- the proposal that is being approved, or
+    operation -- operationId of the REST specification. actor -- an opaque id. approves -- the proposal that is being approved, or
     None; a Hold then counts as Allow.
     """
 
@@ -114,7 +114,7 @@ class ProposedChange:
     warehouse_id: UUID
     warehouse_name: str
     objects: tuple[ObjectChange, ...]
-    approved_proposal: UUID | None
+    approves: UUID | None
     declared: NamespaceProperties
 
     async def namespace_properties(self, levels: tuple[str, ...]) -> Sequence[Mapping[str, str]]:

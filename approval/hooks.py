@@ -140,7 +140,7 @@ class Approval:
             if isinstance(verdict, CatalogError):
                 raise verdict
         holds = [(hook, verdict) for hook, verdict in verdicts if isinstance(verdict, Hold)]
-        if not holds or change.approved_proposal is not None:
+        if not holds or change.approves is not None:
             return
         reasons, status = [(hook, hold.reason) for hook, hold in holds], _status([hook for hook, _ in holds])
         if carries_files(changes):

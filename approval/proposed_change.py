@@ -69,7 +69,7 @@ class ChangeReader:
                 dependencies.setdefault(each.namespace_id, each.event_id)
             return [orjson.loads(each.properties) for each in found]
 
-        approved = context.approved_proposal
+        approved = context.approves
         return ProposedChange(
             context.operation if approved is None else approved.operation,
             context.principal.id,

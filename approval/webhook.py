@@ -96,7 +96,7 @@ async def _message(change: ProposedChange) -> Json:
         "actor": change.actor,
         "request-id": change.request_id,
         "warehouse": {"id": change.warehouse_id, "name": change.warehouse_name},
-        "approved_proposal": change.approved_proposal,
+        "approves": change.approves,
         "changes": [await _object(change, each) for each in change.objects],
     }
 

@@ -32,8 +32,8 @@ CHECK_INTERVAL_SECONDS = 0.4
 
 
 @dataclass(slots=True, eq=False)
-class WatchedStatement:
-    """A statement that runs on a connection. It may run for at most `seconds_max`.
+class ConnectionUse:
+    """One use of a connection, from taking it until giving it back. A statement may run for at most `seconds_max` from its beginning.
 
     is_append -- the statement can be cancelled: it is rolled back and can be sent again.
     cancelled_once -- a running append is not cancelled to test its session, because an earlier cancellation succeeded.
@@ -99,20 +99,20 @@ class ConnectionWatchdog:
         self._transaction_pooled = transaction_pooled
         self._on_unreachable = on_unreachable
         self._on_frozen = on_frozen
-        self._statements: dict[Connection, WatchedStatement] = {}
+        self._uses: dict[Connection, ConnectionUse] = {}
         self._lock_holder: str | None = None
         self._checking: asyncio.Task[None] | None = None
         self._outage = OutageLog("icecore.connections", "database_unresponsive", "database_recovered")
 
-    def begin(self, connection: Connection, statement: WatchedStatement) -> None:
+    def begin(self, connection: Connection, use: ConnectionUse) -> None:
         """Starts watching the connection."""
-        statement.began = asyncio.get_running_loop().time()
-        self._statements[connection] = statement
+        use.began = asyncio.get_running_loop().time()
+        self._uses[connection] = use
         if self._checking is None:
-            self._checking = asyncio.create_task(self._check(), name="silence-watch")
+            self._checking = asyncio.create_task(self._check(), name="connection-watchdog")
 
     def end(self, connection: Connection) -> None:
-        self._statements.pop(connection, None)
+        self._uses.pop(connection, None)
         if not connection.closed:
             self._outage.succeeded()
 
@@ -124,16 +124,16 @@ class ConnectionWatchdog:
     async def _check(self) -> None:
         loop = asyncio.get_running_loop()
         try:
-            while self._statements:
-                due = min(statement.began for statement in self._statements.values()) + SILENCE_SECONDS_MAX
+            while self._uses:
+                due = min(use.began for use in self._uses.values()) + SILENCE_SECONDS_MAX
                 if due > loop.time():
                     await asyncio.sleep(due - loop.time())
                     continue
                 if await self._responds():
                     self._cut_overdue(loop.time())
                 else:
-                    self._outage.failed(connections=len(self._statements))
-                    for connection in [*self._statements]:
+                    self._outage.failed(connections=len(self._uses))
+                    for connection in [*self._uses]:
                         sever(connection)
                     self._on_unreachable()
                 await asyncio.sleep(CHECK_INTERVAL_SECONDS)
@@ -168,9 +168,9 @@ class ConnectionWatchdog:
     async def _check_sessions(self, probe: Connection) -> None:
         sent_before = asyncio.get_running_loop().time() - SILENCE_SECONDS_MAX
         silent = {
-            connection.info.backend_pid: (connection, statement)
-            for connection, statement in self._statements.items()
-            if statement.began <= sent_before and _waits_for_response(connection)
+            connection.info.backend_pid: (connection, use)
+            for connection, use in self._uses.items()
+            if use.began <= sent_before and _waits_for_response(connection)
         }
         if not silent:
             return
@@ -178,27 +178,27 @@ class ConnectionWatchdog:
         frozen: list[int] = []
         holder: str | None = None
         for process_id, *columns in rows:
-            connection, statement = silent[process_id]
+            connection, use = silent[process_id]
             session = _Session(*columns)
             holder = session.lock_holder
             # Otherwise the response arrived meanwhile.
-            if self._statements.get(connection) is statement and _waits_for_response(connection):
-                if _is_frozen(statement, session):
+            if self._uses.get(connection) is use and _waits_for_response(connection):
+                if _is_frozen(use, session):
                     frozen.append(process_id)
-                elif self._to_be_cancelled(statement, session):
-                    statement.cancellation_sent = True
+                elif self._to_be_cancelled(use, session):
+                    use.cancellation_sent = True
                     await _cancel(connection)
         self._lock_holder = holder
         if frozen:
             await self._cut_frozen(probe, frozen, [silent[process_id][0] for process_id in frozen])
 
-    def _to_be_cancelled(self, statement: WatchedStatement, session: _Session) -> bool:
-        if session.is_idle or not statement.is_append or session.is_replicated:
+    def _to_be_cancelled(self, use: ConnectionUse, session: _Session) -> bool:
+        if session.is_idle or not use.is_append or session.is_replicated:
             return False
         if session.waits_for_lock:
-            statement.behind_stuck_lock = session.lock_holder is not None and session.lock_holder == self._lock_holder
-            return statement.behind_stuck_lock
-        return not statement.cancelled_once
+            use.behind_stuck_lock = session.lock_holder is not None and session.lock_holder == self._lock_holder
+            return use.behind_stuck_lock
+        return not use.cancelled_once
 
     async def _cut_frozen(self, probe: Connection, process_ids: Sequence[int], connections: Sequence[Connection]) -> None:
         _log.warning("sessions_frozen", process_ids=process_ids)
@@ -209,18 +209,18 @@ class ConnectionWatchdog:
 
     def _cut_overdue(self, now: float) -> None:
         """Connections in use without a running statement are not closed."""
-        for connection, statement in [*self._statements.items()]:
-            if statement.began + statement.seconds_max <= now and connection.pgconn.transaction_status == TransactionStatus.ACTIVE:
-                _log.warning("statement_timed_out", seconds=now - statement.began)
+        for connection, use in [*self._uses.items()]:
+            if use.began + use.seconds_max <= now and connection.pgconn.transaction_status == TransactionStatus.ACTIVE:
+                _log.warning("statement_timed_out", seconds=now - use.began)
                 sever(connection)
 
 
-def _is_frozen(statement: WatchedStatement, session: _Session) -> bool:
+def _is_frozen(use: ConnectionUse, session: _Session) -> bool:
     """Whether the session has not started the statement since the last check, or ignored the cancellation that was sent then."""
     if session.is_idle:
-        waited, statement.idle_since = statement.idle_since, session.state_since
+        waited, use.idle_since = use.idle_since, session.state_since
         return waited == session.state_since
-    return statement.cancellation_sent
+    return use.cancellation_sent
 
 
 def _waits_for_response(connection: Connection) -> bool:

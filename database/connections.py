@@ -13,7 +13,7 @@ import psycopg
 
 from ..domain.errors import ServiceUnavailable
 from .connection import connect
-from .connection_watchdog import ConnectionWatchdog, WatchedStatement, sever
+from .connection_watchdog import ConnectionUse, ConnectionWatchdog, sever
 from .host_lists import hosts_of
 from .postgres import Connection
 
@@ -77,7 +77,7 @@ class ConnectionPool:
     async def connection(self, seconds_max: float = STATEMENT_SECONDS_MAX) -> AsyncIterator[Connection]:
         """A connection in autocommit mode. A broken one is not reused. A statement that takes longer than `seconds_max` is cut off."""
         connection = await self._take()
-        self._watch.begin(connection, WatchedStatement(seconds_max))
+        self._watch.begin(connection, ConnectionUse(seconds_max))
         try:
             yield connection
         except asyncio.CancelledError:

@@ -3,7 +3,7 @@
 import psycopg
 
 
-def write_refusal(error: Exception) -> str | None:
+def write_refusal_reason(error: Exception) -> str | None:
     """Why Postgres refuses every write, for clients and the log; None if the error has another cause."""
     if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
         return "Postgres accepts no writes: it is read-only"

@@ -1,4 +1,4 @@
-"""Metadata documents as a head and parts: splits them, finds and folds deltas, and joins bytes without parsing.
+"""Metadata documents as a head and parts: splits them, computes and applies deltas, and joins bytes without parsing.
 
 A document is a plain JSON object whose list members (and the members of `refs`) are its parts. Two documents share equal parts by
 identity, so that computing a delta compares no contents.

@@ -4,9 +4,9 @@ An event contains all that the rows and claims of its stream need, so that one s
 is the form in which names are compared, `location_key` the form in which locations are claimed (None: the location did not change),
 `path_keys` the same for locations of path properties outside the location, and for a registration also for files outside.
 
-The stored data of an event is never rewritten. When an event's shape changes, its topic gets the next version, the class follows, and an upcaster from
-the version before is registered here. One golden file per version (tests/unit/golden_events) keeps old events readable. A new optional
-field has the default None instead, and is omitted from the stored data if it is None.
+The stored data of an event is never rewritten. When an event's shape changes, its topic gets the next version, the class follows, and an
+upcaster from the version before is registered here. One golden file per version (tests/unit/golden_events) keeps old events readable. A
+new optional field has the default None instead, and is omitted from the stored data if it is None.
 """
 
 import zlib

@@ -109,7 +109,7 @@ class CacheInvalidator:
 
     def _begin(self) -> None:
         if self._reading is None:
-            self._reading = asyncio.create_task(self._read_on(), name="freshness")
+            self._reading = asyncio.create_task(self._read_on(), name="cache-invalidator")
 
     async def _read_on(self) -> None:
         """Reads the log for the waiting requests, and again for those that arrived during the read."""

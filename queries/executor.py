@@ -25,7 +25,7 @@ _WAREHOUSE_BYTES = 16 * 1024
 class ReadResult(Generic[Value]):
     """The result of reading the read models.
 
-    resource -- the object to authorize. size_bytes -- its memory in the cache. tags -- dropping one of them removes it from the cache.
+    resource -- the object to authorize. size_bytes -- its memory in the cache. tags -- invalidating one of them removes it from the cache.
     """
 
     value: Value

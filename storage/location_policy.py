@@ -28,22 +28,22 @@ def check_document_locations(
 ) -> None:
     """Raises BadRequest, naming the field, if `after` has a location that `before` does not have and that is not permitted.
 
-    `location` and the path properties must be permitted by the warehouse (`StorageProfile.permit`). Files (manifest lists, v1
+    `location` and the path properties must be permitted by the warehouse (`StorageProfile.parse_permitted`). Files (manifest lists, v1
     manifests, statistics, metadata-log entries) must be in the document's location, in the folder of one of its path properties,
     or permitted themselves. Elements that are the same objects as in `before` are not checked again; `before=None` checks all.
     `percent_allowed`: the document was written elsewhere, so its locations may contain `%`.
     """
     known = before or {}
     folders = list(_check_folders(profile, known, after, percent_allowed))
-    for what, text in _changed_files(known, after):
+    for field, text in _changed_files(known, after):
         if _is_plainly_below(folders, text):
             continue
-        location = StorageLocation.parse_structure(text, field=what)
+        location = StorageLocation.parse_structure(text, field=field)
         folder = next((folder for folder in folders if folder.contains(location) and folder != location), None)
         if folder is None:
-            profile.parse_permitted(text, percent_allowed=percent_allowed, field=what)
+            profile.parse_permitted(text, percent_allowed=percent_allowed, field=field)
         else:
-            check_characters(location.below(folder), text, percent_allowed=percent_allowed, field=what)
+            check_characters(location.below(folder), text, percent_allowed=percent_allowed, field=field)
 
 
 def referenced_files(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -73,11 +73,11 @@ def _check_folders(
             yield _folder(profile, name, properties_before.get(name), properties[name], percent_allowed)
 
 
-def _folder(profile: StorageProfile, what: str, before: object, text: object, percent_allowed: bool) -> StorageLocation:
-    checked = _text(what, text)
+def _folder(profile: StorageProfile, field: str, before: object, text: object, percent_allowed: bool) -> StorageLocation:
+    checked = _text(field, text)
     if before == text:
-        return StorageLocation.parse_structure(checked, field=what)
-    return profile.parse_permitted(checked, percent_allowed=percent_allowed, field=what)
+        return StorageLocation.parse_structure(checked, field=field)
+    return profile.parse_permitted(checked, percent_allowed=percent_allowed, field=field)
 
 
 def _changed_files(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -101,19 +101,19 @@ def _changed_files(before: Mapping[str, Any], after: Mapping[str, Any]) -> Itera
 
 
 def _files_of(collection: str, element: Mapping[str, Any], fields: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    for field in fields:
-        if element.get(field) is not None:
-            what = f"{collection}: {field}"
-            yield what, _text(what, element[field])
+    for member in fields:
+        if element.get(member) is not None:
+            field = f"{collection}: {member}"
+            yield field, _text(field, element[member])
     # Format v1 may list its manifests in the snapshot itself.
-    what, manifests = f"{collection}: manifests", element.get("manifests") or []
+    field, manifests = f"{collection}: manifests", element.get("manifests") or []
     if not isinstance(manifests, list):
-        raise BadRequest(f"Invalid {what}: must be a list")
+        raise BadRequest(f"Invalid {field}: must be a list")
     for manifest in manifests:
-        yield what, _text(what, manifest)
+        yield field, _text(field, manifest)
 
 
-def _text(what: str, value: object) -> str:
+def _text(field: str, value: object) -> str:
     if not isinstance(value, str):
-        raise BadRequest(f"Invalid {what}: must be a string")
+        raise BadRequest(f"Invalid {field}: must be a string")
     return value

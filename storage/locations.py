@@ -44,7 +44,7 @@ _CHARACTERS_REFUSED_IN_BASE = re.compile(r"[?#]")
 
 
 def invalid_location_error(field: str, rule: str, text: str) -> BadRequest:
-    """The error for an invalid location `text` in the field `field`, with the rule that it violates."""
+    """The error for an invalid location `text` in `field`, with the rule that it violates."""
     quoted = text if len(text) <= QUOTED_CHARACTERS_MAX else text[:QUOTED_CHARACTERS_MAX] + "…"
     return BadRequest(f"Invalid {field}: {rule}: {quoted!r}")
 

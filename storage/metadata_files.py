@@ -77,35 +77,35 @@ def is_metadata_file(location: StorageLocation) -> bool:
     return location.segments[-1].endswith((".metadata.json", ".metadata.json.gz"))
 
 
-async def write_metadata(store: ObjectStore, location: StorageLocation, document: Content) -> None:
-    """Writes `document` to a name with a new UUID, compressed if the file's name says gzip. Raises ServiceUnavailable if that fails.
+async def write_metadata(store: ObjectStore, location: StorageLocation, content: Content) -> None:
+    """Writes the content of a document to a name with a new UUID, compressed if the name says gzip. Raises ServiceUnavailable if it fails.
 
     If the file exists already, it is this same write: the store stored it, its response was lost, and the store's client wrote again.
     Its content is compared, because an error would be stored under the request's Idempotency-Key.
     """
     if location.segments[-1].endswith(_SUFFIXES["gzip"]):
-        if len(document) > _COMPRESSED_INLINE_BYTES_MAX:
-            document = await asyncio.to_thread(_compressed, document)
+        if len(content) > _COMPRESSED_INLINE_BYTES_MAX:
+            content = await asyncio.to_thread(_compressed, content)
         else:
-            document = _compressed(document)
+            content = _compressed(content)
     try:
-        await store.put_new(location, document)
+        await store.put_new(location, content)
     except AlreadyExists:
-        if not await _is_written(store, location, document):
+        if not await _is_written(store, location, content):
             raise store_unavailable(location, "it contains a file with the new name, whose content could not be checked") from None
 
 
-async def _is_written(store: ObjectStore, location: StorageLocation, document: Content) -> bool:
+async def _is_written(store: ObjectStore, location: StorageLocation, content: Content) -> bool:
     try:
-        written = await store.get(location, bytes_max=len(document))
+        written = await store.get(location, bytes_max=len(content))
     except CatalogError:
         return False
-    return written == joined(document)
+    return written == joined(content)
 
 
-def _compressed(document: Content) -> bytes:
+def _compressed(content: Content) -> bytes:
     # The gzip header contains no time, so that equal documents result in equal files.
-    return isal_zlib.compress(joined(document), GZIP_LEVEL, _GZIP_WINDOW_BITS)
+    return isal_zlib.compress(joined(content), GZIP_LEVEL, _GZIP_WINDOW_BITS)
 
 
 async def read_metadata(store: ObjectStore, location: StorageLocation, reservation: DocumentReservation) -> dict[str, Any]:

@@ -136,7 +136,7 @@ class StorageProfile(JsonFields):
         return self.base.child(self.storage_layout.tabular.replace("{uuid}", str(tabular_id)))
 
     def permit_namespace(self, text: str) -> StorageLocation:
-        """As `permit`, for the location of a namespace: there must be room for the name of any table below it."""
+        """As `parse_permitted`, for the location of a namespace: there must be room for the name of any table below it."""
         location = self.parse_permitted(text)
         root = self.root_of(location)
         assert root is not None, "a permitted location has a root"

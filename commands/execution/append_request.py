@@ -66,8 +66,8 @@ class AppendResult:
 
     outcome -- what became of the command; not the HTTP status of its response, which is in `record`.
     position -- of its last event.
-    detail -- the object that conflicts, or the error's code.
-    record, operation -- for `replayed`: what was stored for the first request with the key, and its operation.
+    detail -- of a conflict: the object, claim or generation; of an error: the code and message of Postgres.
+    record, operation -- if the key was used before: what was stored for the first request with it, and its operation.
     """
 
     outcome: AppendOutcome
@@ -203,7 +203,7 @@ class AppendRequest:
     @property
     def must_be_appended(self) -> bool:
         """Whether there is anything to append: events, a response for an Idempotency-Key, or an approval without changes."""
-        return self.has_events or self.context.idempotency_key is not None or self.context.approved_proposal is not None
+        return self.has_events or self.context.idempotency_key is not None or self.context.approves is not None
 
     def to_json(self, blobs: list[bytes]) -> Json:
         """The command as JSON for migrations/functions/append.sql. Bytes are appended to `blobs`; the JSON has their index, from 1."""
@@ -253,7 +253,7 @@ class AppendRequest:
         return command
 
     def _claims(self) -> Json:
-        """The claims that the command takes, releases and depends on."""
+        """The claims that the command takes, releases and depends on. The keys are fixed: servers of other versions read them too."""
         contents = {"contents": self.expected_child_counts} if self.expected_child_counts else {}
         return {
             "parents": self.must_exist,

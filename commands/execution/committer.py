@@ -12,12 +12,12 @@ import psycopg
 import structlog
 
 from ...database.connection import connect
-from ...database.connection_watchdog import ConnectionWatchdog, WatchedStatement
+from ...database.connection_watchdog import ConnectionUse, ConnectionWatchdog
 from ...database.connections import CONNECT_SECONDS_MAX, NETWORK_OPTIONS, Connection, has_ended
 from ...database.host_lists import hosts_of
 from ...database.named_sql import named_sql
 from ...database.outage_log import OutageLog
-from ...database.write_refusal import write_refusal
+from ...database.write_refusal import write_refusal_reason
 from ...domain.client_errors import client_error_text
 from ...domain.errors import CommitStateUnknown, InternalError, ServiceUnavailable, TooManyRequests
 from . import fault_points
@@ -49,7 +49,10 @@ _FINAL = frozenset({"appended", "recorded", "replayed", "key_reused"})
 
 @dataclass(slots=True)
 class _PendingBatch:
-    """A batch of a stream or a single command. Its append requests are appended by one call, in this order."""
+    """A batch of a stream or a single command. Its append requests are appended by one call, in this order.
+
+    in_doubt -- it may be in the log already, because the response to an earlier call was lost.
+    """
 
     append_requests: Sequence[AppendRequest]
     results: "asyncio.Future[list[AppendResult]]"
@@ -193,24 +196,24 @@ class Committer:
         began = time.monotonic()
         try:
             while True:
-                statement = WatchedStatement(STATEMENT_TIMEOUT_SECONDS + 1, is_append=True, cancelled_once=cancelled_once)
+                use = ConnectionUse(STATEMENT_TIMEOUT_SECONDS + 1, is_append=True, cancelled_once=cancelled_once)
                 sent_now = False
                 try:
                     if connection is None or has_ended(connection):
                         connection = await self._reconnect(connection)
                     sent = sent_now = True
-                    await self._append(connection, call, statement)
+                    await self._append(connection, call, use)
                     return connection
                 except (psycopg.OperationalError, psycopg.errors.ReadOnlySqlTransaction, TimeoutError) as error:
-                    if isinstance(error, psycopg.errors.QueryCanceled) and not statement.behind_stuck_lock and not cancelled_once:
+                    if isinstance(error, psycopg.errors.QueryCanceled) and not use.behind_stuck_lock and not cancelled_once:
                         # The session works, so the call is only slow.
                         cancelled_once = True
                         continue
-                    connection = self._record_failure(connection, call, error, sent=sent_now)
+                    connection = self._record_failure(connection, call, error, sent_now=sent_now)
                     if not any(batch.in_doubt for batch in call):
-                        await self._refuse_not_appended(connection, call, error, statement)
+                        await self._refuse_not_appended(connection, call, error, use)
                         return connection
-                    if time.monotonic() - began > (DOUBT_BEHIND_LOCK_SECONDS_MAX if statement.behind_stuck_lock else DOUBT_SECONDS_MAX):
+                    if time.monotonic() - began > (DOUBT_BEHIND_LOCK_SECONDS_MAX if use.behind_stuck_lock else DOUBT_SECONDS_MAX):
                         _refuse(call, CommitStateUnknown("The connection to Postgres was lost before its response arrived"))
                         return connection
                     await asyncio.sleep(_PAUSE_SECONDS)
@@ -223,27 +226,27 @@ class Committer:
             _log.warning("append_call_failed", error=client_error_text(error), stream_batches=len(call))
             return await self._append_call_one_by_one(connection, call, error)
 
-    def _record_failure(self, connection: Connection | None, call: _Call, error: Exception, *, sent: bool) -> Connection | None:
+    def _record_failure(self, connection: Connection | None, call: _Call, error: Exception, *, sent_now: bool) -> Connection | None:
         """Records that Postgres refuses writes, or that the call is in doubt. Returns the connection, or None if it was lost."""
-        refusal = write_refusal(error)
-        if refusal is not None:
-            self._refused_writes = (time.monotonic(), refusal)
+        reason = write_refusal_reason(error)
+        if reason is not None:
+            self._refused_writes = (time.monotonic(), reason)
         if not (connection is None or connection.closed or connection.broken):
             return connection
-        self._outage.failed(sent=sent, error=client_error_text(error), stream_batches=len(call))
-        self.metrics.responses_lost += sent
+        self._outage.failed(sent=sent_now, error=client_error_text(error), stream_batches=len(call))
+        self.metrics.responses_lost += sent_now
         for batch in call:
-            batch.in_doubt |= sent
+            batch.in_doubt |= sent_now
         return None
 
-    async def _refuse_not_appended(self, connection: Connection | None, call: _Call, error: Exception, statement: WatchedStatement) -> None:
+    async def _refuse_not_appended(self, connection: Connection | None, call: _Call, error: Exception, use: ConnectionUse) -> None:
         """Refuses a call that was not sent, or that Postgres reported as rolled back."""
-        reason = write_refusal(error) or ("Postgres cannot be reached" if connection is None else "Postgres is busy")
+        reason = write_refusal_reason(error) or ("Postgres cannot be reached" if connection is None else "Postgres is busy")
         _refuse(call, ServiceUnavailable(reason, retry_after_seconds=1))
         if isinstance(error, psycopg.errors.ReadOnlySqlTransaction) and connection is not None:
             # The next connection may reach the new primary.
             await connection.close()
-        if statement.behind_stuck_lock:
+        if use.behind_stuck_lock:
             self._outage.failed("lock", began="append_lock_blocked", stream_batches=len(call))
             self._refuse_waiting("Postgres is busy")
 
@@ -313,8 +316,8 @@ class Committer:
                 **NETWORK_OPTIONS,
             )
 
-    async def _append(self, connection: Connection, call: _Call, statement: WatchedStatement) -> None:
-        self._watch.begin(connection, statement)
+    async def _append(self, connection: Connection, call: _Call, use: ConnectionUse) -> None:
+        self._watch.begin(connection, use)
         try:
             if fault_points.SWITCHED_ON:
                 await fault_points.reach("commit.before_append")
@@ -369,7 +372,7 @@ def _result(row: tuple[Any, ...]) -> AppendResult:
     record = None if status is None else IdempotencyRecord(status, object_id, version, body)
     if outcome == "error":
         _log.error("append_failed", detail=detail)
-    if outcome == "replayed":
+    if outcome in ("replayed", "key_reused"):
         return AppendResult(outcome, position, record=record, operation=detail)
     return AppendResult(outcome, position, detail, record)
 

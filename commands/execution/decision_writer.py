@@ -36,7 +36,7 @@ class DecisionWriter:
 
     def needs_review(self, context: RequestContext) -> bool:
         """Whether decisions of this request must be reviewed."""
-        return self.approval is not None or context.approved_proposal is not None
+        return self.approval is not None or context.approves is not None
 
     async def review(self, warehouse: Warehouse, decision: Decision) -> None:
         """Asks the hooks, and adds the approval to the change of an approved proposal. Raises a CatalogError if it is refused."""
@@ -44,7 +44,7 @@ class DecisionWriter:
         if append_request.changes:
             for stream_id, event_id in (await self.ask_hooks(warehouse, append_request)).items():
                 append_request.depend_on_event(stream_id, event_id)
-        if append_request.context.approved_proposal is not None:
+        if append_request.context.approves is not None:
             decision.record = await self._proposals.add_approval(warehouse, append_request)
 
     async def ask_hooks(self, warehouse: Warehouse, append_request: AppendRequest) -> Mapping[UUID, UUID]:
@@ -63,7 +63,7 @@ class DecisionWriter:
             if fault_points.SWITCHED_ON:
                 await fault_points.reach("commit.after_metadata_put")
 
-    async def submit(self, decisions: Sequence[tuple[Warehouse | None, Decision]]) -> list[AppendResult]:
+    async def append_batch(self, decisions: Sequence[tuple[Warehouse | None, Decision]]) -> list[AppendResult]:
         """Appends decisions on warehouses, whose files are written, in one call."""
         for warehouse, decision in decisions:
             decision.append_request.record = decision.record
@@ -87,7 +87,7 @@ class DecisionWriter:
             await self.discard(warehouse, decision)
             raise
         try:
-            (result,) = await self.submit([(warehouse, decision)])
+            (result,) = await self.append_batch([(warehouse, decision)])
         except NOT_APPENDED_ERRORS:
             # A different error is raised if the outcome is in doubt.
             await self.discard(warehouse, decision)

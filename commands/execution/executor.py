@@ -115,7 +115,7 @@ class CommandExecutor:
             # Without holding a connection: reading the response may wait for requests that need one.
             if stored is not None:
                 # Not authorized again: the same principal received this response before.
-                if stored.must_wait_for_standbys:
+                if stored.commits_wait_for_standbys:
                     # Append finds the key, and returns once the standbys have it.
                     await self.committer.submit(AppendRequest(context, record=stored.record))
                 return await self._replay(context, stored)
@@ -188,10 +188,10 @@ class CommandExecutor:
             return await self.queues.run(stream, handler, deadline)
         resolved = await handler.resolve()
         await self.authorize(handler.context, resolved.resources)
-        locked = [*resolved.streams, *resolved.cascaded_streams]
+        locked = [*resolved.streams, *resolved.implied_streams]
         if isinstance(handler, CommandHandler):
             await handler.prepare()
-            locked += handler.additional_streams()
+            locked += handler.descendant_streams()
         async with self.queues.locked(locked):
             decision = await handler.decide()
             began = time.monotonic()
@@ -213,7 +213,7 @@ class CommandExecutor:
         if result is None:
             return decision.response.at(await self._head(context))
         match result.outcome:
-            case "appended" | "recorded" if context.approved_proposal is not None:
+            case "appended" | "recorded" if context.approves is not None:
                 return CommandResponse(decision.record.status, decision.record.body, result.position)
             case "appended" | "recorded":
                 return decision.response.at(result.position)
@@ -230,7 +230,7 @@ class CommandExecutor:
 
     async def _refused(self, context: RequestContext, warehouse: Warehouse | None, refusal: CatalogError) -> CommandResponse:
         """Raises the refusal, after storing it under the Idempotency-Key if there is one."""
-        if context.approved_proposal is not None and warehouse is not None and refusal.deterministic:
+        if context.approves is not None and warehouse is not None and refusal.deterministic:
             refusal = await self.proposals.closed_or_refusal(context, warehouse, refusal)
         if context.idempotency_key is None or not refusal.deterministic:
             raise refusal
@@ -255,7 +255,9 @@ class CommandExecutor:
             raise idempotency.key_reused_error()
         assert result.record is not None
         assert result.operation is not None
-        return await self._replay(context, StoredResponse(result.record, result.position, result.operation, must_wait_for_standbys=False))
+        return await self._replay(
+            context, StoredResponse(result.record, result.position, result.operation, commits_wait_for_standbys=False)
+        )
 
     async def _replay(self, context: RequestContext, stored: StoredResponse) -> CommandResponse:
         record = stored.record
@@ -266,7 +268,7 @@ class CommandExecutor:
     async def _head(self, context: RequestContext) -> int:
         """The position in the response to a command that changes nothing. Everything up to it is on the synchronous standbys."""
         async with self.connection() as connection:
-            position, waits_for_standbys = await log_head_and_standbys(connection)
-        if not waits_for_standbys:
+            position, commits_wait_for_standbys = await log_head_and_standbys(connection)
+        if not commits_wait_for_standbys:
             return position
         return (await self.committer.submit(AppendRequest(context))).position

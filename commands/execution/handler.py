@@ -74,18 +74,18 @@ class CommandResult:
 
 
 @dataclass(frozen=True, slots=True)
-class ResolvedCommand:
+class CommandTargets:
     """The objects that the names of a command refer to.
 
     streams -- what it changes.
     other_resources -- for which it needs permission too: the parents of what it creates or moves, a project, or a proposal. If a parent
         does not exist, `decide` refuses.
-    cascaded_streams -- which it changes as a consequence, without a permission of their own.
+    implied_streams -- which it changes too, without a permission of their own.
     """
 
     streams: Sequence[ResolvedStream[State]] = ()
     other_resources: Sequence[Resource] = ()
-    cascaded_streams: Sequence[ResolvedStream[State]] = ()
+    implied_streams: Sequence[ResolvedStream[State]] = ()
 
     @property
     def resources(self) -> list[Resource]:
@@ -114,13 +114,13 @@ class CommandHandler(ABC):
     command: object
 
     @abstractmethod
-    async def resolve(self) -> ResolvedCommand:
+    async def resolve(self) -> CommandTargets:
         """Finds the objects by their names and reads nothing else. Raises a CatalogError if a name is refused."""
 
     async def prepare(self) -> None:  # noqa: B027 - most have nothing to prepare
         """Does slow work after authorization, before the queues of the streams are joined."""
 
-    def additional_streams(self) -> Sequence[ResolvedStream[State]]:
+    def descendant_streams(self) -> Sequence[ResolvedStream[State]]:
         """Those whose queues wait besides the resolved ones, found by `prepare`. The permission for the resolved ones includes them."""
         return ()
 
@@ -141,7 +141,7 @@ class ProjectCommandHandler(ABC):
     command: object
 
     @abstractmethod
-    async def resolve(self) -> ResolvedCommand:
+    async def resolve(self) -> CommandTargets:
         """The objects for which the principal needs permission."""
 
     @abstractmethod

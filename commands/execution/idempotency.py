@@ -18,13 +18,13 @@ _SQL = named_sql("icecore.commands.execution", "committer.sql")
 class StoredResponse:
     """The stored result of the first request with a key.
 
-    must_wait_for_standbys -- commits wait for standbys. Whether this one did is unknown, because its session may have ended before.
+    commits_wait_for_standbys -- commits wait for standbys. Whether this one did is unknown, because its session may have ended before.
     """
 
     record: IdempotencyRecord
     position: int
     operation: str
-    must_wait_for_standbys: bool
+    commits_wait_for_standbys: bool
 
 
 async def find(connection: Connection, context: RequestContext) -> StoredResponse | None:
@@ -35,10 +35,10 @@ async def find(connection: Connection, context: RequestContext) -> StoredRespons
     row = await cursor.fetchone()
     if row is None:
         return None
-    status, object_id, version, body, position, operation, request_hash, must_wait_for_standbys = row
+    status, object_id, version, body, position, operation, request_hash, commits_wait_for_standbys = row
     if request_hash != context.request_hash:
         raise key_reused_error()
-    return StoredResponse(IdempotencyRecord(status, object_id, version, body), position, operation, must_wait_for_standbys)
+    return StoredResponse(IdempotencyRecord(status, object_id, version, body), position, operation, commits_wait_for_standbys)
 
 
 def key_reused_error() -> UnprocessableEntity:

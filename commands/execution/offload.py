@@ -32,7 +32,7 @@ def is_large_state(state: object) -> bool:
     return isinstance(state, TableState) and sum(map(len, state.document.parts.values())) > PARTS_INLINE_MAX
 
 
-def document_size(state: object) -> int:
+def known_document_size(state: object) -> int:
     """JSON size of a table's parts (those that were read or written), a view's metadata or a namespace's properties; else 0."""
     match state:
         case TableState():

@@ -12,7 +12,7 @@ from . import idempotency
 from .command_response import CommandResponse
 from .idempotency import StoredResponse
 
-_Replayed = tuple[UUID, int, str, int]
+_ReplayKey = tuple[UUID, int, str, int]
 """The object, its version, the operation and the status, which determine the bytes of a response."""
 
 
@@ -21,7 +21,7 @@ class ResponseReplay:
 
     def __init__(self, backends: Backends) -> None:
         self._backends = backends
-        self._reading: dict[_Replayed, asyncio.Task[CommandResponse]] = {}
+        self._reading: dict[_ReplayKey, asyncio.Task[CommandResponse]] = {}
 
     async def response(self, context: RequestContext, stored: StoredResponse) -> CommandResponse:
         """The first response again. Raises TooManyRequests (also through `context.reserve_memory`) if there is no memory for it."""
@@ -36,7 +36,7 @@ class ResponseReplay:
         # If one request is cancelled, the others still get the response.
         return replace(await asyncio.shield(reading), position=stored.position)
 
-    def _finish(self, key: _Replayed, done: asyncio.Task[CommandResponse]) -> None:
+    def _finish(self, key: _ReplayKey, done: asyncio.Task[CommandResponse]) -> None:
         del self._reading[key]
         if not done.cancelled():
             # Marks the exception as retrieved, even if no request waits any more.

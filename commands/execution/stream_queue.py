@@ -22,7 +22,7 @@ from .contention_backoff import ContentionBackoff
 from .decision_writer import DecisionWriter
 from .gather import gather_errors
 from .handler import CommandResult, Decision, S
-from .offload import document_size
+from .offload import known_document_size
 from .queue_entries import Barrier, QueuedCommand, SharedDocumentSize, fail
 from .resolver import OutdatedRead, ResolvedStream
 
@@ -184,7 +184,7 @@ class StreamQueue(Generic[S]):
         if found is None:
             raise OutdatedRead
         self._state, self._generation = found
-        size = document_size(self._state)
+        size = known_document_size(self._state)
         # Responses to changes of a namespace do not contain its properties.
         self._document = SharedDocumentSize(0 if isinstance(self._state, NamespaceState) else size)
         self.state_bytes = _STATE_BYTES_PER_DOCUMENT_BYTE * size
@@ -293,7 +293,7 @@ class StreamQueue(Generic[S]):
             return 0, again
         began = time.monotonic()
         try:
-            results = await self._decision_writer.submit([(command.handler.warehouse, decision) for command, decision in whole])
+            results = await self._decision_writer.append_batch([(command.handler.warehouse, decision) for command, decision in whole])
         except CatalogError as error:
             self.forget()
             if isinstance(error, NOT_APPENDED_ERRORS):
@@ -344,7 +344,7 @@ class StreamQueue(Generic[S]):
                 self._confirmed_at = began
                 if decision.after is not None:
                     self._state = decision.after  # type: ignore[assignment]
-                    size = sum(len(file.content) for file in decision.files) or document_size(decision.after)
+                    size = sum(len(file.content) for file in decision.files) or known_document_size(decision.after)
                     self.state_bytes = _STATE_BYTES_PER_DOCUMENT_BYTE * size
         self._batch_max = STREAM_BATCH_COMMANDS_MAX
         if applied_count < len(batch):

@@ -17,7 +17,7 @@ from ...security.property_rules import refuse_credential_properties
 from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
-from ..execution.handler import CommandHandler, Decision, ResolvedCommand
+from ..execution.handler import CommandHandler, CommandTargets, Decision
 from ..execution.offload import in_thread_if, is_large_request
 
 
@@ -35,12 +35,12 @@ class _CreationHandler(CommandHandler):
     taken: bool = False
     parent_id: UUID | None = None
 
-    async def resolve(self) -> ResolvedCommand:
+    async def resolve(self) -> CommandTargets:
         async with self.executor.connection() as connection:
             self.taken = await names.find(connection, self.warehouse.name_lookup, self.command.namespace, None) is not None
             self.parent_id = await self._parent_id(connection)
         parent_id = self.parent_id or self.warehouse.id
-        return ResolvedCommand(other_resources=[Resource("warehouse" if parent_id == self.warehouse.id else "namespace", parent_id)])
+        return CommandTargets(other_resources=[Resource("warehouse" if parent_id == self.warehouse.id else "namespace", parent_id)])
 
     async def decide(self) -> Decision:
         large = is_large_request(self.context)

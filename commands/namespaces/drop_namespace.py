@@ -13,7 +13,7 @@ from ...storage.large_documents import DocumentReservation
 from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
-from ..execution.handler import CommandHandler, Decision, ResolvedCommand
+from ..execution.handler import CommandHandler, CommandTargets, Decision
 from ..execution.resolver import ResolvedStream
 
 _CHILDREN = ("table", "view", "namespace")
@@ -38,9 +38,9 @@ class _DropHandler(CommandHandler):
     reservation: DocumentReservation
     namespace: ResolvedStream[NamespaceState] | None = None
 
-    async def resolve(self) -> ResolvedCommand:
+    async def resolve(self) -> CommandTargets:
         self.namespace = await self.executor.resolver.namespace(self.warehouse, self.command.namespace)
-        return ResolvedCommand([self.namespace])
+        return CommandTargets([self.namespace])
 
     async def prepare(self) -> None:
         assert self.namespace is not None

@@ -18,7 +18,7 @@ from ...storage.large_documents import DocumentReservation
 from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
-from ..execution.handler import CommandHandler, Decision, ResolvedCommand
+from ..execution.handler import CommandHandler, CommandTargets, Decision
 from ..execution.resolver import OutdatedRead, ResolvedStream
 from . import tree_states
 from .tree_states import TREE_OBJECTS_MAX, TreeStates
@@ -76,9 +76,9 @@ class _DropHandler(CommandHandler):
     namespace: ResolvedStream[NamespaceState] | None = None
     content: list[ResolvedStream[State]] = field(default_factory=list)
 
-    async def resolve(self) -> ResolvedCommand:
+    async def resolve(self) -> CommandTargets:
         self.namespace = await self.executor.resolver.namespace(self.warehouse, self.command.namespace)
-        return ResolvedCommand([self.namespace])
+        return CommandTargets([self.namespace])
 
     def expires_at_ms(self, tree: _Tree) -> int | None:
         if self.command.force:
@@ -94,11 +94,11 @@ class _DropHandler(CommandHandler):
         """Finds the objects whose queues wait during the decision. What is created later is found by append."""
         async with self.executor.connection() as connection:
             nodes = await self._nodes(connection)
-            size = await tree_states.documents_bytes(connection, kinds_of(nodes), whole=self.whole)
+            size = await tree_states.states_size(connection, kinds_of(nodes), whole=self.whole)
         await tree_states.reserve_memory(self.reservation, size, str(self.command.namespace))
         self.content = [*tree_states.streams(self.executor, kinds_of(nodes[1:]))]
 
-    def additional_streams(self) -> Sequence[ResolvedStream[State]]:
+    def descendant_streams(self) -> Sequence[ResolvedStream[State]]:
         return self.content
 
     async def decide(self) -> Decision:

@@ -20,7 +20,7 @@ from ...storage.large_documents import DocumentReservation
 from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
-from ..execution.handler import CommandHandler, Decision, ResolvedCommand
+from ..execution.handler import CommandHandler, CommandTargets, Decision
 from ..execution.resolver import OutdatedRead, ResolvedStream
 
 
@@ -44,7 +44,7 @@ class _MoveHandler(CommandHandler):
     stream: ResolvedStream[NamespaceState] | None = None
     parent_id: UUID | None = None
 
-    async def resolve(self) -> ResolvedCommand:
+    async def resolve(self) -> CommandTargets:
         resolver, parent = self.executor.resolver, self.command.destination.parent
         self.stream = await resolver.live_namespace(self.warehouse, self.command.namespace_id)
         self.parent_id = self.warehouse.id
@@ -54,7 +54,7 @@ class _MoveHandler(CommandHandler):
             self.parent_id = None if found is None else found.namespace_id
         # If the parent does not exist, `decide` refuses.
         resource = Resource("warehouse" if parent is None or self.parent_id is None else "namespace", self.parent_id or self.warehouse.id)
-        return ResolvedCommand([self.stream], [resource], [resolver.warehouse(self.warehouse)])
+        return CommandTargets([self.stream], [resource], [resolver.warehouse(self.warehouse)])
 
     async def prepare(self) -> None:
         assert self.stream is not None

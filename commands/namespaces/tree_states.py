@@ -31,7 +31,7 @@ class TreeStates:
     generation: int | None
 
 
-async def documents_bytes(connection: Connection, ids: Ids, *, whole: bool) -> int:
+async def states_size(connection: Connection, ids: Ids, *, whole: bool) -> int:
     """What must be read for the states of a tree.
 
     whole -- with all metadata of the tables, because approval hooks review it; otherwise tables are read without their parts.

@@ -20,7 +20,7 @@ from ...storage.large_documents import DocumentReservation
 from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
-from ..execution.handler import CommandHandler, Decision, ResolvedCommand
+from ..execution.handler import CommandHandler, CommandTargets, Decision
 from ..execution.resolver import ResolvedStream
 from ..tabulars.needed_files import check_needed_files
 from . import tree_states
@@ -66,14 +66,14 @@ class _UndropHandler(CommandHandler):
     reservation: DocumentReservation
     content: list[ResolvedStream[State]] = field(default_factory=list)
 
-    async def resolve(self) -> ResolvedCommand:
-        return ResolvedCommand([self.executor.resolver.namespace_by_id(self.command.namespace_id)])
+    async def resolve(self) -> CommandTargets:
+        return CommandTargets([self.executor.resolver.namespace_by_id(self.command.namespace_id)])
 
     async def prepare(self) -> None:
         """Refuses, and checks the files, before the queues are joined: a store that does not respond delays no other command."""
         async with self.executor.connection() as connection:
             root, dropped = await self._dropped(connection)
-            size = await tree_states.documents_bytes(connection, kinds_of(dropped), whole=self._whole)
+            size = await tree_states.states_size(connection, kinds_of(dropped), whole=self._whole)
         await tree_states.reserve_memory(self.reservation, size, root.name)
         tree = await self._read()
         self.content = [stream for stream in tree_states.streams(self.executor, kinds_of(tree.dropped)) if stream.id != root.id]
@@ -81,7 +81,7 @@ class _UndropHandler(CommandHandler):
             found = [state for state in tree.members if isinstance(state, TableState | ViewState)]
             await check_needed_files(self.executor, self.warehouse, found)
 
-    def additional_streams(self) -> Sequence[ResolvedStream[State]]:
+    def descendant_streams(self) -> Sequence[ResolvedStream[State]]:
         return self.content
 
     async def decide(self) -> Decision:

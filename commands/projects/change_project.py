@@ -11,7 +11,7 @@ from ...projections import projects
 from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
-from ..execution.handler import Decision, ProjectCommandHandler, ResolvedCommand
+from ..execution.handler import CommandTargets, Decision, ProjectCommandHandler
 
 
 async def rename_project(executor: CommandExecutor, context: RequestContext, command: RenameProject) -> CommandResponse:
@@ -28,8 +28,8 @@ async def delete_project(executor: CommandExecutor, context: RequestContext, com
 class _ProjectHandler(ProjectCommandHandler):
     executor: CommandExecutor
 
-    async def resolve(self) -> ResolvedCommand:
-        return ResolvedCommand(other_resources=[Resource("project", self.context.project_id)])
+    async def resolve(self) -> CommandTargets:
+        return CommandTargets(other_resources=[Resource("project", self.context.project_id)])
 
     async def decide(self) -> Decision:
         async with self.executor.connection() as connection:

@@ -13,7 +13,7 @@ from ...projections import projects
 from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
-from ..execution.handler import Decision, ProjectCommandHandler, ResolvedCommand
+from ..execution.handler import CommandTargets, Decision, ProjectCommandHandler
 
 
 async def create_project(executor: CommandExecutor, context: RequestContext, command: CreateProject) -> CommandResponse:
@@ -26,8 +26,8 @@ class _CreationHandler(ProjectCommandHandler):
     command: CreateProject
     executor: CommandExecutor
 
-    async def resolve(self) -> ResolvedCommand:
-        return ResolvedCommand(other_resources=[SERVER])
+    async def resolve(self) -> CommandTargets:
+        return CommandTargets(other_resources=[SERVER])
 
     async def decide(self) -> Decision:
         project_id = self.command.id or uuid7()

@@ -91,6 +91,6 @@ async def approve_proposal(
     except UnreadableCommandError as error:
         raise InternalError(f"The change of proposal {state.id} cannot be read: {error}") from None
     approving = replace(
-        context, body_bytes=command.stored_bytes, causation_id=state.event_id, approved_proposal=ApprovedProposal(state.id, state.operation)
+        context, body_bytes=command.stored_bytes, causation_id=state.event_id, approves=ApprovedProposal(state.id, state.operation)
     )
     return await EXECUTED_BY[type(change)](executor, approving, warehouse, change)

@@ -133,9 +133,9 @@ class Proposals:
 
         If an object of the change was changed meanwhile, the proposal is closed as stale.
         """
-        assert context.approved_proposal is not None
+        assert context.approves is not None
         for _ in range(_ATTEMPTS_MAX):
-            state = await self.load(context.approved_proposal.proposal_id)
+            state = await self.load(context.approves.proposal_id)
             try:
                 event = decide_stale(state, now_ms())
             except ProposalClosed as closed:
@@ -156,8 +156,8 @@ class Proposals:
         Raises ProposalClosed if the proposal has expired, or if the change affects other objects or states than those that were held.
         """
         context = append_request.context
-        assert context.approved_proposal is not None
-        state = await self.load(context.approved_proposal.proposal_id)
+        assert context.approves is not None
+        state = await self.load(context.approves.proposal_id)
         event = decide_approve(state, object_heads(warehouse, append_request.changes), context.principal.id, now_ms())
         after = append_request.add(state.id, warehouse.id, state, [event])
         assert isinstance(after, ProposalState)

@@ -13,7 +13,7 @@ from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.clock import now_ms
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
-from ..execution.handler import CommandHandler, Decision, ResolvedCommand
+from ..execution.handler import CommandHandler, CommandTargets, Decision
 from .proposals import Proposals, proposal_json
 
 
@@ -35,8 +35,8 @@ class _RejectionHandler(CommandHandler):
     command: RejectProposal
     proposals: Proposals
 
-    async def resolve(self) -> ResolvedCommand:
-        return ResolvedCommand(other_resources=[Resource("proposal", self.command.proposal_id)])
+    async def resolve(self) -> CommandTargets:
+        return CommandTargets(other_resources=[Resource("proposal", self.command.proposal_id)])
 
     async def decide(self) -> Decision:
         state = await self.proposals.load(self.command.proposal_id)

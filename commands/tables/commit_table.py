@@ -22,7 +22,7 @@ from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.clock import now_ms
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
-from ..execution.handler import CommandHandler, Decision, MetadataFile, ResolvedCommand, StreamCommandHandler, parent_of
+from ..execution.handler import CommandHandler, CommandTargets, Decision, MetadataFile, StreamCommandHandler, parent_of
 from ..execution.offload import in_thread_if, is_large_request
 from ..execution.resolver import ResolvedStream
 from ..tabulars.create_tabular import refuse_locations_taken_by_others
@@ -79,10 +79,10 @@ class _CreationHandler(CommandHandler):
     executor: CommandExecutor
     found: ResolvedName | None = None
 
-    async def resolve(self) -> ResolvedCommand:
+    async def resolve(self) -> CommandTargets:
         async with self.executor.connection() as connection:
             self.found = await staged_name(self.warehouse, self.command).find(connection)
-        return ResolvedCommand(other_resources=[parent_of(self.found, self.warehouse)])
+        return CommandTargets(other_resources=[parent_of(self.found, self.warehouse)])
 
     async def decide(self) -> Decision:
         append_request = AppendRequest(self.context, table_bytes_max=self.executor.large_documents.bytes_max)

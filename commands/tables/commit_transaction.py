@@ -15,7 +15,7 @@ from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.clock import now_ms
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
-from ..execution.handler import CommandHandler, Decision, MetadataFile, ResolvedCommand, parent_of
+from ..execution.handler import CommandHandler, CommandTargets, Decision, MetadataFile, parent_of
 from ..execution.offload import in_thread_if, is_large_request, is_large_state
 from ..execution.resolver import ResolvedStream
 from ..tabulars.metadata_files import serialize_table
@@ -39,7 +39,7 @@ class _TransactionHandler(CommandHandler):
     commits: list[ParsedCommit] = field(default_factory=list)
     creations: list[tuple[CommitTable, ResolvedName | None]] = field(default_factory=list)
 
-    async def resolve(self) -> ResolvedCommand:
+    async def resolve(self) -> CommandTargets:
         changes = self.command.changes
         if len({self.warehouse.name_lookup.path(change.table) for change in changes}) < len(changes):
             raise BadRequest("Invalid table-changes: a table is named more than once")
@@ -50,7 +50,7 @@ class _TransactionHandler(CommandHandler):
         creations = [change for change in changes if completes_staged_create(change)]
         async with self.executor.connection() as connection:
             self.creations = [(each, await staged_name(self.warehouse, each).find(connection)) for each in creations]
-        return ResolvedCommand(self.tables, [parent_of(found, self.warehouse) for _, found in self.creations])
+        return CommandTargets(self.tables, [parent_of(found, self.warehouse) for _, found in self.creations])
 
     async def prepare(self) -> None:
         # A wait for memory inside the tables' queues would block them.

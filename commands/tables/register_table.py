@@ -25,14 +25,14 @@ from ...storage.metadata_files import read_metadata
 from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
-from ..execution.handler import CommandHandler, Decision, ResolvedCommand, parent_of
+from ..execution.handler import CommandHandler, CommandTargets, Decision, parent_of
 from ..execution.preloaded_parts import preload_parts
 from ..execution.resolver import OutdatedRead, ResolvedStream
 from ..tabulars.metadata_files import build_loaded_table, serialize_table
 from ..tabulars.names_and_locations import (
     NewName,
+    keys_of_referenced_files,
     location_key,
-    other_location_keys,
     path_keys,
     refuse_taken_file,
     refuse_taken_locations,
@@ -74,13 +74,13 @@ class _RegistrationHandler(CommandHandler):
     found: ResolvedName | None = None
     file: _File | None = None
 
-    async def resolve(self) -> ResolvedCommand:
+    async def resolve(self) -> CommandTargets:
         self.table = await self._overwritten() if self.command.overwrite else None
         if self.table is not None:
-            return ResolvedCommand([self.table])
+            return CommandTargets([self.table])
         async with self.executor.connection() as connection:
             self.found = await self._new_name.find(connection)
-        return ResolvedCommand(other_resources=[parent_of(self.found, self.warehouse)])
+        return CommandTargets(other_resources=[parent_of(self.found, self.warehouse)])
 
     async def prepare(self) -> None:
         self.file = await self._read_file(self.table)
@@ -121,7 +121,7 @@ class _RegistrationHandler(CommandHandler):
             raise OutdatedRead
         key, paths = location_key(warehouse, metadata), path_keys(warehouse, metadata) or []
         held = [key, *paths, *(() if before is None else before.location_keys)]
-        claimed_keys = [*paths, *await asyncio.to_thread(other_location_keys, warehouse, metadata, file.key, held)]
+        claimed_keys = [*paths, *await asyncio.to_thread(keys_of_referenced_files, warehouse, metadata, file.key, held)]
         async with self.executor.connection() as connection:
             new_name, owner = (self._new_name, None) if before is None else (None, before.id)
             await refuse_taken_locations(connection, [key, *claimed_keys], new_name, owner)

@@ -15,7 +15,7 @@ from ...domain.names import FreeName, ResolvedName
 from ...security.property_rules import refuse_credential_properties
 from ...storage.location_policy import check_document_locations
 from ..execution.executor import CommandExecutor
-from ..execution.handler import CommandHandler, Decision, ResolvedCommand, parent_of
+from ..execution.handler import CommandHandler, CommandTargets, Decision, parent_of
 from ..execution.offload import in_thread_if, is_large_request
 from .names_and_locations import NewName, location_key, location_of, path_keys, refuse_taken_locations
 
@@ -45,10 +45,10 @@ class TabularCreation(CommandHandler):
     def identifier(self) -> TabularIdentifier:
         return TabularIdentifier(self.command.namespace, self.command.name)
 
-    async def resolve(self) -> ResolvedCommand:
+    async def resolve(self) -> CommandTargets:
         async with self.executor.connection() as connection:
             self.found = await self.new_name.find(connection)
-        return ResolvedCommand(other_resources=[parent_of(self.found, self.warehouse)])
+        return CommandTargets(other_resources=[parent_of(self.found, self.warehouse)])
 
     async def decide(self) -> Decision:
         command, warehouse, large = self.command, self.warehouse, is_large_request(self.context)

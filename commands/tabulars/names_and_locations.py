@@ -53,7 +53,7 @@ def path_keys(warehouse: Warehouse, metadata: Json, before: Json | None = None) 
     return keys or None
 
 
-def other_location_keys(warehouse: Warehouse, metadata: Json, file_key: str, held: Sequence[str]) -> list[str]:
+def keys_of_referenced_files(warehouse: Warehouse, metadata: Json, file_key: str, held: Sequence[str]) -> list[str]:
     """The keys that a registration claims besides `held`, the table's locations: the registered file, and files outside `held`.
 
     For such a file its folder is claimed, or the file itself if the folder contains the table's location or a root of the warehouse.

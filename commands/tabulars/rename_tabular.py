@@ -15,7 +15,7 @@ from ...storage.large_documents import DocumentReservation
 from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
-from ..execution.handler import CommandHandler, Decision, ResolvedCommand, parent_of
+from ..execution.handler import CommandHandler, CommandTargets, Decision, parent_of
 from ..execution.resolver import OutdatedRead, ResolvedStream
 
 
@@ -33,11 +33,11 @@ class TabularRename(CommandHandler):
     async def find(self) -> ResolvedStream[TableState | ViewState]:
         """The objects that the source's name refers to."""
 
-    async def resolve(self) -> ResolvedCommand:
+    async def resolve(self) -> CommandTargets:
         self.stream = await self.find()
         async with self.executor.connection() as connection:
             self.namespace = await names.find(connection, self.warehouse.name_lookup, self.command.destination.namespace, None)
-        return ResolvedCommand([self.stream], [parent_of(self.namespace, self.warehouse)])
+        return CommandTargets([self.stream], [parent_of(self.namespace, self.warehouse)])
 
     async def prepare(self) -> None:
         assert self.stream is not None

@@ -18,7 +18,7 @@ from ...storage.large_documents import LARGE_BYTES_MIN, DocumentReservation
 from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
-from ..execution.handler import CommandHandler, Decision, ResolvedCommand
+from ..execution.handler import CommandHandler, CommandTargets, Decision
 from ..execution.resolver import ResolvedStream
 from .needed_files import check_needed_files
 
@@ -47,9 +47,9 @@ class _UndropHandler(CommandHandler):
     reservation: DocumentReservation
     streams: list[tuple[UndropTarget, ResolvedStream[TableState | ViewState]]] = field(default_factory=list)
 
-    async def resolve(self) -> ResolvedCommand:
+    async def resolve(self) -> CommandTargets:
         self.streams = [(target, self._stream(target)) for target in self.command.targets]
-        return ResolvedCommand([stream for _, stream in self.streams])
+        return CommandTargets([stream for _, stream in self.streams])
 
     def _stream(self, target: UndropTarget) -> ResolvedStream[TableState | ViewState]:
         resolver = self.executor.resolver

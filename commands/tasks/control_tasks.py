@@ -16,7 +16,7 @@ from ...storage.large_documents import DocumentReservation
 from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
-from ..execution.handler import CommandHandler, Decision, ResolvedCommand
+from ..execution.handler import CommandHandler, CommandTargets, Decision
 from ..execution.resolver import OutdatedRead
 
 
@@ -41,14 +41,14 @@ class _ControlHandler(CommandHandler):
     found: list[TaskOf] = field(default_factory=list)
     missing: list[UUID] = field(default_factory=list)
 
-    async def resolve(self) -> ResolvedCommand:
+    async def resolve(self) -> CommandTargets:
         async with self.executor.connection() as connection:
             found = await tasks.find(connection, self.warehouse.id, self.command.task_ids)
         self.missing = [task_id for task_id in self.command.task_ids if task_id not in found]
         self.found = [found[task_id] for task_id in self.command.task_ids if task_id in found]
         # What is not there is not revealed to those who may not look for it.
         of_warehouse = [Resource("warehouse", self.warehouse.id)] if self.missing or not self.found else []
-        return ResolvedCommand(other_resources=[*of_warehouse, *(_resource(task) for task in self.found)])
+        return CommandTargets(other_resources=[*of_warehouse, *(_resource(task) for task in self.found)])
 
     async def prepare(self) -> None:
         for task_id in self.missing:

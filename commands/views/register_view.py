@@ -22,8 +22,8 @@ from ...storage.metadata_files import read_metadata
 from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
-from ..execution.handler import CommandHandler, Decision, ResolvedCommand, parent_of
-from ..tabulars.names_and_locations import NewName, location_key, other_location_keys, path_keys, refuse_taken_file
+from ..execution.handler import CommandHandler, CommandTargets, Decision, parent_of
+from ..tabulars.names_and_locations import NewName, keys_of_referenced_files, location_key, path_keys, refuse_taken_file
 from .create_view import view_body
 
 
@@ -40,10 +40,10 @@ class _RegistrationHandler(CommandHandler):
     reservation: DocumentReservation
     found: ResolvedName | None = None
 
-    async def resolve(self) -> ResolvedCommand:
+    async def resolve(self) -> CommandTargets:
         async with self.executor.connection() as connection:
             self.found = await self._new_name.find(connection)
-        return ResolvedCommand(other_resources=[parent_of(self.found, self.warehouse)])
+        return CommandTargets(other_resources=[parent_of(self.found, self.warehouse)])
 
     async def decide(self) -> Decision:
         warehouse, command = self.warehouse, self.command
@@ -66,7 +66,7 @@ class _RegistrationHandler(CommandHandler):
         check_document_locations(warehouse.profile, None, metadata, percent_allowed=True)
         key, paths = location_key(warehouse, metadata), path_keys(warehouse, metadata) or []
         file_key = location.claim_key(warehouse.profile.storage_identity)
-        claimed_keys = [*paths, *other_location_keys(warehouse, metadata, file_key, [key, *paths])]
+        claimed_keys = [*paths, *keys_of_referenced_files(warehouse, metadata, file_key, [key, *paths])]
         registered = decide_register(name, metadata, location.text, key, claimed_keys)
         append_request = AppendRequest(self.context, must_exist=[registered.namespace_id], file_read=(position, file_key))
         state = append_request.add(uuid7(), warehouse.id, None, [registered])

@@ -27,7 +27,7 @@ from ...projections import soft_deleted, warehouse_content, warehouses
 from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
-from ..execution.handler import CommandHandler, Decision, ResolvedCommand
+from ..execution.handler import CommandHandler, CommandTargets, Decision
 from ..execution.resolver import ResolvedStream
 from ..namespaces.drop_namespace import SOFT_DELETED_NAMED_MAX
 
@@ -69,9 +69,9 @@ class _WarehouseHandler(CommandHandler):
     executor: CommandExecutor
     stream: ResolvedStream[WarehouseState] | None = None
 
-    async def resolve(self) -> ResolvedCommand:
+    async def resolve(self) -> CommandTargets:
         self.stream = self.executor.resolver.warehouse(self.warehouse)
-        return ResolvedCommand([self.stream])
+        return CommandTargets([self.stream])
 
     async def decide(self) -> Decision:
         assert self.stream is not None

@@ -32,7 +32,7 @@ from ...storage.unused_fields import unused_fields
 from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
-from ..execution.handler import CommandHandler, Decision, ResolvedCommand
+from ..execution.handler import CommandHandler, CommandTargets, Decision
 from .requested_storage import RequestedStorage, store_credential, with_keyed_hash
 from .shared_storage import refuse_shared_locations, storage_lock
 
@@ -91,8 +91,8 @@ class _CreationHandler(CommandHandler):
     opened: AsyncExitStack
     prepared: bool = False
 
-    async def resolve(self) -> ResolvedCommand:
-        return ResolvedCommand(other_resources=[Resource("project", self.context.project_id)])
+    async def resolve(self) -> CommandTargets:
+        return CommandTargets(other_resources=[Resource("project", self.context.project_id)])
 
     async def prepare(self) -> None:
         """Checks the store before the lock is taken: a store that does not respond delays no creation in another store."""

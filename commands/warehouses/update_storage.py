@@ -25,7 +25,7 @@ from ...storage.unused_fields import unused_fields
 from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
-from ..execution.handler import CommandHandler, Decision, ResolvedCommand
+from ..execution.handler import CommandHandler, CommandTargets, Decision
 from ..execution.resolver import OutdatedRead, ResolvedStream
 from .requested_storage import RequestedStorage, checked_profile, parsed_credential, store_credential, with_keyed_hash
 from .shared_storage import refuse_shared_locations, storage_lock
@@ -104,9 +104,9 @@ class _UpdateHandler(CommandHandler):
     checked: RequestedStorage | None = None
     replaced: UUID | None = None
 
-    async def resolve(self) -> ResolvedCommand:
+    async def resolve(self) -> CommandTargets:
         self.stream = self.executor.resolver.warehouse(self.warehouse)
-        return ResolvedCommand([self.stream])
+        return CommandTargets([self.stream])
 
     async def prepare(self) -> None:
         """Checks the store before the lock is taken, as a creation does; again only if the profile has changed meanwhile."""

@@ -31,7 +31,7 @@ PARTS_ADDED_MAX = 1_000
 
 _COUNTED = frozenset(("add-schema", "add-spec", "add-sort-order", "add-encryption-key"))
 
-ApplyTo = Callable[[TableMetadataBuilder], None]
+Apply = Callable[[TableMetadataBuilder], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class TableUpdate:
     """
 
     action: str
-    apply_to: ApplyTo
+    apply_to: Apply
     format_version: int | None = None
 
 
@@ -105,121 +105,121 @@ def _parse_update(node: object) -> TableUpdate:
     return TableUpdate(action, apply_to, node["format-version"] if action == "upgrade-format-version" else None)
 
 
-def _assign_uuid(node: Json) -> ApplyTo:
+def _assign_uuid(node: Json) -> Apply:
     uuid = get_string(node, "uuid")
     return lambda builder: builder.assign_uuid(uuid)
 
 
-def _upgrade_format_version(node: Json) -> ApplyTo:
+def _upgrade_format_version(node: Json) -> Apply:
     version = get_int(node, "format-version")
     return lambda builder: builder.upgrade_format_version(version)
 
 
-def _add_schema(node: Json) -> ApplyTo:
+def _add_schema(node: Json) -> Apply:
     schema = parse_schema(get(node, "schema"))
     return lambda builder: builder.columns.add_schema(schema)
 
 
-def _set_current_schema(node: Json) -> ApplyTo:
+def _set_current_schema(node: Json) -> Apply:
     schema_id = get_int(node, "schema-id")
     return lambda builder: builder.columns.set_current_schema(schema_id)
 
 
-def _remove_schemas(node: Json) -> ApplyTo:
+def _remove_schemas(node: Json) -> Apply:
     schema_ids = get_int_set(node, "schema-ids")
     return lambda builder: builder.columns.remove_schemas(schema_ids)
 
 
-def _add_spec(node: Json) -> ApplyTo:
+def _add_spec(node: Json) -> Apply:
     unbound = parse_spec(get(node, "spec"))
     return lambda builder: builder.columns.add_spec(unbound)
 
 
-def _set_default_spec(node: Json) -> ApplyTo:
+def _set_default_spec(node: Json) -> Apply:
     spec_id = get_int(node, "spec-id")
     return lambda builder: builder.columns.set_default_spec(spec_id)
 
 
-def _remove_specs(node: Json) -> ApplyTo:
+def _remove_specs(node: Json) -> Apply:
     spec_ids = get_int_set(node, "spec-ids")
     return lambda builder: builder.columns.remove_specs(spec_ids)
 
 
-def _add_sort_order(node: Json) -> ApplyTo:
+def _add_sort_order(node: Json) -> Apply:
     order = parse_sort_order(get(node, "sort-order"))
     return lambda builder: builder.columns.add_sort_order(order)
 
 
-def _set_default_sort_order(node: Json) -> ApplyTo:
+def _set_default_sort_order(node: Json) -> Apply:
     order_id = get_int(node, "sort-order-id")
     return lambda builder: builder.columns.set_default_sort_order(order_id)
 
 
-def _add_snapshot(node: Json) -> ApplyTo:
+def _add_snapshot(node: Json) -> Apply:
     sent = get(node, "snapshot")
     snapshot = parse_snapshot(sent)
     sequence = get_long_or_none(sent, "sequence-number") or 0
     return lambda builder: builder.history.add_snapshot(snapshot, sequence)
 
 
-def _set_snapshot_ref(node: Json) -> ApplyTo:
+def _set_snapshot_ref(node: Json) -> Apply:
     name, snapshot_id = get_string(node, "ref-name"), get_long(node, "snapshot-id")
     kind, retention = parse_ref_type(get_string(node, "type")), parse_retention(node)
     # The ref checks the rules of its retention when the update is applied, not when it is parsed.
     return lambda builder: builder.history.set_ref(name, make_ref(snapshot_id, kind, *retention))
 
 
-def _remove_snapshot_ref(node: Json) -> ApplyTo:
+def _remove_snapshot_ref(node: Json) -> Apply:
     name = get_string(node, "ref-name")
     return lambda builder: builder.history.remove_ref(name)
 
 
-def _remove_snapshots(node: Json) -> ApplyTo:
+def _remove_snapshots(node: Json) -> Apply:
     if node.get("snapshot-ids") is None:
         raise BadRequest("Invalid set of snapshot ids to remove: must be non-null [null]")
     snapshot_ids = get_long_set(node, "snapshot-ids")
     return lambda builder: builder.history.remove_snapshots(snapshot_ids)
 
 
-def _set_properties(node: Json) -> ApplyTo:
+def _set_properties(node: Json) -> Apply:
     # Clients before Iceberg 0.14 write `updated` and `removed`.
     field = "updated" if "updated" in node and "updates" not in node else "updates"
     updates = get_string_map(node, field)
     return lambda builder: builder.set_properties(updates)
 
 
-def _remove_properties(node: Json) -> ApplyTo:
+def _remove_properties(node: Json) -> Apply:
     field = "removed" if "removed" in node and "removals" not in node else "removals"
     removals = get_string_set(node, field)
     return lambda builder: builder.remove_properties(removals)
 
 
-def _set_location(node: Json) -> ApplyTo:
+def _set_location(node: Json) -> Apply:
     location = get_string(node, "location")
     return lambda builder: builder.set_location(location)
 
 
-def _set_statistics(node: Json) -> ApplyTo:
+def _set_statistics(node: Json) -> Apply:
     file = parse_statistics_file(get(node, "statistics"))
     return lambda builder: builder.history.set_statistics(file)
 
 
-def _remove_statistics(node: Json) -> ApplyTo:
+def _remove_statistics(node: Json) -> Apply:
     snapshot_id = get_long(node, "snapshot-id")
     return lambda builder: builder.history.remove_statistics(snapshot_id)
 
 
-def _set_partition_statistics(node: Json) -> ApplyTo:
+def _set_partition_statistics(node: Json) -> Apply:
     file = parse_partition_statistics_file(get(node, "partition-statistics"))
     return lambda builder: builder.history.set_partition_statistics(file)
 
 
-def _remove_partition_statistics(node: Json) -> ApplyTo:
+def _remove_partition_statistics(node: Json) -> Apply:
     snapshot_id = get_long(node, "snapshot-id")
     return lambda builder: builder.history.remove_partition_statistics(snapshot_id)
 
 
-def _add_encryption_key(node: Json) -> ApplyTo:
+def _add_encryption_key(node: Json) -> Apply:
     key = node.get("encryption-key")
     if not isinstance(key, dict):
         raise BadRequest(f"Invalid encryption key, must be non-null object: {show(key)}")
@@ -227,29 +227,29 @@ def _add_encryption_key(node: Json) -> ApplyTo:
     return lambda builder: builder.add_encryption_key(key)
 
 
-def _remove_encryption_key(node: Json) -> ApplyTo:
+def _remove_encryption_key(node: Json) -> Apply:
     key_id = get_string(node, "key-id")
     return lambda builder: builder.remove_encryption_key(key_id)
 
 
-def _add_view_version(node: Json) -> ApplyTo:
+def _add_view_version(node: Json) -> Apply:
     get(node, "view-version")
     return _of_views("AddViewVersion")
 
 
-def _set_current_view_version(node: Json) -> ApplyTo:
+def _set_current_view_version(node: Json) -> Apply:
     get_int(node, "view-version-id")
     return _of_views("SetCurrentViewVersion")
 
 
-def _of_views(update: str) -> ApplyTo:
+def _of_views(update: str) -> Apply:
     def refuse(_: TableMetadataBuilder) -> None:
         raise BadRequest(f"Cannot apply update {update} to a table")
 
     return refuse
 
 
-_PARSERS: dict[str, Callable[[Json], ApplyTo]] = {
+_PARSERS: dict[str, Callable[[Json], Apply]] = {
     "assign-uuid": _assign_uuid,
     "upgrade-format-version": _upgrade_format_version,
     "add-schema": _add_schema,

@@ -30,7 +30,10 @@ class StreamFold:
         self.state = state
 
     def apply(self, rows: Rows, position: int, version: int, event_id: UUID, topic: str, data: bytes) -> State:
-        """Returns the state after the event, and adds its rows to `rows` with `position`."""
+        """Returns the state after the event, and adds its rows to `rows` with `position`.
+
+        position -- in the log; before the append, the number of the event in its command, from 1.
+        """
         event = decode(topic, data)
         before, after = self.state, self.evolve(version, event_id, event)
         match after:

@@ -8,6 +8,7 @@
 --   location   another object claims the location in `detail`; the command is refused
 --   error      any other error of Postgres, with its code
 -- waited_microseconds: how long the call waited for the lock; the same in every row.
+-- command: its number in the batch, from 1.
 -- batch: JSON array of commands (commands/execution/append_request.py writes it); blobs: the bytes they refer to by index, from 1.
 -- icecore.events has the eventsourcing library's names: originator_id is the stream, originator_version its version, notification_id the
 -- position, state the encoded event.
@@ -31,7 +32,7 @@ declare
   v_position_before bigint; v_hash_before bytea; v_last_recorded_at_before timestamptz;
   v_called_at timestamptz := clock_timestamp(); v_start_position bigint; v_earlier record;
   v_command_id uuid; v_first_position bigint; v_recorded_at timestamptz;
-  v_depends_on_earlier boolean := false;
+  v_wait_for_standbys boolean := false;
   v_warehouse_id uuid; v_warehouse_event_id uuid;
 begin
   if current_setting('transaction_isolation') <> 'read committed' then
@@ -56,7 +57,7 @@ begin
       select x.last_position, case when x.first_position is null then 'recorded' else 'appended' end into position, outcome
         from icecore.commands x where x.command_id = v_command_id;
       if found then
-        v_depends_on_earlier := true;
+        v_wait_for_standbys := true;
         return next; continue;
       end if;
       outcome := 'appended';
@@ -67,7 +68,7 @@ begin
           position := v_earlier.position; detail := v_earlier.operation; status := v_earlier.status;
           object_id := v_earlier.object_id; version := v_earlier.version; body := v_earlier.body;
           outcome := case when v_earlier.request_hash = decode(v_record->>'hash', 'hex') then 'replayed' else 'key_reused' end;
-          v_depends_on_earlier := true;
+          v_wait_for_standbys := true;
           return next; continue;
         end if;
       end if;
@@ -125,6 +126,7 @@ begin
         end if;
       end if;
       for k in 0 .. jsonb_array_length(v_command->'expected_heads') - 1 loop
+        -- (stream, its last event or null)
         v_item := v_command->'expected_heads'->k;
         if (select x.event_id from icecore.events x where x.originator_id = (v_item->>0)::uuid
             order by x.originator_version desc limit 1) is distinct from (v_item->>1)::uuid then
@@ -138,6 +140,7 @@ begin
       -- Strictly increasing, so that the state as of a past time never changes.
       v_recorded_at := greatest(clock_timestamp(), v_last_recorded_at + interval '1 microsecond');
       for k in 0 .. jsonb_array_length(v_command->'events') - 1 loop
+        -- (stream, version, topic, blob of the data, event id, warehouse, project if it is not that of the request)
         v_event := v_command->'events'->k;
         v_position := v_position + 1;
         v_first_position := coalesce(v_first_position, v_position);
@@ -192,7 +195,7 @@ begin
     -- One per batch, because Postgres holds a cluster-wide lock from before a notifying commit until after its flush.
     perform pg_notify('events', v_position::text);
   end if;
-  if v_depends_on_earlier and current_setting('synchronous_standby_names') <> '' then
+  if v_wait_for_standbys and current_setting('synchronous_standby_names') <> '' then
     -- The session that wrote the record may have ended before the standbys had it. This message makes the commit wait for them.
     -- It stores nothing.
     perform pg_logical_emit_message(true, 'icecore', ''::text);

@@ -22,7 +22,7 @@ from tests.integration.test_append import namespace
 
 
 def watches() -> int:
-    return sum(task.get_name() == "silence-watch" for task in asyncio.all_tasks())
+    return sum(task.get_name() == "connection-watchdog" for task in asyncio.all_tasks())
 
 
 async def test_a_catalog_that_is_closed_leaves_no_watch_behind(database: str, tmp_path: Path) -> None:

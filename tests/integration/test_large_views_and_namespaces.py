@@ -36,7 +36,7 @@ def create(server: Icecore, kind: str, number: int) -> str:
 
 @pytest.mark.parametrize("kind", ["namespace", "view"])
 def test_large_ones_are_loaded_and_updated_at_once_in_bounded_memory(server: Icecore, kind: str) -> None:
-    """As for tables: requests reserve a share of the memory for large documents and wait for it."""
+    """As for tables: requests reserve memory for large documents and wait for it."""
     if kind == "view":
         assert 200 == call(server, "POST", "/namespaces", {"namespace": ["views"]})[0]
     addresses = [create(server, kind, number) for number in range(COUNT)]

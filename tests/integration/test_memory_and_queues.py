@@ -185,7 +185,7 @@ async def test_large_views_and_namespaces_wait_for_memory_before_their_queues(
     assert begun.commands.large_documents._bytes_in_use == 0
 
 
-async def test_a_transaction_over_small_tables_needs_no_memory_share_and_has_a_limit(begun: Application) -> None:
+async def test_a_transaction_over_small_tables_needs_no_reserved_memory_and_has_a_limit(begun: Application) -> None:
     """If the tables together exceed the limit, the transaction is refused. A single one may have any size."""
     other = TabularIdentifier(TABLE.namespace, "other")
     for table in (TABLE, other):

@@ -41,7 +41,7 @@ CHECKSUMS = {
     "0016_metrics_report_positions": "d28e4a88f643aaf562acade5bfdd1e06d9199fc0096b76d42637a489118736f0",
     "0017_append_names": "08bc92eaf8dd2a30cb5df95cf74c071941f14aeb385ee4bee8062818767e596e",
 }
-FUNCTIONS = ("0017_append_names", "0631789dc6342f0b8ae4852f0846ec60a5b3e510642d0368814d15458642fc12")
+FUNCTIONS = ("0017_append_names", "23f01e38292e7dd04bbca00439dbfb861b31d9e9ad82b6e4d768e1760fb3ac52")
 """The newest migration, and the checksum of its functions."""
 
 

@@ -217,8 +217,8 @@ async def test_a_file_that_a_commit_removes_while_it_is_read_overwrites_nothing(
     (logged,) = two.logged()
     reads: list[str] = []
 
-    async def read_then_removed(store: Any, location: StorageLocation, share: Any) -> dict[str, Any]:
-        document = await read_metadata(store, location, share)
+    async def read_then_removed(store: Any, location: StorageLocation, reservation: Any) -> dict[str, Any]:
+        document = await read_metadata(store, location, reservation)
         reads.append(location.text)
         await commit_table(two.catalogs[0].commands, context("updateTable"), two.warehouse, CommitTable(TABLE, [], [set_properties(k="5")]))
         assert 1 == await job.run_once()

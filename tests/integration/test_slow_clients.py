@@ -195,7 +195,7 @@ REPEATS = 10
 
 @pytest.mark.parametrize("asked", ["replay", "events"])
 def test_responses_to_posts_that_change_nothing_and_that_no_client_reads(server: Icecore, asked: str) -> None:
-    """ResponseReplay of a key, and pages of events: of ten responses of 8 MB as many are made as the budget permits, the others get 429."""
+    """Replays of a key, and pages of events: of ten responses of 8 MB as many are made as the budget permits, the others get 429."""
     assert 200 == call(server, "POST", "/namespaces", {"namespace": [asked]})[0]
     fields = [{"id": number, "name": f"c{number}", "type": "long", "required": False, "doc": "x" * 8_000} for number in range(1, 1_001)]
     create = json.dumps({"name": "t", "schema": {"type": "struct", "schema-id": 0, "fields": fields}})

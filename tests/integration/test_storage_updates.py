@@ -18,7 +18,7 @@ from uuid_utils.compat import uuid7
 from icecore.access.resolve_warehouse import resolve_warehouse
 from icecore.approval.contract import Hold, Refuse
 from icecore.commands.execution.executor import CommandExecutor
-from icecore.commands.execution.handler import ResolvedCommand
+from icecore.commands.execution.handler import CommandTargets
 from icecore.commands.namespaces.create_namespace import create_namespace
 from icecore.commands.tables.create_table import create_table
 from icecore.commands.warehouses import update_storage as module
@@ -346,7 +346,7 @@ async def test_a_command_that_was_decided_on_the_former_profile_is_decided_again
     """The profile changes after its decision and before its append."""
     first, second = processes
     warehouse = await resolve_warehouse(first.backends, PROJECT_ID, "demo")
-    profiles, submit = [], first.commands.decision_writer.submit
+    profiles, submit = [], first.commands.decision_writer.append_batch
 
     async def after_the_change(decisions: Any) -> Any:
         profiles.append(decisions[0][0].profile)
@@ -355,7 +355,7 @@ async def test_a_command_that_was_decided_on_the_former_profile_is_decided_again
             await update_storage(second.commands, context("updateStorageProfile"), warehouse, command)
         return await submit(decisions)
 
-    monkeypatch.setattr(first.commands.decision_writer, "submit", after_the_change)
+    monkeypatch.setattr(first.commands.decision_writer, "append_batch", after_the_change)
     table = CreateTable(NamespaceIdentifier(("n",)), "t", None, SCHEMA, None, None, {}, stage_create=False)
     assert 200 == (await create_table(first.commands, context("createTable"), warehouse, table)).status
     assert [0, 1] == [len(each.allowed) for each in profiles]
@@ -480,7 +480,7 @@ def test_a_deletion_destroys_the_credential_that_came_during_it(
     assert 204 == lake.call("DELETE", "/namespaces/n").status
     resolve, changed = _DeletionHandler.resolve, False
 
-    async def late(deletion: _DeletionHandler) -> ResolvedCommand:
+    async def late(deletion: _DeletionHandler) -> CommandTargets:
         nonlocal changed
         if not changed:
             changed = True

@@ -384,16 +384,16 @@ async def test_nothing_is_recorded_of_a_task_that_was_cancelled(
 ) -> None:
     """Whether its attempt fails after the cancellation, or before it and is recorded too late."""
     task_id = await to_be_purged(catalog, warehouse, tmp_path / "warehouse" / "t")
-    submit, append_requests = catalog.commands.committer.submit, 0
+    submit, submitted = catalog.commands.committer.submit, 0
 
     async def cancel_and_fail() -> None:
         await control(other, warehouse, "cancel", task_id)
         raise ServiceUnavailable("The object store does not respond")
 
     async def late(append_request: Any) -> Any:
-        nonlocal append_requests
-        append_requests += 1
-        if append_requests == 1:
+        nonlocal submitted
+        submitted += 1
+        if submitted == 1:
             await control(other, warehouse, "cancel", task_id)
         return await submit(append_request)
 
@@ -405,7 +405,7 @@ async def test_nothing_is_recorded_of_a_task_that_was_cancelled(
     assert 0 == await catalog.purge.run_once()
     assert "CANCELLED" == (await only_task(other, warehouse)).status
     assert [] == events(database, "task.attempt-failed.v1")
-    assert (not before_it_is_decided) == bool(append_requests)
+    assert (not before_it_is_decided) == bool(submitted)
 
 
 async def test_the_last_attempts_that_failed_are_loaded_newest_first(

@@ -236,6 +236,6 @@ def test_preloaded_parts_are_of_the_generation_the_state_was_read_in() -> None:
         append_request.take_preloaded(STREAM, 2, 7)
 
 
-def test_every_submission_has_an_id_of_its_own() -> None:
+def test_every_append_request_has_an_id_of_its_own() -> None:
     """It identifies copies of the same command."""
     assert AppendRequest(CONTEXT).command_id != AppendRequest(CONTEXT).command_id

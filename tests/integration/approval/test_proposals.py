@@ -332,7 +332,7 @@ def test_a_hook_may_still_refuse_at_the_approval(client: Approver, judge: Judge)
     judge.shown.clear()
     judge.always(HOLD)
     assert 200 == client.approve(proposal_id).status
-    assert [(proposal_id, "updateTable")] == [(str(change.approved_proposal), change.operation) for change in judge.shown]
+    assert [(proposal_id, "updateTable")] == [(str(change.approves), change.operation) for change in judge.shown]
 
 
 def test_an_approval_that_finds_nothing_left_to_do(client: Approver, judge: Judge, server: CatalogServer) -> None:

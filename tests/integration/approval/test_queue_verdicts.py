@@ -105,7 +105,7 @@ async def test_a_stale_cached_state_causes_no_refusal(two: tuple[Process, Proces
 async def test_a_refusal_given_without_proof_would_be_false(two: tuple[Process, Process], monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative control: the test above detects a queue that returns refusals without proof."""
 
-    async def give_at_once(queue: Any, refused: list[Any], share: Any) -> list[Any]:
+    async def give_at_once(queue: Any, refused: list[Any], reservation: Any) -> list[Any]:
         for entry in refused:
             queue._return_not_appended(entry)
         return []

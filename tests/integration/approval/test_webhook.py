@@ -117,7 +117,7 @@ def test_what_it_is_sent(database: str, tmp_path: Path, endpoint: Endpoint) -> N
         client.commit(["a", "b"], "t", set_properties(k="v"))
     assert ["createNamespace", "createNamespace", "createTable", "updateTable"] == [each["operation"] for each in endpoint.sent]
     commit = endpoint.sent[-1]
-    assert ("demo", None, "anonymous") == (commit["warehouse"]["name"], commit["approved_proposal"], commit["actor"])
+    assert ("demo", None, "anonymous") == (commit["warehouse"]["name"], commit["approves"], commit["actor"])
     (changed,) = commit["changes"]
     assert ("table", ["a", "b", "t"], ["table.committed.v1"]) == (changed["kind"], changed["name"], changed["topics"])
     assert ("v", None) == (changed["after"]["properties"]["k"], changed["before"]["properties"].get("k"))
@@ -138,7 +138,7 @@ def test_its_verdicts(database: str, tmp_path: Path, endpoint: Endpoint) -> None
         endpoint.response = say(b'{"verdict": "hold", "reason": "ask them", "expires-in-seconds": 60}')
         proposal_id = held(client.create_namespace("n"))
         assert 200 == client.approve(proposal_id).status
-        assert proposal_id == endpoint.sent[-1]["approved_proposal"]
+        assert proposal_id == endpoint.sent[-1]["approves"]
         assert client.call("GET", "/namespaces/n").status == 200
 
 

@@ -240,8 +240,7 @@ async def test_large_events_are_not_read_on_the_event_loop(served: Served, monke
         read.append((topic, threading.current_thread() is threading.main_thread()))
         return decode(topic, state)
 
-    for module in ("icecore.publishers.enricher.decode", "icecore.publishers.iceberg_events.decode"):
-        monkeypatch.setattr(module, reading, raising=False)
+    monkeypatch.setattr("icecore.publishers.enricher.decode", reading)
     listed = await events(served, operation_types=["create-table", "register-table"])
     assert ["create-table", "register-table"] == [event["operation"]["operation-type"] for event in listed]
     assert {"namespace": ["large"], "name": "wide"} == listed[1]["operation"]["identifier"]

@@ -15,7 +15,11 @@ Uri = Annotated[str | None, Parameter(name="--uri", help="URI of the catalog. De
 WarehouseName = Annotated[str, Parameter(name="--warehouse", help="Name or id of the warehouse with the tables.")]
 Conf = Annotated[
     list[str] | None,
-    Parameter(name="--conf", negative=(), help="A Spark setting, KEY=VALUE. May be repeated. With spark-submit, use its own --conf."),
+    Parameter(
+        name="--conf",
+        negative=(),
+        help="A Spark configuration property, KEY=VALUE. May be repeated. With spark-submit, use its own --conf.",
+    ),
 ]
 
 
@@ -37,7 +41,7 @@ def ingest(
     Parameters
     ----------
     from_kafka
-        Read the topic of this Kafka sink of the settings.
+        Name of a Kafka sink in the settings. The events are read from its topic.
     from_files
         Read files with one CloudEvent per line: a folder, or a glob pattern.
     follow

@@ -28,6 +28,10 @@ delete from icecore.search_names
 -- name: remove_terms --
 delete from icecore.search_terms
 
+-- name: analyze --
+-- Without statistics of the arrays, Postgres would read all names in a search, because `limit` makes that look cheap.
+analyze icecore.search_names (terms)
+
 -- name: frequencies --
 select term, objects from icecore.search_terms where term = any (%(terms)s::bigint[]) order by objects, term
 

@@ -62,8 +62,12 @@ class AsynchronousView(PostgresTrackingRecorder, ABC):
             for events in batches:
                 self.write(cursor, events)
                 position = events[-1].position
+            self.analyze(cursor)
             cursor.execute(self._sql["set"], {"application_name": application_name, "position": position})
         return position
+
+    def analyze(self, cursor: Cursor[DictRow]) -> None:
+        """Gives the planner statistics of rebuilt rows, which autovacuum would do only after a minute. By default not needed."""
 
     def create_table(self) -> None:
         """Migrations own the schema."""

@@ -22,6 +22,9 @@ class SearchView(AsynchronousView):
         cursor.execute(_SQL["remove_names"])
         cursor.execute(_SQL["remove_terms"])
 
+    def analyze(self, cursor: Cursor[DictRow]) -> None:
+        cursor.execute(_SQL["analyze"])
+
     def write(self, cursor: Cursor[DictRow], events: Sequence[RecordedEvent]) -> None:
         names = search_names(events)
         if not names:

@@ -155,6 +155,14 @@ def test_a_name_among_very_many_is_found(client: Search, monkeypatch: pytest.Mon
     assert 3 <= len(found) <= FOUND_MAX
 
 
+def test_a_rebuild_leaves_statistics_for_the_planner(client: Search) -> None:
+    """Without them, a search by path reads the names of all tables."""
+    statistics = "select count(*) from pg_stats where schemaname = 'icecore' and tablename = 'search_names' and attname = 'terms'"
+    assert [(0,)] == rows(client.dsn, statistics)
+    rebuild_projection(client.dsn, SearchProjection)
+    assert [(1,)] == rows(client.dsn, statistics)
+
+
 def test_at_most_ten_are_found(client: Search) -> None:
     for number in range(12):
         assert 200 == client.create_table(["sales"], f"archive_{number}").status

@@ -362,7 +362,8 @@ async def test_readers_that_fall_behind_again_leave_connections_to_others(
     batches = [asyncio.create_task(reader.batch(after)) for after, reader in enumerate(readers)]
     await held.until(pull.READS_OF_A_PROJECT_MAX)
     other = source.reader(uuid4(), types=(), warehouse_ids=(), namespaces=(), dialect="icecore")
-    assert 0 < (await other.batch(0)).position, "a connection is left"
+    async with asyncio.timeout(10):
+        assert 0 < (await other.batch(0)).position, "a connection is left"
     assert pull.READS_OF_A_PROJECT_MAX == held.count
     held.let_go.set()
     assert [after + 1 for after in range(len(readers))] == [batch.events[0].position for batch in await asyncio.gather(*batches)]

@@ -115,13 +115,8 @@ class Edge:
         proxies: TrustedProxies,
         statistics: EndpointStatistics | None = None,
     ) -> None:
-        self._handler, self._metrics, self._in_flight_requests, self._origins, self._proxies = (
-            handler,
-            metrics,
-            in_flight_requests,
-            origins,
-            proxies,
-        )
+        self._handler, self._metrics, self._origins, self._proxies = handler, metrics, origins, proxies
+        self._in_flight_requests = in_flight_requests
         self._statistics = statistics
 
     async def handle(self, request: web.Request) -> web.StreamResponse:

@@ -1,7 +1,7 @@
 """Starts `icecore pipeline …`, and Python with PySpark, against a server, as operators do."""
 
 import json
-import select
+import selectors
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -75,8 +75,9 @@ class PipelineJobs:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         print(json.dumps(request), file=self._process.stdin, flush=True)
-        ready, _, _ = select.select([self._process.stdout], [], [], SECONDS_MAX)
-        assert ready, f"no response in {SECONDS_MAX} seconds"
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._process.stdout, selectors.EVENT_READ)
+            assert selector.select(SECONDS_MAX), f"no response in {SECONDS_MAX} seconds"
         response: dict[str, Any] = json.loads(self._process.stdout.readline())
         return response
 

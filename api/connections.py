@@ -1,11 +1,12 @@
 """Limits the connections of one server: their number, and the time that a client may make no progress."""
 
 import asyncio
-import resource
 from collections.abc import Iterator
 from typing import Protocol
 
 import structlog
+
+from ..storage.descriptor_limit import descriptor_limit
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.api")
 
@@ -79,10 +80,7 @@ class Connections:
         self._responses.pop(connection, None)
 
     def _connections_limit(self) -> int:
-        descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        if descriptors == resource.RLIM_INFINITY:
-            return self._connections_max
-        return max(1, min(self._connections_max, int(descriptors * DESCRIPTORS_SHARE)))
+        return descriptor_limit(self._connections_max, DESCRIPTORS_SHARE)
 
     def _longest_idle(self) -> Connection | None:
         """The connection that has waited for a request for longest. If none waits, the one without progress for longest."""

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import resource
 import threading
 from asyncio import get_running_loop, shield
 from collections import OrderedDict
@@ -11,6 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import ParamSpec
+
+from .descriptor_limit import descriptor_limit
 
 P = ParamSpec("P")
 
@@ -82,19 +83,12 @@ class FileSync:
                 self._synced[status.st_dev, status.st_ino] = descriptor
                 if before is not None:
                     os.close(before)
-            while len(self._synced) > _folders_synced_max():
+            while len(self._synced) > descriptor_limit(FOLDERS_SYNCED_MAX, FOLDERS_SYNCED_SHARE):
                 os.close(self._synced.popitem(last=False)[1])
 
     def __del__(self) -> None:
         for descriptor in self._synced.values():
             os.close(descriptor)
-
-
-def _folders_synced_max() -> int:
-    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if descriptors == resource.RLIM_INFINITY:
-        return FOLDERS_SYNCED_MAX
-    return min(FOLDERS_SYNCED_MAX, int(descriptors * FOLDERS_SYNCED_SHARE))
 
 
 def _folder_above(folder: int) -> int | None:

@@ -5,7 +5,14 @@ from typing import NamedTuple
 
 from cachetools import LRUCache
 
+from .descriptor_limit import descriptor_limit
+
 FOLDERS_CACHED_MAX = 256
+FOLDERS_CACHED_SHARE = 1 / 16
+"""Share of the descriptors that a process may open; most are for clients."""
+
+_Key = tuple[int, str]
+"""The number of a store, and a path: a store may follow a link to its base that another one must not follow."""
 
 
 class _Folder(NamedTuple):
@@ -14,18 +21,18 @@ class _Folder(NamedTuple):
     inode: int
 
 
-class FolderCache(LRUCache[str, _Folder]):
-    """Open folders by path. For use by one thread, because any later call may close a descriptor.
+class FolderCache(LRUCache[_Key, _Folder]):
+    """The open folders of all local stores of a process. For use by one thread, because any later call may close a descriptor.
 
     An entry is removed if its path now refers to another folder (it was moved, recreated or replaced by a link).
     """
 
     def __init__(self) -> None:
-        super().__init__(FOLDERS_CACHED_MAX)
+        super().__init__(descriptor_limit(FOLDERS_CACHED_MAX, FOLDERS_CACHED_SHARE))
 
-    def find(self, path: str) -> int | None:
-        """The folder's descriptor, if the path still refers to it."""
-        known = self.get(path)
+    def find(self, store: int, path: str) -> int | None:
+        """The descriptor of a store's folder, if the path still refers to it."""
+        known = self.get((store, path))
         if known is None:
             return None
         try:
@@ -33,22 +40,22 @@ class FolderCache(LRUCache[str, _Folder]):
         except OSError:
             status = None
         if status is None or (status.st_dev, status.st_ino) != known[1:]:
-            del self[path]
+            del self[store, path]
             return None
         return known.descriptor
 
-    def keep(self, path: str, descriptor: int) -> None:
+    def keep(self, store: int, path: str, descriptor: int) -> None:
         """Adds a descriptor, which the cache then owns."""
         status = os.fstat(descriptor)
-        if path in self:
-            del self[path]
-        self[path] = _Folder(descriptor, status.st_dev, status.st_ino)
+        if (store, path) in self:
+            del self[store, path]
+        self[store, path] = _Folder(descriptor, status.st_dev, status.st_ino)
 
-    def __delitem__(self, path: str) -> None:
-        descriptor = self[path].descriptor
-        super().__delitem__(path)
+    def __delitem__(self, key: _Key) -> None:
+        descriptor = self[key].descriptor
+        super().__delitem__(key)
         os.close(descriptor)
 
     def __del__(self) -> None:
-        for path in [*self]:
-            del self[path]
+        for key in [*self]:
+            del self[key]

@@ -6,6 +6,7 @@ and because small files are much faster.
 
 import asyncio
 import errno
+import itertools
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
@@ -36,6 +37,8 @@ _TEMPORARY_PREFIX = ".icecore-"
 
 _FILE_SYNC = FileSync()
 """Shared by all stores of the process, which are on the same few disks."""
+_NUMBERS = itertools.count()
+"""Each store's number in the cache of folders."""
 
 _T = TypeVar("_T")
 
@@ -44,12 +47,14 @@ class LocalStore:
     """`ObjectStore` over the directory of a local profile and its allowed locations.
 
     fsync -- put_new returns once the file and its parent folders are synced to disk. Without it, the kernel writes them later.
+    folders -- the cache that it shares with the other stores of the process; None: it has its own.
     """
 
-    def __init__(self, profile: LocalProfile, *, fsync: bool = True) -> None:
+    def __init__(self, profile: LocalProfile, *, fsync: bool = True, folders: FolderCache | None = None) -> None:
         self._profile = profile
         self._fsync = fsync
-        self._folders = FolderCache()
+        self._folders = FolderCache() if folders is None else folders
+        self._number = next(_NUMBERS)
         self._putting = 0
 
     async def get(self, location: StorageLocation, *, bytes_max: int = METADATA_BYTES_MAX) -> bytes:
@@ -146,7 +151,7 @@ class LocalStore:
         on_loop -- whether it runs on the event loop's thread; only that thread may use the folder cache.
         """
         whole = "/" + "/".join(location.segments[:-1])
-        known = self._folders.find(whole) if on_loop else None
+        known = self._folders.find(self._number, whole) if on_loop else None
         if known is not None:
             yield known, location.segments[-1]
             return
@@ -167,7 +172,7 @@ class LocalStore:
             if on_loop:
                 # The cache is optional. Out of descriptors, what the caller has opened must still reach it.
                 with suppress(OSError):
-                    self._folders.keep(whole, os.dup(folder))
+                    self._folders.keep(self._number, whole, os.dup(folder))
         finally:
             os.close(folder)
 

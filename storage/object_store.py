@@ -12,6 +12,7 @@ from ..domain.byte_pieces import Content
 from ..domain.errors import BadRequest
 from .bucket_store import open_bucket_store
 from .credentials import StorageCredential
+from .folder_cache import FolderCache
 from .local_store import LocalStore
 from .locations import StorageLocation
 from .profiles import LocalProfile, StorageProfile
@@ -67,6 +68,7 @@ class ObjectStores:
         self._fsync = fsync
         self._system = system or SystemCredentials()
         self._identities = SystemIdentities.permitted(self._system)
+        self._folders = FolderCache()
 
     async def open(self, profile: StorageProfile, credential: StorageCredential | None, project_id: UUID | None = None) -> ObjectStore:
         """The store of `profile`. It uses `credential` only. Raises ServiceUnavailable if the settings do not permit it.
@@ -81,7 +83,9 @@ class ObjectStores:
         if store is None:
             if (refusal := self._system.refusal(profile, credential)) is not None:
                 raise store_unavailable(profile.base, refusal)
-            self._opened[key] = store = open_store(profile, credential, fsync=self._fsync, identities=self._identities)
+            self._opened[key] = store = open_store(
+                profile, credential, fsync=self._fsync, identities=self._identities, folders=self._folders
+            )
         return store
 
     def open_new(self, profile: StorageProfile, credential: StorageCredential | None) -> ObjectStore:
@@ -108,11 +112,20 @@ class ObjectStores:
 
 
 def open_store(
-    profile: StorageProfile, credential: StorageCredential | None, *, fsync: bool = True, identities: SystemIdentities | None = None
+    profile: StorageProfile,
+    credential: StorageCredential | None,
+    *,
+    fsync: bool = True,
+    identities: SystemIdentities | None = None,
+    folders: FolderCache | None = None,
 ) -> ObjectStore:
-    """Opens a store that is not cached. identities -- the server's own, for a credential that uses one of them."""
+    """Opens a store that is not cached.
+
+    identities -- the server's own, for a credential that uses one of them.
+    folders -- as of LocalStore.
+    """
     if isinstance(profile, LocalProfile):
         if credential is not None:
             raise BadRequest("Invalid storage-credential: not allowed with a local profile")
-        return LocalStore(profile, fsync=fsync)
+        return LocalStore(profile, fsync=fsync, folders=folders)
     return open_bucket_store(profile, credential, identities or SystemIdentities())

@@ -1,4 +1,4 @@
-"""The store of a local folder: reads that are cancelled."""
+"""The stores of local folders: reads that are cancelled, and the descriptors that they keep open."""
 
 import asyncio
 import os
@@ -8,9 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from icecore.storage import local_store
+from icecore.domain.errors import BadRequest
+from icecore.storage import folder_cache, local_store
+from icecore.storage.folder_cache import FolderCache
 from icecore.storage.local_store import INLINE_BYTES_MAX, LocalStore
+from icecore.storage.object_store import ObjectStores
 from icecore.storage.profiles import LocalProfile, parse_storage_profile
+
+
+def local_profile(directory: Path) -> LocalProfile:
+    profile = parse_storage_profile({"type": "local", "directory": str(directory)})
+    assert isinstance(profile, LocalProfile)
+    return profile
 
 
 async def test_the_thread_of_a_cancelled_read_keeps_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -27,8 +36,7 @@ async def test_the_thread_of_a_cancelled_read_keeps_its_file(tmp_path: Path, mon
         return content
 
     monkeypatch.setattr(local_store, "_read", slow)
-    profile = parse_storage_profile({"type": "local", "directory": str(tmp_path)})
-    assert isinstance(profile, LocalProfile)
+    profile = local_profile(tmp_path)
     data = b"x" * (INLINE_BYTES_MAX + 1)
     (tmp_path / "f").write_bytes(data)
     reading = asyncio.create_task(LocalStore(profile).get(profile.base.child("f")))
@@ -42,3 +50,35 @@ async def test_the_thread_of_a_cancelled_read_keeps_its_file(tmp_path: Path, mon
         may_read.set()
         assert data == await contents.get()
     assert files[0].closed
+
+
+def open_folders(below: Path) -> int:
+    """Open descriptors of this process."""
+    files = [Path(f"/proc/self/fd/{descriptor}") for descriptor in os.listdir("/proc/self/fd")]  # noqa: PTH208 - names only
+    return sum(file.is_dir() and file.resolve().is_relative_to(below.resolve()) for file in files)
+
+
+async def test_open_folders_are_limited_for_all_stores_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server may have a thousand local warehouses; without descriptors left, it could accept no connection."""
+    monkeypatch.setattr(folder_cache, "FOLDERS_CACHED_MAX", 4)
+    stores = ObjectStores(fsync=False)
+    for warehouse in range(5):
+        profile = local_profile(tmp_path / f"w{warehouse}")
+        store = await stores.open(profile, None)
+        for table in range(5):
+            await store.put_new(profile.base.child(f"t{table}", "f"), b"x")
+            assert b"x" == await store.get(profile.base.child(f"t{table}", "f"))
+    assert 4 == open_folders(tmp_path)
+
+
+async def test_a_store_does_not_use_a_folder_that_another_one_may_open(tmp_path: Path) -> None:
+    """The base may be reached through a link; below it, links are refused."""
+    (tmp_path / "real" / "t").mkdir(parents=True)
+    (tmp_path / "real" / "t" / "f").write_bytes(b"x")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    folders = FolderCache()
+    above, through_link = local_profile(tmp_path), local_profile(tmp_path / "link")
+    for _ in range(2):
+        assert b"x" == await LocalStore(through_link, folders=folders).get(through_link.base.child("t", "f"))
+        with pytest.raises(BadRequest):
+            await LocalStore(above, folders=folders).get(above.base.child("link", "t", "f"))

@@ -23,7 +23,7 @@ from ..domain.json_rules import count_values, wide_string_bytes
 from ..domain.project import PROJECT_ID_DEFAULT, no_such_project
 from ..queries.load_project import check_project, project_of_warehouse
 from .bodies import VALUE_BYTES, BodyReader, parse_json_object, read_body
-from .byte_budget import BODY_RESERVATION, UNCOUNTED_BYTES_MAX, ByteBudget, ContentReservation, LargeResponses, Reservation
+from .byte_budget import BODY_RESERVATION, UNCOUNTED_BYTES_MAX, BudgetReservation, ByteBudget, ContentReservation, LargeResponses
 from .catalog import CATALOG, Catalog
 from .compression import GzipCache, accepts_gzip, compress
 from .edge import STATISTICS_SCOPE
@@ -33,7 +33,6 @@ from .path_parameters import (
     names_project,
     normalize_separator,
     parameter_values,
-    parse_boolean,
     parse_query,
     warehouse_reference,
 )
@@ -68,7 +67,7 @@ _SMALL_BODY_BYTES_MAX = 4 * 1024
 _PARSED_INLINE_BYTES_MAX = 256 * 1024
 
 
-async def reserve_for_parsed(body: bytes, reservation: Reservation) -> int:
+async def reserve_for_parsed(body: bytes, reservation: BudgetReservation) -> int:
     """Reserves memory for the JSON and its parsed form. Returns how many bytes that is. Raises BudgetExhausted."""
     size = len(body)
     if size > _SMALL_BODY_BYTES_MAX:
@@ -92,16 +91,26 @@ class ApiRequest:
     content_reservation -- the same for a response that shares most of its bytes with others; those bytes are counted once.
     """
 
-    __slots__ = ("_query", "app", "catalog", "content_reservation", "context", "expected_reservation", "operation", "request", "segments")
+    __slots__ = (
+        "_query",
+        "app",
+        "catalog",
+        "content_reservation",
+        "context",
+        "expected_reservation",
+        "http_request",
+        "operation",
+        "segments",
+    )
 
     def __init__(
         self, app: web.Application, request: web.Request, principal: Principal, operation: Operation, segments: Mapping[str, str]
     ) -> None:
-        self.app, self.request, self.operation, self.segments = app, request, operation, segments
+        self.app, self.http_request, self.operation, self.segments = app, request, operation, segments
         self.catalog: Catalog = app[CATALOG]
         self.context = self._context(principal)
         self._query: Mapping[str, str] | None = None
-        self.expected_reservation: Reservation | None = None
+        self.expected_reservation: BudgetReservation | None = None
         self.content_reservation: ContentReservation | None = None
         if operation.parameters is not None:
             check_parameters(request.rel_url.raw_query_string, operation.parameters, repeatable=operation.repeatable)
@@ -110,10 +119,10 @@ class ApiRequest:
             self.segments = {**segments, "namespace": normalize_separator(segments["namespace"], separator)}
 
     def _context(self, principal: Principal) -> RequestContext:
-        headers = self.request.headers
+        headers = self.http_request.headers
         project_id = None if self.operation.public or self.operation.of_server else self._named_project()
         return RequestContext(
-            request_id=self.request[REQUEST_ID],
+            request_id=self.http_request[REQUEST_ID],
             project_id=PROJECT_ID_DEFAULT if project_id is None else project_id,
             project_named=project_id is not None,
             principal=principal,
@@ -124,9 +133,9 @@ class ApiRequest:
 
     def _named_project(self) -> UUID | None:
         """The id in the path, the header or the parameter; None if there is none. Raises BadRequest if they differ."""
-        texts = [*self.request.headers.getall(PROJECT_HEADER, ())]
+        texts = [*self.http_request.headers.getall(PROJECT_HEADER, ())]
         if PROJECT_PARAMETER in (self.operation.parameters or ()):
-            texts += parameter_values(self.request.rel_url.raw_query_string, PROJECT_PARAMETER)
+            texts += parameter_values(self.http_request.rel_url.raw_query_string, PROJECT_PARAMETER)
         if "project_id" in self.segments:
             texts.append(decode_segment(self.segments["project_id"], "project id"))
         if not texts:
@@ -158,7 +167,7 @@ class ApiRequest:
                 raise _no_project()
             await check_project(self.catalog.queries, self.context)
             self.context = replace(self.context, project_named=True)
-        self.request[STATISTICS_SCOPE] = (self.context.project_id, warehouse_id)
+        self.http_request[STATISTICS_SCOPE] = (self.context.project_id, warehouse_id)
 
     async def _resolve_project_of_path(self, warehouse_id: UUID | None) -> bool:
         """Sets the project of the request to that of the warehouse whose id is in the path. Returns whether there is one."""
@@ -176,7 +185,7 @@ class ApiRequest:
     @property
     def query(self) -> Mapping[str, str]:
         if self._query is None:
-            self._query = parse_query(self.request.rel_url.raw_query_string)
+            self._query = parse_query(self.http_request.rel_url.raw_query_string)
             separator = self.app[SEPARATOR]
             if separator is not None and "parent" in self._query:
                 self._query = {**self._query, "parent": normalize_separator(self._query["parent"], separator)}
@@ -185,8 +194,8 @@ class ApiRequest:
     async def fields(self) -> tuple[bytes, BodyReader]:
         """The body as it was received, and a reader of its fields."""
         limits = self.catalog.limits
-        reservation = self.request[BODY_RESERVATION] = Reservation(self.app[BODY_BUDGET])
-        body = await read_body(self.request, limits, reservation)
+        reservation = self.http_request[BODY_RESERVATION] = BudgetReservation(self.app[BODY_BUDGET])
+        body = await read_body(self.http_request, limits, reservation)
         size = await reserve_for_parsed(body, reservation)
         parse = partial(parse_json_object, body, limits)
         if size > _PARSED_INLINE_BYTES_MAX:
@@ -240,7 +249,7 @@ class ApiRequest:
 
     def _adopt_project_of(self, warehouse: Warehouse) -> None:
         """If the request names no project, uses that of its warehouse. Statistics count the request for the warehouse."""
-        self.request[STATISTICS_SCOPE] = (warehouse.project_id, warehouse.id)
+        self.http_request[STATISTICS_SCOPE] = (warehouse.project_id, warehouse.id)
         if warehouse.project_id != self.context.project_id:
             self.context = replace(self.context, project_id=warehouse.project_id, project_named=True)
 
@@ -263,7 +272,7 @@ class ApiRequest:
         return self.operation.name, name or base, at or base_at, *self._names()
 
     def _idempotency_key(self) -> UUID | None:
-        texts = self.request.headers.getall("Idempotency-Key", ())
+        texts = self.http_request.headers.getall("Idempotency-Key", ())
         if not texts:
             return None
         key = uuid_or_none(texts[0]) if len(texts) == 1 else None
@@ -289,7 +298,7 @@ class ApiRequest:
         )
 
     async def execute(
-        self, execute: Execute[Command], command: Command, *, body: bytes = b"", options: tuple[bool | None, ...] = ()
+        self, run: Execute[Command], command: Command, *, body: bytes = b"", options: tuple[bool | None, ...] = ()
     ) -> web.Response:
         """Runs a command and returns its result as a response.
 
@@ -299,7 +308,7 @@ class ApiRequest:
         warehouse = await self.warehouse(or_inactive=True)
         # A response repeats most of the request's body.
         self.reserve_memory(len(body))
-        result = await execute(self.catalog.commands, self.command_context(warehouse, body, options), warehouse, command)
+        result = await run(self.catalog.commands, self.command_context(warehouse, body, options), warehouse, command)
         return await self.command_response(result)
 
     async def command_response(self, result: CommandResponse) -> web.Response:
@@ -325,7 +334,7 @@ class ApiRequest:
             self.content_reservation = self.app[RESPONSE_BUDGET].reserve_content(shared)
         else:
             if self.expected_reservation is None:
-                self.expected_reservation = Reservation(self.app[RESPONSE_BUDGET])
+                self.expected_reservation = BudgetReservation(self.app[RESPONSE_BUDGET])
             self.expected_reservation.raise_to(size)
 
     async def json_bytes(
@@ -350,7 +359,7 @@ class ApiRequest:
         before = [each for each in (self.expected_reservation, self.content_reservation) if each is not None and reservation is None]
         if len(body) >= limits.gzip_bytes_min:
             headers["Vary"] = "Accept-Encoding"
-            if accepts_gzip(self.request.headers.get("Accept-Encoding")):
+            if accepts_gzip(self.http_request.headers.get("Accept-Encoding")):
                 headers["Content-Encoding"] = "gzip"
                 try:
                     body = await (self.app[GZIP_CACHE].compressed(body) if keep_compressed else compress(body, limits))
@@ -388,13 +397,3 @@ def _no_project() -> BadRequest:
 
 def _two_projects() -> BadRequest:
     return BadRequest("The request names more than one project")
-
-
-def requested_force(call: ApiRequest) -> bool:
-    """The query parameter `force` of a removal. Raises BadRequest."""
-    return parse_boolean(call.query.get("force") or "false", "force")
-
-
-def force_option(force: bool) -> tuple[bool, ...]:
-    """`force` among the options of a command. Without it there is none, so that a request keeps the hash of its Idempotency-Key."""
-    return (True,) if force else ()

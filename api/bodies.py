@@ -15,7 +15,7 @@ from ..domain.errors import BadRequest, PayloadTooLarge
 from ..domain.identifiers import NAMESPACE_LEVELS_MAX, NamespaceIdentifier, TabularIdentifier, parse_path_name, uuid_or_none
 from ..domain.invalid_values import nearest_name
 from ..domain.json_rules import count_values, violated_rule
-from .byte_budget import UNCOUNTED_BYTES_MAX, Reservation
+from .byte_budget import UNCOUNTED_BYTES_MAX, BudgetReservation
 from .errors import RequestTimeout, UnsupportedMediaType
 from .limits import ApiLimits
 from .path_parameters import existing_tabular
@@ -29,7 +29,7 @@ VALUE_BYTES = 64
 """Approximate memory of one parsed value as `count_values` counts them: a short string, or a third of an object with one member."""
 
 
-async def read_body(request: web.Request, limits: ApiLimits, reservation: Reservation) -> bytes:
+async def read_body(request: web.Request, limits: ApiLimits, reservation: BudgetReservation) -> bytes:
     """The bytes of the body; `reservation` grows with them.
 
     Raises PayloadTooLarge, RequestTimeout, UnsupportedMediaType, BudgetExhausted, and BadRequest for an incomplete body. Compressed
@@ -54,7 +54,7 @@ async def read_body(request: web.Request, limits: ApiLimits, reservation: Reserv
         ) from None
 
 
-async def _read(content: StreamReader, limits: ApiLimits, reservation: Reservation) -> bytes:
+async def _read(content: StreamReader, limits: ApiLimits, reservation: BudgetReservation) -> bytes:
     """Reads the body without aiohttp's `read`, which keeps the body with the request until the connection's next request."""
     pieces: list[bytes] = []
     size = counted = 0

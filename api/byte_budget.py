@@ -66,7 +66,7 @@ class ByteBudget:
             self.release(memory_bytes_of(content))
 
 
-class Reservation:
+class BudgetReservation:
     """The bytes that one request has reserved of a budget, until `release` or the object's deletion."""
 
     __slots__ = ("_budget", "_size")
@@ -93,7 +93,7 @@ class Reservation:
 
 
 class ContentReservation:
-    """One reservation of some content, released like a Reservation. It keeps the content alive: contents are counted by identity."""
+    """One reservation of some content, released like a BudgetReservation. It keeps the content alive: contents are counted by identity."""
 
     __slots__ = ("_budget", "_content")
 
@@ -125,12 +125,12 @@ class LargeResponses:
     def __len__(self) -> int:
         return len(self._sizes)
 
-    def expect(self, key: Hashable) -> Reservation | None:
+    def expect(self, key: Hashable) -> BudgetReservation | None:
         """Memory for a response that was large the last time; None for others. Raises BudgetExhausted."""
         size = self._sizes.get(hash(key))
         if size is None:
             return None
-        reservation = Reservation(self._budget)
+        reservation = BudgetReservation(self._budget)
         reservation.reserve(size)
         return reservation
 
@@ -142,5 +142,5 @@ class LargeResponses:
         self._sizes[hash(key)] = max(size, self._sizes.get(hash(key), 0)) if varies else size
 
 
-BODY_RESERVATION: web.RequestKey[Reservation] = web.RequestKey("body_reservation", Reservation)
+BODY_RESERVATION: web.RequestKey[BudgetReservation] = web.RequestKey("body_reservation", BudgetReservation)
 """The memory that is reserved for a request's body, until the response is sent."""

@@ -8,9 +8,9 @@ from aiohttp import web
 from .api_request import ApiRequest
 
 
-async def get_health(call: ApiRequest) -> web.Response:
+async def get_health(request: ApiRequest) -> web.Response:
     """200 if the process can serve, else 503 with the reason."""
-    state = await call.catalog.health()
+    state = await request.catalog.health()
     return _state(state, healthy=state.get("status") == "ok")
 
 
@@ -19,10 +19,10 @@ async def get_liveness(_call: ApiRequest) -> web.Response:
     return _state({"status": "ok"}, healthy=True)
 
 
-async def get_readiness(call: ApiRequest) -> web.Response:
+async def get_readiness(request: ApiRequest) -> web.Response:
     """200 if requests should be sent to this process, else 503 with the reason."""
-    reason = await call.catalog.unready_reason()
-    serving = {"status": "ok", "read-only": True} if call.catalog.read_only else {"status": "ok"}
+    reason = await request.catalog.unready_reason()
+    serving = {"status": "ok", "read-only": True} if request.catalog.read_only else {"status": "ok"}
     return _state(serving if reason is None else {"status": "unavailable", "reason": reason}, healthy=reason is None)
 
 

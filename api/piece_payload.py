@@ -6,7 +6,7 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.payload import Payload
 
 from ..domain.byte_pieces import Content, joined, small_joined
-from .byte_budget import ContentReservation, Reservation
+from .byte_budget import BudgetReservation, ContentReservation
 
 PIECE_BYTES = 64 * 1024
 """Size of one write. The next piece waits until the client has read most of the previous ones."""
@@ -21,7 +21,7 @@ class PiecePayload(Payload):
 
     _value: Content
 
-    def __init__(self, value: Content, *reservations: ContentReservation | Reservation) -> None:
+    def __init__(self, value: Content, *reservations: ContentReservation | BudgetReservation) -> None:
         super().__init__(value, content_type="application/json")
         self._size = len(value)
         self._reservations = reservations

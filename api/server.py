@@ -67,22 +67,22 @@ def _serving(app: web.Application) -> WebHandler:
             if refusal is not None:
                 return refusal
         principal = request[PRINCIPAL] = ANONYMOUS if operation.public else await authenticator.authenticate(request.headers)
-        call = ApiRequest(app, request, principal, operation, segments)
+        api_request = ApiRequest(app, request, principal, operation, segments)
         if operation.mutates and is_read_only:
             raise UnsupportedOperation("This server is read-only: send changes to a server of the primary")
         if operation.in_project:
-            await call.resolve_project()
+            await api_request.resolve_project()
         if operation.mutates:
-            return await operation.handler(call)
+            return await operation.handler(api_request)
         if operation.method == "GET" and not operation.long_lived and len(large_responses):
             # GET only: the path of a POST does not identify its response.
-            call.expected_reservation = large_responses.expect(call.response_key)
+            api_request.expected_reservation = large_responses.expect(api_request.response_key)
         try:
             async with asyncio.timeout(None if operation.long_lived else seconds_max):
-                return await operation.handler(call)
+                return await operation.handler(api_request)
         finally:
-            if call.expected_reservation is not None:
-                call.expected_reservation.release()
+            if api_request.expected_reservation is not None:
+                api_request.expected_reservation.release()
 
     return serve
 

@@ -190,6 +190,7 @@ def _open_backends(settings: Settings, pooler_dsn: str | None, secrets: SecretSt
         sessions = ConnectionPool(settings.dsn, SESSIONS_MAX, application_name="icecore-locks")
         opened.push_async_callback(sessions.close)
     stores = ObjectStores(fsync=settings.local_files_fsync, system=settings.system_credentials())
+    opened.callback(stores.close)
     return Backends(
         connections, stores, secrets, session_connections=sessions, large_documents_bytes_max=settings.large_documents_bytes_max
     )

@@ -94,6 +94,11 @@ class ObjectStores:
             raise BadRequest(f"Invalid storage-credential: {refusal}")
         return open_store(profile, credential, fsync=self._fsync, identities=self._identities)
 
+    def close(self) -> None:
+        """Forgets the stores, and closes the open folders of local ones."""
+        self._opened.clear()
+        self._folders.clear()
+
     async def _check_folders(self, profile: LocalProfile, project_id: UUID | None) -> None:
         """Raises ServiceUnavailable if the folder overlaps that of an open store: a link may be created after both warehouses."""
         compared: set[LocalProfile] = {profile}

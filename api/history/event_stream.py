@@ -9,7 +9,7 @@ from aiohttp import ClientError, web
 
 from ...domain.errors import ServiceUnavailable
 from ..api_request import ApiRequest
-from ..byte_budget import UNCOUNTED_BYTES_MAX, BudgetExhausted, ContentReservation, Reservation
+from ..byte_budget import UNCOUNTED_BYTES_MAX, BudgetExhausted, BudgetReservation, ContentReservation
 from ..origins import ORIGIN_RULES
 from ..piece_payload import PIECE_BYTES, cut
 from ..request_ids import REQUEST_ID, set_response_headers
@@ -34,27 +34,27 @@ _LAST_WRITE_SECONDS_MAX = 1.0
 _HEADERS = {"Content-Type": EVENT_STREAM, "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
-async def stream_events(call: ApiRequest, source: EventSource, reader: EventReader, after: int, to: int | None) -> web.StreamResponse:
+async def stream_events(request: ApiRequest, source: EventSource, reader: EventReader, after: int, to: int | None) -> web.StreamResponse:
     """Sends the events after a position and up to `to`, until the client disconnects or the server stops. Raises TooManyRequests."""
-    request = call.request
+    http_request = request.http_request
     with source.subscription():
         response = web.StreamResponse(headers=_HEADERS)
-        set_response_headers(response, request[REQUEST_ID])
-        call.app[ORIGIN_RULES].add_cors_headers(request, response)
-        batches = _Batches(reader, call.app[LARGE_EVENTS])
-        stream = _Stream(request, response, source, batches)
+        set_response_headers(response, http_request[REQUEST_ID])
+        request.app[ORIGIN_RULES].add_cors_headers(http_request, response)
+        batches = _Batches(reader, request.app[LARGE_EVENTS])
+        stream = _Stream(http_request, response, source, batches)
         try:
-            await response.prepare(request)
+            await response.prepare(http_request)
             await stream.write(b": the log from position %d on\n\n" % (after + 1))
             await _send_events(stream, source, batches, after, to)
             await response.write_eof()
         except (ConnectionError, ClientError, TimeoutError):
             # The client has disconnected or does not read, so no error can be sent.
-            _cut(request)
+            _cut(http_request)
         except Exception as error:
             # A response that has begun cannot become an error response. The client reconnects and gets the error then.
-            _log.error("event_stream_failed", request_id=request[REQUEST_ID], exc_info=error)
-            _cut(request)
+            _log.error("event_stream_failed", request_id=http_request[REQUEST_ID], exc_info=error)
+            _cut(http_request)
         finally:
             batches.close()
         return response
@@ -124,7 +124,7 @@ class _Batches:
 
     async def read(self, position: int, to: int | None) -> PublishedEvents | None:
         """None if the log cannot be read now, or there is no memory: a response that has begun cannot report an error."""
-        expected = Reservation(self._budget)
+        expected = BudgetReservation(self._budget)
         try:
             if self._expected_bytes:
                 # A batch for which there was no memory is read again only when it is this stream's turn.

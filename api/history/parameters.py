@@ -51,14 +51,14 @@ def parse_names(query: Mapping[str, str], name: str) -> tuple[str, ...]:
     return values
 
 
-async def parse_warehouses(call: ApiRequest) -> set[UUID]:
+async def parse_warehouses(request: ApiRequest) -> set[UUID]:
     """The ids of the warehouses in the parameter `warehouses`. Raises NoSuchWarehouse."""
-    return {(await warehouse_now(call, each, "warehouses")).id for each in parse_names(call.query, "warehouses")}
+    return {(await warehouse_now(request, each, "warehouses")).id for each in parse_names(request.query, "warehouses")}
 
 
-async def warehouse_now(call: ApiRequest, reference: str, parameter: str) -> Warehouse:
+async def warehouse_now(request: ApiRequest, reference: str, parameter: str) -> Warehouse:
     """The warehouse with a name or id. Raises NoSuchWarehouse, and BadRequest for a past state."""
-    warehouse = await resolve_warehouse(call.catalog.backends, call.context.project_id, warehouse_reference(reference))
+    warehouse = await resolve_warehouse(request.catalog.backends, request.context.project_id, warehouse_reference(reference))
     if warehouse.as_of is not None:
         raise BadRequest(f"Invalid parameter '{parameter}': a past state has no new events; name the warehouse without a position or time")
     return warehouse

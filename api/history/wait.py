@@ -21,20 +21,20 @@ _TABLE_PARAMETERS = ("warehouse", "namespace", "table", "snapshot-id")
 PARAMETERS = frozenset({*_TABLE_PARAMETERS, "position", "wait-seconds", PROJECT_PARAMETER})
 
 
-async def wait(call: ApiRequest) -> web.StreamResponse:
+async def wait(request: ApiRequest) -> web.StreamResponse:
     """Responds with `reached`: true as soon as it is reached, false at the end of the time or when the server stops."""
-    query, source = call.query, call.catalog.events
+    query, source = request.query, request.catalog.events
     seconds = parse_wait(query, WAIT_SECONDS_DEFAULT)
     named = [name for name in _TABLE_PARAMETERS if query.get(name)]
     if bool(query.get("position")) == bool(named):
         raise BadRequest("Invalid query: give either position, or warehouse, namespace, table and snapshot-id")
     if not named:
-        await call.authorize(Resource("project", call.context.project_id))
-        return await call.json(await _until_position(source, parse_position(query["position"], "parameter 'position'"), seconds))
+        await request.authorize(Resource("project", request.context.project_id))
+        return await request.json(await _until_position(source, parse_position(query["position"], "parameter 'position'"), seconds))
     missing = [name for name in _TABLE_PARAMETERS[1:] if name not in named]
     if missing:
         raise BadRequest(f"Invalid parameter '{missing[0]}': is required to wait for a snapshot")
-    return await call.json(await _until_snapshot(call, source, query, seconds))
+    return await request.json(await _until_snapshot(request, source, query, seconds))
 
 
 async def _until_position(source: EventSource, position: int, seconds: float) -> dict[str, Any]:
@@ -46,13 +46,13 @@ async def _until_position(source: EventSource, position: int, seconds: float) ->
     return {"reached": head >= position, "position": head}
 
 
-async def _until_snapshot(call: ApiRequest, source: EventSource, query: Mapping[str, str], seconds: float) -> dict[str, Any]:
-    warehouse = await warehouse_now(call, query["warehouse"], "warehouse") if query.get("warehouse") else await call.warehouse()
-    separator = call.app[SEPARATOR]
+async def _until_snapshot(request: ApiRequest, source: EventSource, query: Mapping[str, str], seconds: float) -> dict[str, Any]:
+    warehouse = await warehouse_now(request, query["warehouse"], "warehouse") if query.get("warehouse") else await request.warehouse()
+    separator = request.app[SEPARATOR]
     namespace = query["namespace"] if separator is None else normalize_separator(query["namespace"], separator)
     table = parse_queried_tabular(namespace, query["table"], "table name")
     snapshot_id = _snapshot_id(query["snapshot-id"])
-    ancestry = await load_snapshot_ancestry(call.catalog.queries, call.context, warehouse, table, snapshot_id)
+    ancestry = await load_snapshot_ancestry(request.catalog.queries, request.context, warehouse, table, snapshot_id)
     if not ancestry.reached and seconds > 0:
         with source.subscription():
             loop = asyncio.get_running_loop()
@@ -61,7 +61,7 @@ async def _until_snapshot(call: ApiRequest, source: EventSource, query: Mapping[
                 left = end - loop.time()
                 if left <= 0 or not await source.wait_for_event(ancestry.position, left):
                     break
-                ancestry = await load_snapshot_ancestry(call.catalog.queries, call.context, warehouse, table, snapshot_id, ancestry)
+                ancestry = await load_snapshot_ancestry(request.catalog.queries, request.context, warehouse, table, snapshot_id, ancestry)
     return _ancestry_json(ancestry)
 
 

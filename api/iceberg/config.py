@@ -12,20 +12,20 @@ _PURGE_BY_CATALOG = "rest-catalog-purge"
 undropped. Spark up to Iceberg 1.11 does not know it."""
 
 
-async def get_config(call: ApiRequest) -> web.Response:
+async def get_config(request: ApiRequest) -> web.Response:
     """Returns the prefix of a warehouse, with a position if the client requested a past state, where its store is, and what its operator
     adds. 404 for an unknown warehouse.
     """
-    warehouse = await call.named_warehouse(call.query.get("warehouse") or None)
-    config = await load_config(call.catalog.queries, call.context, warehouse)
+    warehouse = await request.named_warehouse(request.query.get("warehouse") or None)
+    config = await load_config(request.catalog.queries, request.context, warehouse)
     # The operator cannot set a key that the protocol or the storage profile sets. The order matters if a later version sets more.
     overrides = {**config.overrides, "prefix": warehouse.prefix}
     soft = warehouse.delete_profile.expiration_seconds is not None
     no_deletions = warehouse.profile.soft_deletion_config() if soft else {}
-    separator = call.app[SEPARATOR]
+    separator = request.app[SEPARATOR]
     if separator is not None:
         overrides["namespace-separator"] = "".join(f"%{byte:02X}" for byte in separator.encode())
-    return await call.json(
+    return await request.json(
         {
             # Clients of Lakekeeper look for the prefix here.
             "defaults": {
@@ -36,7 +36,7 @@ async def get_config(call: ApiRequest) -> web.Response:
                 **warehouse.profile.client_config(),
             },
             "overrides": overrides,
-            "endpoints": call.app[ROUTES].endpoints,
-            "idempotency-key-lifetime": iso_8601_duration(call.catalog.limits.idempotency_key_lifetime),
+            "endpoints": request.app[ROUTES].endpoints,
+            "idempotency-key-lifetime": iso_8601_duration(request.catalog.limits.idempotency_key_lifetime),
         }
     )

@@ -21,15 +21,15 @@ _TIMESTAMP_MS_MAX = 253_402_300_799_999
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-async def query_events(call: ApiRequest) -> web.Response:
+async def query_events(request: ApiRequest) -> web.Response:
     """A page of a warehouse's events, oldest first, and the token of the next page, also at the end of the log."""
-    _, fields = await call.fields()
-    warehouse, source = await call.warehouse(), call.catalog.events
-    await call.authorize(Resource("warehouse", warehouse.id))
+    _, fields = await request.fields()
+    warehouse, source = await request.warehouse(), request.catalog.events
+    await request.authorize(Resource("warehouse", warehouse.id))
     reader = _reader(source, warehouse, fields)
     listing = listing_digest("queryEvents", warehouse.prefix)
     after = await _after(source, fields, listing)
-    page = await reader.page(after, to=warehouse.as_of, events_max=_page_size(call, fields), reserve_memory=call.reserve_memory)
+    page = await reader.page(after, to=warehouse.as_of, events_max=_page_size(request, fields), reserve_memory=request.reserve_memory)
     if page.at_end and not page.events:
         await refuse_beyond_end(source, page.position)
     # If nothing was read, the result is complete up to `after`.
@@ -39,7 +39,7 @@ async def query_events(call: ApiRequest) -> web.Response:
         "highest-processed-timestamp-ms": (processed_at - _EPOCH) // timedelta(milliseconds=1),
     }
     events = b",".join(event.body for event in page.events)
-    return await call.json_bytes(b'{"events":[' + events + b"]," + orjson.dumps(rest)[1:])
+    return await request.json_bytes(b'{"events":[' + events + b"]," + orjson.dumps(rest)[1:])
 
 
 def _reader(source: EventSource, warehouse: Warehouse, fields: BodyReader) -> EventReader:
@@ -68,13 +68,13 @@ def _names(fields: BodyReader) -> Sequence[Sequence[str]]:
     return paths
 
 
-def _page_size(call: ApiRequest, fields: BodyReader) -> int:
+def _page_size(request: ApiRequest, fields: BodyReader) -> int:
     size = fields.integer_or_none("page-size")
     if size is None:
-        return call.catalog.limits.page_size_default
+        return request.catalog.limits.page_size_default
     if size < 1:
         raise fields.invalid("page-size", "must be at least 1")
-    return min(size, call.catalog.limits.page_size_max)
+    return min(size, request.catalog.limits.page_size_max)
 
 
 async def _after(source: EventSource, fields: BodyReader, listing: str) -> int:

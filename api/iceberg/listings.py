@@ -27,17 +27,17 @@ _PIECE_OVERHEAD_BYTES = 56
 Listing = Callable[[QueryExecutor, RequestContext, Warehouse, NamespaceIdentifier, PageRequest], Awaitable[Page[str]]]
 
 
-async def list_identifiers(call: ApiRequest, listing: Listing) -> web.Response:
+async def list_identifiers(request: ApiRequest, listing: Listing) -> web.Response:
     """One page of `listing` in the namespace of the path. As in Lakekeeper, views have `table-uuids` too."""
-    namespace = parse_existing_namespace(call.segments["namespace"])
-    warehouse = await call.warehouse()
+    namespace = parse_existing_namespace(request.segments["namespace"])
+    warehouse = await request.warehouse()
     keys = (name_key(level, exact=warehouse.exact_names) for level in namespace.levels)
-    digest = listing_digest(call.operation.name, warehouse.prefix, *keys)
+    digest = listing_digest(request.operation.name, warehouse.prefix, *keys)
     before = b'{"namespace":' + orjson.dumps(namespace.levels) + b',"name":'
-    members = requested_members(call, "table-uuids")
-    requested = with_objects(bounded(parse_page(call.query, digest, call.catalog.limits), before), members)
-    page = await listing(call.catalog.queries, listing_context(call), warehouse, namespace, requested)
-    return await respond_listing(call, "identifiers", page, digest, before, b"}", members)
+    members = requested_members(request, "table-uuids")
+    requested = with_objects(bounded(parse_page(request.query, digest, request.catalog.limits), before), members)
+    page = await listing(request.catalog.queries, listing_context(request), warehouse, namespace, requested)
+    return await respond_listing(request, "identifiers", page, digest, before, b"}", members)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +48,9 @@ class ObjectMembers:
     protection: str | None
 
 
-def requested_members(call: ApiRequest, uuids: str) -> ObjectMembers:
+def requested_members(request: ApiRequest, uuids: str) -> ObjectMembers:
     """The members that the parameters `returnUuids` and `returnProtectionStatus` request. uuids -- the name of the first."""
-    ids, protection = (parse_boolean(call.query.get(name) or "false", name) for name in ("returnUuids", "returnProtectionStatus"))
+    ids, protection = (parse_boolean(request.query.get(name) or "false", name) for name in ("returnUuids", "returnProtectionStatus"))
     return ObjectMembers(uuids if ids else None, "protection-status" if protection else None)
 
 
@@ -59,9 +59,9 @@ def with_objects(page: PageRequest, members: ObjectMembers) -> PageRequest:
     return replace(page, with_objects=members.uuids is not None or members.protection is not None)
 
 
-def listing_context(call: ApiRequest) -> RequestContext:
+def listing_context(request: ApiRequest) -> RequestContext:
     """The context of the request, which reserves memory for names while they are read."""
-    return replace(call.context, reserve_memory=call.reserve_memory)
+    return replace(request.context, reserve_memory=request.reserve_memory)
 
 
 def bounded(page: PageRequest, before: bytes) -> PageRequest:
@@ -72,11 +72,11 @@ def bounded(page: PageRequest, before: bytes) -> PageRequest:
 
 
 async def respond_listing(
-    call: ApiRequest, member: str, page: Page[str], digest: str, before: bytes, after: bytes, members: ObjectMembers
+    request: ApiRequest, member: str, page: Page[str], digest: str, before: bytes, after: bytes, members: ObjectMembers
 ) -> web.Response:
     """Responds with the page as list `member`. Each item is `before`, a name and `after`."""
     # The lists, and their JSON.
-    call.reserve_memory(2 * page.memory_bytes)
+    request.reserve_memory(2 * page.memory_bytes)
     token = None if page.next_key is None else page_token(digest, page.next_key)
     opening = b"{" + orjson.dumps(member) + b":["
     closing = b',"next-page-token":' + orjson.dumps(token) + b"}"
@@ -89,7 +89,7 @@ async def respond_listing(
         held += sum(map(len, lists)) + _PIECE_OVERHEAD_BYTES * len(lists)
     pieces.append(closing)
     content = BytePieces(pieces, memory_bytes=held + len(closing))
-    return await call.json_bytes(joined(content) if len(content) <= JOINED_BYTES_MAX else content)
+    return await request.json_bytes(joined(content) if len(content) <= JOINED_BYTES_MAX else content)
 
 
 async def _list(name: str, values: Sequence[UUID] | Sequence[bool]) -> list[bytes]:

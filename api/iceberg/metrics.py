@@ -9,11 +9,11 @@ from ..api_request import ApiRequest
 from .tables import existing_table
 
 
-async def report_metrics(call: ApiRequest) -> web.Response:
+async def report_metrics(request: ApiRequest) -> web.Response:
     """Takes a report, to be stored unchanged in the background. Only its size and its `report-type` are checked."""
-    body, fields = await call.fields()
-    limits = call.catalog.limits
+    body, fields = await request.fields()
+    limits = request.catalog.limits
     if len(body) > limits.report_bytes_max:
         raise PayloadTooLarge(f"Invalid body: a metrics report may have at most {limits.report_bytes_max} bytes")
-    command = ReportMetrics(table=existing_table(call), report_type=fields.text("report-type"), report=body)
-    return await call.execute(execute_report_metrics, command, body=body)
+    command = ReportMetrics(table=existing_table(request), report_type=fields.text("report-type"), report=body)
+    return await request.execute(execute_report_metrics, command, body=body)

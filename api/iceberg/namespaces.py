@@ -13,83 +13,84 @@ from ...domain.errors import BadRequest, NoSuchNamespace
 from ...domain.identifiers import NamespaceIdentifier, name_key
 from ...queries import list_namespaces as list_namespaces_query
 from ...queries import load_namespace
-from ..api_request import ApiRequest, force_option, requested_force
+from ..api_request import ApiRequest
 from ..paging import listing_digest, parse_page
 from ..path_parameters import parse_boolean, parse_existing_namespace, parse_parent
 from .drop_plans import written_plan
+from .force import force_option, requested_force
 from .listings import bounded, listing_context, requested_members, respond_listing, with_objects
 
 
-async def list_namespaces(call: ApiRequest) -> web.Response:
+async def list_namespaces(request: ApiRequest) -> web.Response:
     """Lists the namespaces in `parent`, or the top level. A parent that was encoded twice is found too."""
-    warehouse = await call.warehouse()
-    text = call.query.get("parent")
+    warehouse = await request.warehouse()
+    text = request.query.get("parent")
     readings: list[NamespaceIdentifier | None] = [*parse_parent(text)] if text else [None]
     for parent in readings[:-1]:
         try:
-            return await _children(call, warehouse, parent)
+            return await _children(request, warehouse, parent)
         except NoSuchNamespace:
             continue
-    return await _children(call, warehouse, readings[-1])
+    return await _children(request, warehouse, readings[-1])
 
 
-async def _children(call: ApiRequest, warehouse: Warehouse, parent: NamespaceIdentifier | None) -> web.Response:
+async def _children(request: ApiRequest, warehouse: Warehouse, parent: NamespaceIdentifier | None) -> web.Response:
     levels = () if parent is None else parent.levels
     listing = listing_digest("namespaces", warehouse.prefix, *(name_key(level, exact=warehouse.exact_names) for level in levels))
     # The name is a level of its own after those of the parent.
     before = orjson.dumps(levels)[:-1] + (b"," if levels else b"")
-    members = requested_members(call, "namespace-uuids")
-    page = with_objects(bounded(parse_page(call.query, listing, call.catalog.limits), before), members)
-    found = await list_namespaces_query.list_namespaces(call.catalog.queries, listing_context(call), warehouse, parent, page)
-    return await respond_listing(call, "namespaces", found, listing, before, b"]", members)
+    members = requested_members(request, "namespace-uuids")
+    page = with_objects(bounded(parse_page(request.query, listing, request.catalog.limits), before), members)
+    found = await list_namespaces_query.list_namespaces(request.catalog.queries, listing_context(request), warehouse, parent, page)
+    return await respond_listing(request, "namespaces", found, listing, before, b"]", members)
 
 
-async def create_namespace(call: ApiRequest) -> web.Response:
-    body, fields = await call.fields()
+async def create_namespace(request: ApiRequest) -> web.Response:
+    body, fields = await request.fields()
     command = CreateNamespace(namespace=fields.namespace("namespace"), properties=fields.properties("properties"))
-    return await call.execute(execute_create_namespace, command, body=body)
+    return await request.execute(execute_create_namespace, command, body=body)
 
 
-async def load_namespace_metadata(call: ApiRequest) -> web.Response:
-    namespace = parse_existing_namespace(call.segments["namespace"])
-    warehouse = await call.warehouse()
-    result = await load_namespace.load_namespace(call.catalog.queries, call.context, warehouse, namespace)
-    return await call.json({"namespace": result.levels, "properties": dict(result.properties)})
+async def load_namespace_metadata(request: ApiRequest) -> web.Response:
+    namespace = parse_existing_namespace(request.segments["namespace"])
+    warehouse = await request.warehouse()
+    result = await load_namespace.load_namespace(request.catalog.queries, request.context, warehouse, namespace)
+    return await request.json({"namespace": result.levels, "properties": dict(result.properties)})
 
 
-async def namespace_exists(call: ApiRequest) -> web.Response:
-    namespace = parse_existing_namespace(call.segments["namespace"])
-    warehouse = await call.warehouse()
-    await load_namespace.namespace_exists(call.catalog.queries, call.context, warehouse, namespace)
+async def namespace_exists(request: ApiRequest) -> web.Response:
+    namespace = parse_existing_namespace(request.segments["namespace"])
+    warehouse = await request.warehouse()
+    await load_namespace.namespace_exists(request.catalog.queries, request.context, warehouse, namespace)
     return web.Response(status=204)
 
 
-async def drop_namespace(call: ApiRequest) -> web.Response:
+async def drop_namespace(request: ApiRequest) -> web.Response:
     """`force`: also if it is protected. `recursive`: with all that is in it; `purge`: whether the files of its tables are deleted, if not
     the warehouse's purge default. `dryRun`: 200 with what a recursive drop would do.
     """
-    force = requested_force(call)
-    recursive = parse_boolean(call.query.get("recursive") or "false", "recursive")
-    dry_run = parse_boolean(call.query.get("dryRun") or "false", "dryRun")
-    asked = call.query.get("purge") or None
+    force = requested_force(request)
+    recursive = parse_boolean(request.query.get("recursive") or "false", "recursive")
+    dry_run = parse_boolean(request.query.get("dryRun") or "false", "dryRun")
+    asked = request.query.get("purge") or None
     purge = None if asked is None or not recursive else parse_boolean(asked, "purge")
-    namespace = parse_existing_namespace(call.segments["namespace"])
+    namespace = parse_existing_namespace(request.segments["namespace"])
     command = DropNamespace(namespace=namespace, force=force, recursive=recursive, purge=purge)
     if not recursive:
         if dry_run:
             raise BadRequest("Invalid parameter 'dryRun': only for a recursive drop (recursive=true)")
-        return await call.execute(execute_drop_namespace, command, options=force_option(force))
+        return await request.execute(execute_drop_namespace, command, options=force_option(force))
     if dry_run:
-        plan = await plan_namespace_drop(call.catalog.commands, call.context, await call.warehouse(), command)
-        return await call.json(written_plan(plan))
-    return await call.execute(drop_namespace_tree, command, options=(force, True, purge is not None, bool(purge)))
+        plan = await plan_namespace_drop(request.catalog.commands, request.context, await request.warehouse(), command)
+        return await request.json(written_plan(plan))
+    return await request.execute(drop_namespace_tree, command, options=(force, True, purge is not None, bool(purge)))
 
 
-async def update_properties(call: ApiRequest) -> web.Response:
-    body, fields = await call.fields()
+async def update_properties(request: ApiRequest) -> web.Response:
+    body, fields = await request.fields()
     command = UpdateNamespaceProperties(
-        namespace=parse_existing_namespace(call.segments["namespace"]),
-        removals=fields.texts("removals", call.catalog.limits.properties_max),
+        namespace=parse_existing_namespace(request.segments["namespace"]),
+        removals=fields.texts("removals", request.catalog.limits.properties_max),
         updates=fields.properties("updates"),
     )
-    return await call.execute(update_namespace_properties, command, body=body)
+    return await request.execute(update_namespace_properties, command, body=body)

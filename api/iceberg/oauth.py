@@ -6,6 +6,6 @@ from ..api_request import ApiRequest
 from ..errors import UnsupportedGrantType
 
 
-async def get_token(call: ApiRequest) -> web.Response:
+async def get_token(request: ApiRequest) -> web.Response:
     """Raises UnsupportedGrantType. The body is not read, because it contains a credential."""
     raise UnsupportedGrantType

@@ -15,33 +15,34 @@ from ...domain.metadata.requirements import is_creation
 from ...queries import list_tabulars
 from ...queries import load_credentials as load_credentials_query
 from ...queries import load_table as load_table_query
-from ..api_request import ApiRequest, force_option, requested_force
+from ..api_request import ApiRequest
 from ..bodies import BodyReader
 from ..limits import ApiLimits
 from ..path_parameters import parse_boolean, parse_existing_namespace, parse_existing_tabular, parse_new_tabular
+from .force import force_option, requested_force
 from .listings import list_identifiers
 
 _SNAPSHOTS_LOADED = ("all", "refs")
 
 
-def existing_table(call: ApiRequest) -> TabularIdentifier:
+def existing_table(request: ApiRequest) -> TabularIdentifier:
     """The table that the request's path names."""
-    return parse_existing_tabular(call.segments["namespace"], call.segments["table"], "table")
+    return parse_existing_tabular(request.segments["namespace"], request.segments["table"], "table")
 
 
-def _parse_new_table(call: ApiRequest) -> TabularIdentifier:
+def _parse_new_table(request: ApiRequest) -> TabularIdentifier:
     """The table that a commit creates."""
-    return parse_new_tabular(call.segments["namespace"], call.segments["table"], "table name")
+    return parse_new_tabular(request.segments["namespace"], request.segments["table"], "table name")
 
 
-async def list_tables(call: ApiRequest) -> web.Response:
-    return await list_identifiers(call, list_tabulars.list_tables)
+async def list_tables(request: ApiRequest) -> web.Response:
+    return await list_identifiers(request, list_tabulars.list_tables)
 
 
-async def create_table(call: ApiRequest) -> web.Response:
-    body, fields = await call.fields()
+async def create_table(request: ApiRequest) -> web.Response:
+    body, fields = await request.fields()
     command = CreateTable(
-        namespace=parse_existing_namespace(call.segments["namespace"]),
+        namespace=parse_existing_namespace(request.segments["namespace"]),
         name=fields.name("name", "table name"),
         location=fields.text_or_none("location"),
         schema=fields.object("schema"),
@@ -50,38 +51,38 @@ async def create_table(call: ApiRequest) -> web.Response:
         properties=fields.properties("properties"),
         stage_create=fields.boolean("stage-create"),
     )
-    return await call.execute(execute_create_table, command, body=body)
+    return await request.execute(execute_create_table, command, body=body)
 
 
-async def register_table(call: ApiRequest) -> web.Response:
-    body, fields = await call.fields()
+async def register_table(request: ApiRequest) -> web.Response:
+    body, fields = await request.fields()
     command = RegisterTable(
-        namespace=parse_existing_namespace(call.segments["namespace"]),
+        namespace=parse_existing_namespace(request.segments["namespace"]),
         name=fields.name("name", "table name"),
         metadata_location=fields.text("metadata-location"),
         overwrite=fields.boolean("overwrite"),
     )
-    return await call.execute(execute_register_table, command, body=body)
+    return await request.execute(execute_register_table, command, body=body)
 
 
-async def load_table(call: ApiRequest) -> web.Response:
+async def load_table(request: ApiRequest) -> web.Response:
     """A LoadTableResult, or 304 if the client's `If-None-Match` is the current ETag."""
-    table = existing_table(call)
-    snapshots = call.query.get("snapshots") or "all"
+    table = existing_table(request)
+    snapshots = request.query.get("snapshots") or "all"
     if snapshots not in _SNAPSHOTS_LOADED:
         raise BadRequest("Invalid parameter 'snapshots': must be all or refs")
-    if_none_match = call.request.headers.get("If-None-Match")
-    warehouse = await call.warehouse()
-    result = await load_table_query.load_table(call.catalog.queries, call.context, warehouse, table, snapshots, if_none_match)
+    if_none_match = request.http_request.headers.get("If-None-Match")
+    warehouse = await request.warehouse()
+    result = await load_table_query.load_table(request.catalog.queries, request.context, warehouse, table, snapshots, if_none_match)
     headers = {"ETag": result.etag}
     if result.body is None:
         return web.Response(status=304, headers=headers)
-    return await call.json_bytes(result.body, headers=headers, keep_compressed=True)
+    return await request.json_bytes(result.body, headers=headers, keep_compressed=True)
 
 
-async def table_exists(call: ApiRequest) -> web.Response:
-    warehouse = await call.warehouse()
-    await load_table_query.table_exists(call.catalog.queries, call.context, warehouse, existing_table(call))
+async def table_exists(request: ApiRequest) -> web.Response:
+    warehouse = await request.warehouse()
+    await load_table_query.table_exists(request.catalog.queries, request.context, warehouse, existing_table(request))
     return web.Response(status=204)
 
 
@@ -94,46 +95,46 @@ def parse_commit_table(table: TabularIdentifier, fields: BodyReader, limits: Api
     )
 
 
-async def update_table(call: ApiRequest) -> web.Response:
+async def update_table(request: ApiRequest) -> web.Response:
     """Commits to a table, or creates a staged one. The path names the table; the body's `identifier` is ignored."""
-    body, fields = await call.fields()
-    creates = is_creation(fields.objects("requirements", call.catalog.limits.requirements_max))
-    command = parse_commit_table(_parse_new_table(call) if creates else existing_table(call), fields, call.catalog.limits)
-    return await call.execute(commit_table, command, body=body)
+    body, fields = await request.fields()
+    creates = is_creation(fields.objects("requirements", request.catalog.limits.requirements_max))
+    command = parse_commit_table(_parse_new_table(request) if creates else existing_table(request), fields, request.catalog.limits)
+    return await request.execute(commit_table, command, body=body)
 
 
-async def drop_table(call: ApiRequest) -> web.Response:
+async def drop_table(request: ApiRequest) -> web.Response:
     """Drops a table. Its files are deleted only if `purgeRequested` is true, or is omitted and the warehouse purges by default.
 
     `force` drops a protected table, and makes the drop final even in a warehouse with soft deletion.
     """
-    purge = call.query.get("purgeRequested") or None
+    purge = request.query.get("purgeRequested") or None
     purge_requested = None if purge is None else parse_boolean(purge, "purgeRequested")
-    force = requested_force(call)
-    command = DropTable(table=existing_table(call), purge_requested=purge_requested, force=force)
-    response = await call.execute(execute_drop_table, command, options=(purge_requested, *force_option(force)))
-    if call.request.headers.get("User-Agent", "").startswith("ClickHouse/"):
+    force = requested_force(request)
+    command = DropTable(table=existing_table(request), purge_requested=purge_requested, force=force)
+    response = await request.execute(execute_drop_table, command, options=(purge_requested, *force_option(force)))
+    if request.http_request.headers.get("User-Agent", "").startswith("ClickHouse/"):
         # ClickHouse takes 204 for a failure and repeats the request (ClickHouse/ClickHouse#89206).
         response.set_status(200)
     return response
 
 
-async def unregister_table(call: ApiRequest) -> web.Response:
+async def unregister_table(request: ApiRequest) -> web.Response:
     """`force`: also if it is protected."""
-    force = requested_force(call)
-    command = UnregisterTable(table=existing_table(call), force=force)
-    return await call.execute(execute_unregister_table, command, options=force_option(force))
+    force = requested_force(request)
+    command = UnregisterTable(table=existing_table(request), force=force)
+    return await request.execute(execute_unregister_table, command, options=force_option(force))
 
 
-async def rename_table(call: ApiRequest) -> web.Response:
-    body, fields = await call.fields()
+async def rename_table(request: ApiRequest) -> web.Response:
+    body, fields = await request.fields()
     command = RenameTable(source=fields.existing_identifier("source", "table"), destination=fields.identifier("destination", "table name"))
-    return await call.execute(execute_rename_table, command, body=body)
+    return await request.execute(execute_rename_table, command, body=body)
 
 
-async def load_credentials(call: ApiRequest) -> web.Response:
-    warehouse = await call.warehouse()
-    body = await load_credentials_query.load_credentials(call.catalog.queries, call.context, warehouse, existing_table(call))
-    response = await call.json_bytes(body)
+async def load_credentials(request: ApiRequest) -> web.Response:
+    warehouse = await request.warehouse()
+    body = await load_credentials_query.load_credentials(request.catalog.queries, request.context, warehouse, existing_table(request))
+    response = await request.json_bytes(body)
     response.headers["Cache-Control"] = "private, no-store"
     return response

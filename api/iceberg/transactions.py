@@ -8,9 +8,9 @@ from ..api_request import ApiRequest
 from .tables import parse_commit_table
 
 
-async def commit_transaction(call: ApiRequest) -> web.Response:
-    body, fields = await call.fields()
-    limits = call.catalog.limits
+async def commit_transaction(request: ApiRequest) -> web.Response:
+    body, fields = await request.fields()
+    limits = request.catalog.limits
     changes = tuple(
         parse_commit_table(change.identifier("identifier", "table name"), change, limits)
         for change in fields.each("table-changes", limits.table_changes_max)
@@ -19,4 +19,4 @@ async def commit_transaction(call: ApiRequest) -> web.Response:
         raise fields.invalid("table-changes", "must have at least one element")
     if sum(len(change.updates) for change in changes) > limits.updates_max:
         raise fields.invalid("table-changes", f"has more than {limits.updates_max} updates")
-    return await call.execute(execute_commit_transaction, CommitTransaction(changes=changes), body=body)
+    return await request.execute(execute_commit_transaction, CommitTransaction(changes=changes), body=body)

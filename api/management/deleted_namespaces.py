@@ -22,27 +22,27 @@ from .warehouses import execute_on_warehouse, parse_warehouse_id
 LIST_PARAMETERS = frozenset(PAGE_PARAMETERS)
 
 
-async def list_deleted_namespaces(call: ApiRequest) -> web.Response:
+async def list_deleted_namespaces(request: ApiRequest) -> web.Response:
     """A page of the namespaces that can be undropped, in the order of creation; not those that were dropped with another."""
-    warehouse_id = parse_warehouse_id(call)
+    warehouse_id = parse_warehouse_id(request)
     listing = listing_digest("deleted-namespaces", str(warehouse_id))
 
     async def read(after: UUID | None, size: int) -> tuple[list[dict[str, object]], str | None]:
-        page = await list_soft_deleted_namespaces(call.catalog.queries, call.context, warehouse_id, after, size)
+        page = await list_soft_deleted_namespaces(request.catalog.queries, request.context, warehouse_id, after, size)
         return [_written(warehouse_id, each) for each in page.items], page.next_key
 
-    return await listed_page(call, listing, "namespaces", read)
+    return await listed_page(request, listing, "namespaces", read)
 
 
-async def undrop_namespace(call: ApiRequest) -> web.Response:
+async def undrop_namespace(request: ApiRequest) -> web.Response:
     """204. `force` in the body: also if files are missing."""
-    text = decode_segment(call.segments["namespace_id"], "namespace id")
+    text = decode_segment(request.segments["namespace_id"], "namespace id")
     namespace_id = uuid_or_none(text)
     if namespace_id is None:
         raise NoSuchNamespace(f"Namespace does not exist: {text[:64]} (must be an id)")
-    body, fields = await call.fields()
+    body, fields = await request.fields()
     fields.refuse_unknown(("force",))
-    return await execute_on_warehouse(call, execute_undrop_namespace, UndropNamespace(namespace_id, fields.boolean("force")), body)
+    return await execute_on_warehouse(request, execute_undrop_namespace, UndropNamespace(namespace_id, fields.boolean("force")), body)
 
 
 def _written(warehouse_id: UUID, each: SoftDeleted) -> dict[str, object]:

@@ -20,21 +20,21 @@ _NAMESPACE = "namespaceId"
 LIST_PARAMETERS = frozenset({_NAMESPACE, *PAGE_PARAMETERS})
 
 
-async def list_deleted_tabulars(call: ApiRequest) -> web.Response:
+async def list_deleted_tabulars(request: ApiRequest) -> web.Response:
     """A page of what can be undropped, in the order of creation."""
-    warehouse_id = parse_warehouse_id(call)
-    namespace_id = _namespace_id(call.query.get(_NAMESPACE))
+    warehouse_id = parse_warehouse_id(request)
+    namespace_id = _namespace_id(request.query.get(_NAMESPACE))
     listing = listing_digest("deleted-tabulars", str(warehouse_id), str(namespace_id))
 
     async def read(after: UUID | None, size: int) -> tuple[list[dict[str, object]], str | None]:
-        page = await list_soft_deleted(call.catalog.queries, call.context, warehouse_id, namespace_id, after, size)
+        page = await list_soft_deleted(request.catalog.queries, request.context, warehouse_id, namespace_id, after, size)
         return [_written(warehouse_id, each) for each in page.items], page.next_key
 
-    return await listed_page(call, listing, "tabulars", read)
+    return await listed_page(request, listing, "tabulars", read)
 
 
 async def listed_page(
-    call: ApiRequest,
+    request: ApiRequest,
     listing: str,
     member: str,
     read: Callable[[UUID | None, int], Awaitable[tuple[list[dict[str, object]], str | None]]],
@@ -43,23 +43,23 @@ async def listed_page(
 
     read -- returns at most so many items after an id, and the key after which the next page begins (None: there is none).
     """
-    limits = call.catalog.limits
-    requested = parse_page(call.query, listing, limits, size_alone=True)
+    limits = request.catalog.limits
+    requested = parse_page(request.query, listing, limits, size_alone=True)
     after = None if requested.after is None else uuid_or_none(requested.after)
     if requested.after is not None and after is None:
         raise BadRequest(f"Invalid parameter '{PAGE_PARAMETERS[0]}': not a token of this catalog")
     items, next_key = await read(after, requested.size or limits.page_size_default)
-    return await call.json({member: items, "next-page-token": None if next_key is None else page_token(listing, next_key)})
+    return await request.json({member: items, "next-page-token": None if next_key is None else page_token(listing, next_key)})
 
 
-async def undrop_tabulars(call: ApiRequest) -> web.Response:
+async def undrop_tabulars(request: ApiRequest) -> web.Response:
     """204. All targets, or none. `force`, which Lakekeeper does not have: also if files are missing."""
-    body, fields = await call.fields()
+    body, fields = await request.fields()
     fields.refuse_unknown(("targets", "force"))
     targets = [_target(each) for each in fields.each("targets", UNDROP_TARGETS_MAX)]
     if len({target.id for target in targets}) < len(targets):
         raise fields.invalid("targets", "names one id more than once")
-    return await execute_on_warehouse(call, execute_undrop_tabulars, UndropTabulars(targets, fields.boolean("force")), body)
+    return await execute_on_warehouse(request, execute_undrop_tabulars, UndropTabulars(targets, fields.boolean("force")), body)
 
 
 def _target(fields: BodyReader) -> UndropTarget:

@@ -26,27 +26,27 @@ _DURATION = re.compile(r"P(?=.)(?:(\d{1,4})W)?(?:(\d{1,4})D)?(?:T(?=.)(?:(\d{1,5
 _PAGE_FIELD = "field 'range-specifier.token'"
 
 
-async def get_endpoint_statistics(call: ApiRequest) -> web.Response:
+async def get_endpoint_statistics(request: ApiRequest) -> web.Response:
     """Lakekeeper's EndpointStatisticsResponse: the newest hour first. The tokens are those of the windows before and after."""
-    _, fields = await call.fields()
+    _, fields = await request.fields()
     fields.refuse_unknown(("warehouse", "status-codes", "range-specifier"))
     warehouse_id = _warehouse_id(fields.fields("warehouse"))
     status_codes = fields.integers_or_none("status-codes", _STATUS_CODES_MAX)
     if status_codes is not None and not all(100 <= each <= 599 for each in status_codes):
         raise fields.invalid("status-codes", "must be HTTP status codes")
-    listing = listing_digest("endpoint-statistics", str(call.context.project_id), str(warehouse_id), str(status_codes))
+    listing = listing_digest("endpoint-statistics", str(request.context.project_id), str(warehouse_id), str(status_codes))
     end, interval = _window(fields, listing)
     begin = _moved(end, -interval)
     calls = await load_endpoint_statistics(
-        call.catalog.queries,
-        call.context,
+        request.catalog.queries,
+        request.context,
         after=_hour_of(begin),
         upto=_hour_of(end),
         warehouse_id=warehouse_id,
         status_codes=status_codes,
     )
     hours = [(hour, [_written(each) for each in of_hour]) for hour, of_hour in groupby(calls, attrgetter("hour"))]
-    return await call.json(
+    return await request.json(
         {
             # The end of the hour, as in the statistics of a warehouse.
             "timestamps": [hour + _HOUR for hour, _ in hours],

@@ -12,14 +12,14 @@ ADDRESS = "/management/v1/events/schemas"
 _HEADERS = {"Cache-Control": "public, max-age=3600"}
 
 
-async def list_event_schemas(call: ApiRequest) -> web.Response:
-    body = orjson.dumps({"schemas": call.catalog.event_schemas})
+async def list_event_schemas(request: ApiRequest) -> web.Response:
+    body = orjson.dumps({"schemas": request.catalog.event_schemas})
     return web.Response(body=body, content_type="application/json", headers=_HEADERS)
 
 
-async def load_event_schema(call: ApiRequest) -> web.Response:
-    name = decode_segment(call.segments["type"], "event type")
-    schema = call.catalog.event_schemas.get(name)
+async def load_event_schema(request: ApiRequest) -> web.Response:
+    name = decode_segment(request.segments["type"], "event type")
+    schema = request.catalog.event_schemas.get(name)
     if schema is None:
         raise NotFound(f"Event type does not exist: {name[:200]!r}; GET {ADDRESS} lists all types")
     return web.Response(body=orjson.dumps(schema), content_type="application/schema+json", headers=_HEADERS)

@@ -9,9 +9,9 @@ from .protection import path_object_id
 from .warehouses import execute_on_warehouse
 
 
-async def move_namespace(call: ApiRequest) -> web.Response:
+async def move_namespace(request: ApiRequest) -> web.Response:
     """200 with the new path. Unlike Lakekeeper, also a namespace that contains namespaces."""
-    body, fields = await call.fields()
+    body, fields = await request.fields()
     fields.refuse_unknown(("destination", "force"))
-    command = MoveNamespace(path_object_id(call, "namespace"), fields.namespace("destination"), fields.boolean("force"))
-    return await execute_on_warehouse(call, execute_move_namespace, command, body)
+    command = MoveNamespace(path_object_id(request, "namespace"), fields.namespace("destination"), fields.boolean("force"))
+    return await execute_on_warehouse(request, execute_move_namespace, command, body)

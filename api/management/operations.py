@@ -195,13 +195,15 @@ OPERATIONS = (
     Operation("loadProposal", "GET", _PROPOSAL, proposals.load, parameters=_NONE),
     Operation("approveProposal", "POST", f"{_PROPOSAL}/approve", proposals.approve, commits=True, parameters=_NONE),
     Operation("rejectProposal", "POST", f"{_PROPOSAL}/reject", proposals.reject, commits=True, parameters=_NONE),
-    Operation("listEventSchemas", "GET", event_schemas.ADDRESS, event_schemas.list_event_schemas, head=True, public=True, parameters=_NONE),
+    Operation(
+        "listEventSchemas", "GET", event_schemas.ADDRESS, event_schemas.list_event_schemas, serves_head=True, public=True, parameters=_NONE
+    ),
     Operation(
         "loadEventSchema",
         "GET",
         f"{event_schemas.ADDRESS}/{{type}}",
         event_schemas.load_event_schema,
-        head=True,
+        serves_head=True,
         public=True,
         parameters=_NONE,
     ),

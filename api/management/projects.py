@@ -11,36 +11,36 @@ from ...queries import load_project as load_project_query
 from ..api_request import ApiRequest
 
 
-async def create_project(call: ApiRequest) -> web.Response:
+async def create_project(request: ApiRequest) -> web.Response:
     """201 with the project's id, which the client may choose."""
-    body, fields = await call.fields()
+    body, fields = await request.fields()
     fields.refuse_unknown(("project-name", "project-id"))
     name, chosen = fields.name("project-name", "project name", parse_name), fields.text_or_none("project-id")
     project_id = None if chosen is None else uuid_or_none(chosen)
     if chosen is not None and project_id is None:
         raise fields.invalid("project-id", "must be a UUID of 36 characters")
-    context = call.command_context(None, body, ())
-    return await call.command_response(await execute_create_project(call.catalog.commands, context, CreateProject(name, project_id)))
+    context = request.command_context(None, body, ())
+    return await request.command_response(await execute_create_project(request.catalog.commands, context, CreateProject(name, project_id)))
 
 
-async def list_projects(call: ApiRequest) -> web.Response:
-    return await call.json({"projects": await load_project_query.list_projects(call.catalog.queries, call.context)})
+async def list_projects(request: ApiRequest) -> web.Response:
+    return await request.json({"projects": await load_project_query.list_projects(request.catalog.queries, request.context)})
 
 
-async def get_project(call: ApiRequest) -> web.Response:
-    return await call.json(await load_project_query.load_project(call.catalog.queries, call.context))
+async def get_project(request: ApiRequest) -> web.Response:
+    return await request.json(await load_project_query.load_project(request.catalog.queries, request.context))
 
 
-async def rename_project(call: ApiRequest) -> web.Response:
+async def rename_project(request: ApiRequest) -> web.Response:
     """200 without a body, as in Lakekeeper."""
-    body, fields = await call.fields()
+    body, fields = await request.fields()
     fields.refuse_unknown(("new-name",))
     command = RenameProject(fields.name("new-name", "project name", parse_name))
-    context = call.command_context(None, body, ())
-    return await call.command_response(await execute_rename_project(call.catalog.commands, context, command))
+    context = request.command_context(None, body, ())
+    return await request.command_response(await execute_rename_project(request.catalog.commands, context, command))
 
 
-async def delete_project(call: ApiRequest) -> web.Response:
+async def delete_project(request: ApiRequest) -> web.Response:
     """204."""
-    context = call.command_context(None, b"", ())
-    return await call.command_response(await execute_delete_project(call.catalog.commands, context, DeleteProject()))
+    context = request.command_context(None, b"", ())
+    return await request.command_response(await execute_delete_project(request.catalog.commands, context, DeleteProject()))

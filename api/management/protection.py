@@ -24,49 +24,49 @@ Kind = Literal["namespace", "table", "view"]
 _NO_SUCH: Mapping[Kind, type[CatalogError]] = {"namespace": NoSuchNamespace, "table": NoSuchTable, "view": NoSuchView}
 
 
-async def get_namespace_protection(call: ApiRequest) -> web.Response:
-    return await _load(call, "namespace")
+async def get_namespace_protection(request: ApiRequest) -> web.Response:
+    return await _load(request, "namespace")
 
 
-async def get_table_protection(call: ApiRequest) -> web.Response:
-    return await _load(call, "table")
+async def get_table_protection(request: ApiRequest) -> web.Response:
+    return await _load(request, "table")
 
 
-async def get_view_protection(call: ApiRequest) -> web.Response:
-    return await _load(call, "view")
+async def get_view_protection(request: ApiRequest) -> web.Response:
+    return await _load(request, "view")
 
 
-async def set_namespace_protection(call: ApiRequest) -> web.Response:
-    return await _set(call, "namespace", SetNamespaceProtection, execute_set_namespace_protection)
+async def set_namespace_protection(request: ApiRequest) -> web.Response:
+    return await _set(request, "namespace", SetNamespaceProtection, execute_set_namespace_protection)
 
 
-async def set_table_protection(call: ApiRequest) -> web.Response:
-    return await _set(call, "table", SetTableProtection, execute_set_table_protection)
+async def set_table_protection(request: ApiRequest) -> web.Response:
+    return await _set(request, "table", SetTableProtection, execute_set_table_protection)
 
 
-async def set_view_protection(call: ApiRequest) -> web.Response:
-    return await _set(call, "view", SetViewProtection, execute_set_view_protection)
+async def set_view_protection(request: ApiRequest) -> web.Response:
+    return await _set(request, "view", SetViewProtection, execute_set_view_protection)
 
 
-async def _load(call: ApiRequest, kind: Kind) -> web.Response:
-    warehouse, object_id = await requested_warehouse(call), path_object_id(call, kind)
+async def _load(request: ApiRequest, kind: Kind) -> web.Response:
+    warehouse, object_id = await requested_warehouse(request), path_object_id(request, kind)
     if not warehouse.active:
         raise warehouse.inactive_error()
-    found = await load_protection(call.catalog.queries, call.context, warehouse, kind, object_id)
-    return await call.json(_response(found.protected, found.updated_at))
+    found = await load_protection(request.catalog.queries, request.context, warehouse, kind, object_id)
+    return await request.json(_response(found.protected, found.updated_at))
 
 
-async def _set(call: ApiRequest, kind: Kind, command: Callable[[UUID, bool], Command], execute: Execute[Command]) -> web.Response:
+async def _set(request: ApiRequest, kind: Kind, command: Callable[[UUID, bool], Command], execute: Execute[Command]) -> web.Response:
     """200 with the protection, and the time of the object's last event."""
-    body, fields = await call.fields()
+    body, fields = await request.fields()
     fields.refuse_unknown(("protected",))
     protected = fields.required_boolean("protected")
-    warehouse, object_id = await requested_warehouse(call, or_deleted=True), path_object_id(call, kind)
-    context = call.command_context(warehouse, body, ())
-    result = await execute(call.catalog.commands, context, warehouse, command(object_id, protected))
+    warehouse, object_id = await requested_warehouse(request, or_deleted=True), path_object_id(request, kind)
+    context = request.command_context(warehouse, body, ())
+    result = await execute(request.catalog.commands, context, warehouse, command(object_id, protected))
     assert isinstance(result.body, bytes), "the response is one bytes object"
-    updated_at = await changed_up_to(call.catalog.queries, object_id, result.position)
-    response = await call.json(_response(orjson.loads(result.body)["protected"], updated_at))
+    updated_at = await changed_up_to(request.catalog.queries, object_id, result.position)
+    response = await request.json(_response(orjson.loads(result.body)["protected"], updated_at))
     response.headers[POSITION_HEADER] = str(result.position)
     return response
 
@@ -76,9 +76,9 @@ def _response(protected: bool, updated_at: datetime | None) -> dict[str, object]
     return {"protected": protected, "updated_at": updated_at}
 
 
-def path_object_id(call: ApiRequest, kind: Kind) -> UUID:
+def path_object_id(request: ApiRequest, kind: Kind) -> UUID:
     """The id in the path. Raises NoSuchNamespace, NoSuchTable or NoSuchView if it is none."""
-    text = decode_segment(call.segments[f"{kind}_id"], f"{kind} id")
+    text = decode_segment(request.segments[f"{kind}_id"], f"{kind} id")
     object_id = uuid_or_none(text)
     if object_id is None:
         raise _NO_SUCH[kind](f"{kind.capitalize()} does not exist: {text[:64]} (must be an id; a listing with returnUuids=true has ids)")

@@ -12,13 +12,13 @@ SEARCH_CODE_POINTS_MAX = 64
 """The rest of a search is ignored, as in Lakekeeper."""
 
 
-async def search_tabular(call: ApiRequest) -> web.Response:
+async def search_tabular(request: ApiRequest) -> web.Response:
     """Lakekeeper's SearchTabularResponse."""
-    warehouse_id = parse_warehouse_id(call)
-    _, fields = await call.fields()
+    warehouse_id = parse_warehouse_id(request)
+    _, fields = await request.fields()
     fields.refuse_unknown(("search",))
-    found = await search_tabulars(call.catalog.queries, call.context, warehouse_id, search_text(fields.text("search")))
-    return await call.json({"tabulars": [found_tabular(each) for each in found]})
+    found = await search_tabulars(request.catalog.queries, request.context, warehouse_id, search_text(fields.text("search")))
+    return await request.json({"tabulars": [found_tabular(each) for each in found]})
 
 
 def search_text(text: str) -> str:

@@ -35,18 +35,18 @@ LAKEKEEPER_VERSION = "0.13.1"
 _BOOTSTRAP_FIELDS = ("accept-terms-of-use", "is-operator", "user-name", "user-email", "user-type")
 
 
-async def get_server_info(call: ApiRequest) -> web.Response:
+async def get_server_info(request: ApiRequest) -> web.Response:
     """A ServerInfo of Lakekeeper."""
-    server_id = await load_server_id(call.catalog.queries, call.context)
-    about = call.catalog.about
-    return await call.json(
+    server_id = await load_server_id(request.catalog.queries, request.context)
+    about = request.catalog.about
+    return await request.json(
         {
             "version": about.version,
             "lakekeeper-version": LAKEKEEPER_VERSION,
             # Without authentication nothing needs bootstrapping.
             "bootstrapped": True,
             "server-id": str(server_id),
-            "default-project-id": str(PROJECT_ID_DEFAULT) if call.catalog.default_project_enabled else None,
+            "default-project-id": str(PROJECT_ID_DEFAULT) if request.catalog.default_project_enabled else None,
             "authz-backend": "allow-all",
             "aws-system-identities-enabled": about.aws_system_identities,
             "azure-system-identities-enabled": about.azure_system_identities,
@@ -57,9 +57,9 @@ async def get_server_info(call: ApiRequest) -> web.Response:
     )
 
 
-async def bootstrap(call: ApiRequest) -> web.Response:
+async def bootstrap(request: ApiRequest) -> web.Response:
     """Without authentication the server counts as bootstrapped: 400 `CatalogAlreadyBootstrapped`, as Lakekeeper's second bootstrap."""
-    _, fields = await call.fields()
+    _, fields = await request.fields()
     fields.refuse_unknown(_BOOTSTRAP_FIELDS)
     accepted = fields.required_boolean("accept-terms-of-use")
     fields.boolean("is-operator")
@@ -67,66 +67,66 @@ async def bootstrap(call: ApiRequest) -> web.Response:
         fields.text_or_none(name)
     if fields.text_or_none("user-type") not in (None, "human", "application"):
         raise fields.invalid("user-type", "must be human or application")
-    await call.authorize(SERVER)
+    await request.authorize(SERVER)
     if not accepted:
         raise TermsNotAccepted
     raise AlreadyBootstrapped
 
 
-async def whoami(call: ApiRequest) -> web.Response:
+async def whoami(request: ApiRequest) -> web.Response:
     """As Lakekeeper's: 401 for the anonymous principal, as without a token, and 404 for others, because there are no records of users."""
-    await call.authorize(SERVER)
-    if call.context.principal == ANONYMOUS:
+    await request.authorize(SERVER)
+    if request.context.principal == ANONYMOUS:
         raise NoUserWithoutToken
-    raise NoSuchUser(f"User does not exist: {call.context.principal.id}")
+    raise NoSuchUser(f"User does not exist: {request.context.principal.id}")
 
 
-async def get_server_actions(call: ApiRequest) -> web.Response:
-    return await _actions(call, SERVER)
+async def get_server_actions(request: ApiRequest) -> web.Response:
+    return await _actions(request, SERVER)
 
 
-async def get_project_actions(call: ApiRequest) -> web.Response:
-    return await _actions(call, Resource("project", call.context.project_id))
+async def get_project_actions(request: ApiRequest) -> web.Response:
+    return await _actions(request, Resource("project", request.context.project_id))
 
 
-async def get_warehouse_actions(call: ApiRequest) -> web.Response:
-    _check_principal(call)
-    warehouse_id = _id(call, "warehouse_id", NoSuchWarehouse)
-    return await call.json({"allowed-actions": await load_warehouse_actions(call.catalog.queries, call.context, warehouse_id)})
+async def get_warehouse_actions(request: ApiRequest) -> web.Response:
+    _check_principal(request)
+    warehouse_id = _id(request, "warehouse_id", NoSuchWarehouse)
+    return await request.json({"allowed-actions": await load_warehouse_actions(request.catalog.queries, request.context, warehouse_id)})
 
 
-async def get_namespace_actions(call: ApiRequest) -> web.Response:
-    return await _object_actions(call, "namespace", NoSuchNamespace)
+async def get_namespace_actions(request: ApiRequest) -> web.Response:
+    return await _object_actions(request, "namespace", NoSuchNamespace)
 
 
-async def get_table_actions(call: ApiRequest) -> web.Response:
-    return await _object_actions(call, "table", NoSuchTable)
+async def get_table_actions(request: ApiRequest) -> web.Response:
+    return await _object_actions(request, "table", NoSuchTable)
 
 
-async def get_view_actions(call: ApiRequest) -> web.Response:
-    return await _object_actions(call, "view", NoSuchView)
+async def get_view_actions(request: ApiRequest) -> web.Response:
+    return await _object_actions(request, "view", NoSuchView)
 
 
-async def _actions(call: ApiRequest, resource: Resource) -> web.Response:
-    _check_principal(call)
-    return await call.json({"allowed-actions": await load_actions(call.catalog.queries, call.context, resource)})
+async def _actions(request: ApiRequest, resource: Resource) -> web.Response:
+    _check_principal(request)
+    return await request.json({"allowed-actions": await load_actions(request.catalog.queries, request.context, resource)})
 
 
-async def _object_actions(call: ApiRequest, kind: ObjectKind, no_such: type[CatalogError]) -> web.Response:
-    _check_principal(call)
-    warehouse_id, object_id = _id(call, "warehouse_id", NoSuchWarehouse), _id(call, f"{kind}_id", no_such)
-    found = await load_object_actions(call.catalog.queries, call.context, warehouse_id, kind, object_id)
-    return await call.json({"allowed-actions": found})
+async def _object_actions(request: ApiRequest, kind: ObjectKind, no_such: type[CatalogError]) -> web.Response:
+    _check_principal(request)
+    warehouse_id, object_id = _id(request, "warehouse_id", NoSuchWarehouse), _id(request, f"{kind}_id", no_such)
+    found = await load_object_actions(request.catalog.queries, request.context, warehouse_id, kind, object_id)
+    return await request.json({"allowed-actions": found})
 
 
-def _check_principal(call: ApiRequest) -> None:
-    if "principalUser" in call.query and "principalRole" in call.query:
+def _check_principal(request: ApiRequest) -> None:
+    if "principalUser" in request.query and "principalRole" in request.query:
         raise BadRequest("Invalid parameter 'principalRole': cannot be combined with principalUser")
 
 
-def _id(call: ApiRequest, segment: str, no_such: type[CatalogError]) -> UUID:
+def _id(request: ApiRequest, segment: str, no_such: type[CatalogError]) -> UUID:
     what = segment.removesuffix("_id")
-    text = decode_segment(call.segments[segment], f"{what} id")
+    text = decode_segment(request.segments[segment], f"{what} id")
     found = uuid_or_none(text)
     if found is None:
         raise no_such(f"{what.capitalize()} does not exist: {text[:64]} (must be an id)")

@@ -41,32 +41,34 @@ _QUEUE_NAME = "queue-name"
 """Part of the configuration in responses, so clients may send it."""
 
 
-async def list_tasks(call: ApiRequest) -> web.Response:
+async def list_tasks(request: ApiRequest) -> web.Response:
     """A page of tasks, newest first."""
-    warehouse_id = parse_warehouse_id(call)
-    _, fields = await call.fields()
+    warehouse_id = parse_warehouse_id(request)
+    _, fields = await request.fields()
     fields.refuse_unknown((*_PROJECT_FILTERS, "entities"))
     wanted = _filter(fields, _objects(fields))
     listing = listing_digest("tasks", str(warehouse_id), *map(str, wanted))
     token = fields.text_or_none(_TOKEN)
     after = _position(fields, listing, token) if token else None
-    page = await query.list_tasks(call.catalog.queries, call.context, warehouse_id, wanted, after, _size(call, fields))
-    return await call.json(
+    page = await query.list_tasks(request.catalog.queries, request.context, warehouse_id, wanted, after, _size(request, fields))
+    return await request.json(
         {
-            "tasks": [_written(call, each) for each in page.items],
+            "tasks": [_written(request, each) for each in page.items],
             "next-page-token": None if page.next_key is None else page_token(listing, page.next_key),
         }
     )
 
 
-async def get_task_details(call: ApiRequest) -> web.Response:
+async def get_task_details(request: ApiRequest) -> web.Response:
     """A task with the last recorded attempts that failed."""
-    warehouse_id = parse_warehouse_id(call)
-    found, attempts = await query.load_task(call.catalog.queries, call.context, warehouse_id, _task_id(call), _attempts_max(call))
+    warehouse_id = parse_warehouse_id(request)
+    found, attempts = await query.load_task(
+        request.catalog.queries, request.context, warehouse_id, _task_id(request), _attempts_max(request)
+    )
     details = {"files-may-be-deleted": found.task.begun} if found.task.queue == PURGE else {}
-    return await call.json(
+    return await request.json(
         {
-            **_written(call, found),
+            **_written(request, found),
             "task-data": {"position": found.task.from_position},
             "execution-details": details,
             "message": None,
@@ -75,70 +77,70 @@ async def get_task_details(call: ApiRequest) -> web.Response:
     )
 
 
-async def control_tasks(call: ApiRequest) -> web.Response:
+async def control_tasks(request: ApiRequest) -> web.Response:
     """204. All tasks, or none."""
-    body, fields = await call.fields()
-    return await execute_on_warehouse(call, execute_control_tasks, _control(fields), body)
+    body, fields = await request.fields()
+    return await execute_on_warehouse(request, execute_control_tasks, _control(fields), body)
 
 
-async def get_task_queue_config(call: ApiRequest) -> web.Response:
+async def get_task_queue_config(request: ApiRequest) -> web.Response:
     """The configuration of one of a warehouse's queues."""
-    queue = _queue(call)
+    queue = _queue(request)
     check_queue_config(queue, None)
-    seconds = await load_task_queue_config(call.catalog.queries, call.context, parse_warehouse_id(call), queue)
-    return await call.json(_queue_config(queue, seconds))
+    seconds = await load_task_queue_config(request.catalog.queries, request.context, parse_warehouse_id(request), queue)
+    return await request.json(_queue_config(queue, seconds))
 
 
-async def set_task_queue_config(call: ApiRequest) -> web.Response:
+async def set_task_queue_config(request: ApiRequest) -> web.Response:
     """204."""
-    body, fields = await call.fields()
-    queue = _queue(call)
+    body, fields = await request.fields()
+    queue = _queue(request)
     command = SetTaskQueueConfig(queue, _requested_config(fields, queue))
     check_queue_config(queue, command.heartbeat_seconds_max)
-    response = await execute_on_warehouse(call, execute_change_warehouse, command, body)
+    response = await execute_on_warehouse(request, execute_change_warehouse, command, body)
     return web.Response(status=204, headers={POSITION_HEADER: response.headers[POSITION_HEADER]})
 
 
-async def list_project_tasks(call: ApiRequest) -> web.Response:
+async def list_project_tasks(request: ApiRequest) -> web.Response:
     """None."""
-    _, fields = await call.fields()
+    _, fields = await request.fields()
     fields.refuse_unknown(_PROJECT_FILTERS)
     _filter(fields, None)
-    _size(call, fields)
+    _size(request, fields)
     token = fields.text_or_none(_TOKEN)
     if token:
         _position(fields, "", token)
-    await _authorize_project(call)
-    return await call.json({"tasks": [], "next-page-token": None})
+    await _authorize_project(request)
+    return await request.json({"tasks": [], "next-page-token": None})
 
 
-async def get_project_task_details(call: ApiRequest) -> web.Response:
+async def get_project_task_details(request: ApiRequest) -> web.Response:
     """404: a project has no tasks."""
-    task_id = _task_id(call)
-    _attempts_max(call)
-    await _authorize_project(call)
+    task_id = _task_id(request)
+    _attempts_max(request)
+    await _authorize_project(request)
     raise no_such_task(task_id)
 
 
-async def control_project_tasks(call: ApiRequest) -> web.Response:
+async def control_project_tasks(request: ApiRequest) -> web.Response:
     """404 for every task: a project has none."""
-    _, fields = await call.fields()
+    _, fields = await request.fields()
     command = _control(fields)
-    await _authorize_project(call)
+    await _authorize_project(request)
     for task_id in command.task_ids:
         raise no_such_task(task_id)
     return web.Response(status=204)
 
 
-async def get_task_log_cleanup_config(call: ApiRequest) -> web.Response:
+async def get_task_log_cleanup_config(request: ApiRequest) -> web.Response:
     """Nothing can be configured, because nothing is cleaned up."""
-    await _authorize_project(call)
-    return await call.json(_queue_config(TASK_LOG_CLEANUP, None))
+    await _authorize_project(request)
+    return await request.json(_queue_config(TASK_LOG_CLEANUP, None))
 
 
-async def set_task_log_cleanup_config(call: ApiRequest) -> web.Response:
+async def set_task_log_cleanup_config(request: ApiRequest) -> web.Response:
     """204 for a configuration without settings. Raises InvalidQueueConfig for every setting, because none would have an effect."""
-    _, fields = await call.fields()
+    _, fields = await request.fields()
     fields.refuse_unknown((_QUEUE_CONFIG, _HEARTBEAT))
     settings = {name for name, value in fields.object(_QUEUE_CONFIG).items() if value is not None and name != _QUEUE_NAME}
     if fields.integer_or_none(_HEARTBEAT) is not None:
@@ -147,13 +149,13 @@ async def set_task_log_cleanup_config(call: ApiRequest) -> web.Response:
         raise InvalidQueueConfig(
             f"Invalid {min(settings)[:64]}: has no effect, because what is recorded of tasks is part of the log and is never cleaned up"
         )
-    await _authorize_project(call)
+    await _authorize_project(request)
     return web.Response(status=204)
 
 
-async def _authorize_project(call: ApiRequest) -> None:
-    await call.resolve_project()
-    await call.authorize(Resource("project", call.context.project_id))
+async def _authorize_project(request: ApiRequest) -> None:
+    await request.resolve_project()
+    await request.authorize(Resource("project", request.context.project_id))
 
 
 def _filter(fields: BodyReader, objects: list[tuple[str, UUID]] | None) -> TaskFilter:
@@ -237,12 +239,12 @@ def _queue_config(queue: str, seconds: int | None) -> dict[str, Any]:
     return {_QUEUE_CONFIG: {_QUEUE_NAME: queue}, _HEARTBEAT: seconds}
 
 
-def _queue(call: ApiRequest) -> str:
-    return decode_segment(call.segments["queue_name"], "queue name")
+def _queue(request: ApiRequest) -> str:
+    return decode_segment(request.segments["queue_name"], "queue name")
 
 
-def _size(call: ApiRequest, fields: BodyReader) -> int:
-    size, limits = fields.integer_or_none(_SIZE), call.catalog.limits
+def _size(request: ApiRequest, fields: BodyReader) -> int:
+    size, limits = fields.integer_or_none(_SIZE), request.catalog.limits
     if size is not None and size < 1:
         raise fields.invalid(_SIZE, "must be a positive whole number")
     return limits.page_size_default if size is None else min(size, limits.page_size_max)
@@ -256,16 +258,16 @@ def _position(fields: BodyReader, listing: str, token: str) -> int:
     return int(after)
 
 
-def _task_id(call: ApiRequest) -> UUID:
-    text = decode_segment(call.segments["task_id"], "task id")
+def _task_id(request: ApiRequest) -> UUID:
+    text = decode_segment(request.segments["task_id"], "task id")
     task_id = uuid_or_none(text)
     if task_id is None:
         raise NoSuchTask(f"Task does not exist: {text[:64]} (must be an id; POST /management/v1/warehouse/<id>/task/list lists ids)")
     return task_id
 
 
-def _attempts_max(call: ApiRequest) -> int:
-    text = call.query.get(_ATTEMPTS)
+def _attempts_max(request: ApiRequest) -> int:
+    text = request.query.get(_ATTEMPTS)
     if text is None:
         return _ATTEMPTS_DEFAULT
     if not (text.isascii() and text.isdigit() and len(text) <= 5):
@@ -273,12 +275,12 @@ def _attempts_max(call: ApiRequest) -> int:
     return min(int(text), _ATTEMPTS_MAX)
 
 
-def _written(call: ApiRequest, found: FoundTask) -> dict[str, Any]:
+def _written(request: ApiRequest, found: FoundTask) -> dict[str, Any]:
     """Lakekeeper's WarehouseTaskInfo."""
     task, run = found.task, found.run
     return {
         "task-id": task.task_id,
-        "project-id": str(call.context.project_id),
+        "project-id": str(request.context.project_id),
         "warehouse-id": task.warehouse_id,
         "queue-name": task.queue,
         "entity": {"type": task.kind, _OBJECT_ID.get(task.kind, f"{task.kind}-id"): task.object_id},

@@ -68,33 +68,33 @@ _ALLOWED, _DEFAULT = "allowed-format-versions", "default-format-version"
 _DELETE_PROFILE, _PURGE_DEFAULT = "delete-profile", "purge-default"
 
 
-async def create_warehouse(call: ApiRequest) -> web.Response:
+async def create_warehouse(request: ApiRequest) -> web.Response:
     """201 with the warehouse. Its profile must be one that the operator permits."""
-    body, fields = await _creation_fields(call)
+    body, fields = await _creation_fields(request)
     if fields.text_or_none(_MANAGED_BY) not in (None, "self-managed"):
         raise UnsupportedOperation("Field 'managed-by' must be self-managed: instance administrators are not supported")
     command = _creation(fields, fields.name("warehouse-name", "warehouse name", parse_name))
-    context = call.command_context(None, body, ())
-    result = await execute_create_warehouse(call.catalog.commands, context, command, permitted=call.catalog.permitted_profiles)
+    context = request.command_context(None, body, ())
+    result = await execute_create_warehouse(request.catalog.commands, context, command, permitted=request.catalog.permitted_profiles)
     assert isinstance(result.body, bytes), "created at once, without approval"
     if not result.replayed and (warnings := orjson.loads(result.body).get("warnings")):
         _log.warning("storage_fields_unused", warehouse=command.name, warnings=warnings)
-    return await call.command_response(result)
+    return await request.command_response(result)
 
 
-async def validate_warehouse(call: ApiRequest) -> web.Response:
+async def validate_warehouse(request: ApiRequest) -> web.Response:
     """200 with the checks of a creation, which is not made."""
-    _, fields = await _creation_fields(call)
-    command, permitted = _creation(fields, fields.text("warehouse-name")), call.catalog.permitted_profiles
-    return await call.json(
-        await validate_creation(call.catalog.commands, call.context, command, fields.text_or_none(_MANAGED_BY), permitted)
+    _, fields = await _creation_fields(request)
+    command, permitted = _creation(fields, fields.text("warehouse-name")), request.catalog.permitted_profiles
+    return await request.json(
+        await validate_creation(request.catalog.commands, request.context, command, fields.text_or_none(_MANAGED_BY), permitted)
     )
 
 
-async def _creation_fields(call: ApiRequest) -> tuple[bytes, BodyReader]:
-    body, fields = await call.fields()
+async def _creation_fields(request: ApiRequest) -> tuple[bytes, BodyReader]:
+    body, fields = await request.fields()
     fields.refuse_unknown(_FIELDS)
-    await call.resolve_project(fields.text_or_none("project-id"))
+    await request.resolve_project(fields.text_or_none("project-id"))
     return body, fields
 
 
@@ -110,170 +110,172 @@ def _creation(fields: BodyReader, name: str) -> CreateWarehouse:
     )
 
 
-async def list_warehouses(call: ApiRequest) -> web.Response:
+async def list_warehouses(request: ApiRequest) -> web.Response:
     """The warehouses with a requested `warehouseStatus`; without one the active ones, as in Lakekeeper; all with `include_deactivated`."""
-    raw_query = call.request.rel_url.raw_query_string
+    raw_query = request.http_request.rel_url.raw_query_string
     statuses = parameter_values(raw_query, _STATUS)
     if not set(statuses) <= set(_STATUSES):
         raise BadRequest(f"Invalid parameter '{_STATUS}': must be one of {', '.join(_STATUSES)}")
-    deactivated = parse_boolean(call.query.get(_INCLUDE_DEACTIVATED) or "false", _INCLUDE_DEACTIVATED)
+    deactivated = parse_boolean(request.query.get(_INCLUDE_DEACTIVATED) or "false", _INCLUDE_DEACTIVATED)
     default = _STATUSES if deactivated else ("active",)
-    found = await load_warehouse_query.list_warehouses(call.catalog.queries, call.context, statuses or default)
-    return await call.json({"warehouses": found})
+    found = await load_warehouse_query.list_warehouses(request.catalog.queries, request.context, statuses or default)
+    return await request.json({"warehouses": found})
 
 
-async def get_warehouse(call: ApiRequest) -> web.Response:
-    return await call.json(await load_warehouse_query.load_warehouse(call.catalog.queries, call.context, parse_warehouse_id(call)))
+async def get_warehouse(request: ApiRequest) -> web.Response:
+    return await request.json(
+        await load_warehouse_query.load_warehouse(request.catalog.queries, request.context, parse_warehouse_id(request))
+    )
 
 
-async def update_warehouse_config(call: ApiRequest) -> web.Response:
+async def update_warehouse_config(request: ApiRequest) -> web.Response:
     """200 with the resulting defaults and overrides."""
-    body, fields = await call.fields()
+    body, fields = await request.fields()
     fields.refuse_unknown(_CONFIG_FIELDS)
-    defaults, overrides = (_property_update(call, fields, name) for name in _CONFIG_FIELDS)
-    return await execute_on_warehouse(call, execute_update_warehouse_config, UpdateWarehouseConfig(defaults, overrides), body)
+    defaults, overrides = (_property_update(request, fields, name) for name in _CONFIG_FIELDS)
+    return await execute_on_warehouse(request, execute_update_warehouse_config, UpdateWarehouseConfig(defaults, overrides), body)
 
 
-async def rename_warehouse(call: ApiRequest) -> web.Response:
-    body, fields = await call.fields()
+async def rename_warehouse(request: ApiRequest) -> web.Response:
+    body, fields = await request.fields()
     fields.refuse_unknown(("new-name",))
     command = RenameWarehouse(fields.name("new-name", "warehouse name", parse_name))
-    return await execute_on_warehouse(call, execute_rename_warehouse, command, body)
+    return await execute_on_warehouse(request, execute_rename_warehouse, command, body)
 
 
-async def activate_warehouse(call: ApiRequest) -> web.Response:
-    return await _set_status(call, active=True)
+async def activate_warehouse(request: ApiRequest) -> web.Response:
+    return await _set_status(request, active=True)
 
 
-async def deactivate_warehouse(call: ApiRequest) -> web.Response:
-    return await _set_status(call, active=False)
+async def deactivate_warehouse(request: ApiRequest) -> web.Response:
+    return await _set_status(request, active=False)
 
 
-async def set_warehouse_protection(call: ApiRequest) -> web.Response:
+async def set_warehouse_protection(request: ApiRequest) -> web.Response:
     """200 with the protection, as in Lakekeeper."""
-    body, fields = await call.fields()
+    body, fields = await request.fields()
     fields.refuse_unknown(("protected",))
     command = SetWarehouseProtection(fields.required_boolean("protected"))
-    response = await execute_on_warehouse(call, execute_change_warehouse, command, body)
+    response = await execute_on_warehouse(request, execute_change_warehouse, command, body)
     position = int(response.headers[POSITION_HEADER])
-    updated = await load_warehouse_query.updated_up_to(call.catalog.queries, parse_warehouse_id(call), position)
-    protection = await call.json({"protected": command.protected, "updated_at": updated})
+    updated = await load_warehouse_query.updated_up_to(request.catalog.queries, parse_warehouse_id(request), position)
+    protection = await request.json({"protected": command.protected, "updated_at": updated})
     protection.headers[POSITION_HEADER] = response.headers[POSITION_HEADER]
     return protection
 
 
-async def set_warehouse_read_only(call: ApiRequest) -> web.Response:
-    body, fields = await call.fields()
+async def set_warehouse_read_only(request: ApiRequest) -> web.Response:
+    body, fields = await request.fields()
     fields.refuse_unknown(("read-only",))
-    return await execute_on_warehouse(call, execute_change_warehouse, SetWarehouseReadOnly(fields.required_boolean("read-only")), body)
+    return await execute_on_warehouse(request, execute_change_warehouse, SetWarehouseReadOnly(fields.required_boolean("read-only")), body)
 
 
-async def update_warehouse_format_version_policy(call: ApiRequest) -> web.Response:
-    body, fields = await call.fields()
+async def update_warehouse_format_version_policy(request: ApiRequest) -> web.Response:
+    body, fields = await request.fields()
     fields.refuse_unknown((_ALLOWED, _DEFAULT))
     if fields.integers_or_none(_ALLOWED, len(FORMAT_VERSIONS)) is None:
         raise fields.missing(_ALLOWED)
     return await execute_on_warehouse(
-        call, execute_change_warehouse, UpdateWarehouseFormatVersionPolicy(_format_version_policy(fields)), body
+        request, execute_change_warehouse, UpdateWarehouseFormatVersionPolicy(_format_version_policy(fields)), body
     )
 
 
-async def update_storage_profile(call: ApiRequest) -> web.Response:
+async def update_storage_profile(request: ApiRequest) -> web.Response:
     """200 with the warehouse. The former credential is not kept, as in Lakekeeper."""
-    return await _update_storage(call, *await _profile_update(call))
+    return await _update_storage(request, *await _profile_update(request))
 
 
-async def update_storage_credential(call: ApiRequest) -> web.Response:
+async def update_storage_credential(request: ApiRequest) -> web.Response:
     """200 with the warehouse. Without a credential, the former one is removed, as in Lakekeeper."""
-    return await _update_storage(call, *await _credential_update(call))
+    return await _update_storage(request, *await _credential_update(request))
 
 
-async def validate_storage_profile(call: ApiRequest) -> web.Response:
+async def validate_storage_profile(request: ApiRequest) -> web.Response:
     """200 with the checks of an update, which is not made."""
-    command, _ = await _profile_update(call)
-    return await _validate_update(call, command)
+    command, _ = await _profile_update(request)
+    return await _validate_update(request, command)
 
 
-async def validate_storage_credential(call: ApiRequest) -> web.Response:
+async def validate_storage_credential(request: ApiRequest) -> web.Response:
     """200 with the checks of an update, which is not made."""
-    command, _ = await _credential_update(call)
-    return await _validate_update(call, command)
+    command, _ = await _credential_update(request)
+    return await _validate_update(request, command)
 
 
-async def validate_storage_access(call: ApiRequest) -> web.Response:
+async def validate_storage_access(request: ApiRequest) -> web.Response:
     """200 with the checks of the storage that the warehouse has. A body is ignored."""
-    return await call.json(await validate_access(call.catalog.commands, call.context, await requested_warehouse(call)))
+    return await request.json(await validate_access(request.catalog.commands, request.context, await requested_warehouse(request)))
 
 
-async def _validate_update(call: ApiRequest, command: StorageUpdate) -> web.Response:
-    warehouse, permitted = await requested_warehouse(call), call.catalog.permitted_profiles
-    return await call.json(await validate_update(call.catalog.commands, call.context, warehouse, command, permitted))
+async def _validate_update(request: ApiRequest, command: StorageUpdate) -> web.Response:
+    warehouse, permitted = await requested_warehouse(request), request.catalog.permitted_profiles
+    return await request.json(await validate_update(request.catalog.commands, request.context, warehouse, command, permitted))
 
 
-async def _profile_update(call: ApiRequest) -> tuple[StorageUpdate, bytes]:
+async def _profile_update(request: ApiRequest) -> tuple[StorageUpdate, bytes]:
     """The command and the body."""
-    body, fields = await call.fields()
+    body, fields = await request.fields()
     fields.refuse_unknown((_PROFILE, _CREDENTIAL))
     return UpdateStorageProfile(fields.object(_PROFILE), fields.object_or_none(_CREDENTIAL)), body
 
 
-async def _credential_update(call: ApiRequest) -> tuple[StorageUpdate, bytes]:
+async def _credential_update(request: ApiRequest) -> tuple[StorageUpdate, bytes]:
     """The command and the body."""
-    body, fields = await call.fields()
+    body, fields = await request.fields()
     fields.refuse_unknown((_NEW_CREDENTIAL,))
     return UpdateStorageCredential(fields.object_or_none(_NEW_CREDENTIAL)), body
 
 
-async def _update_storage(call: ApiRequest, command: StorageUpdate, body: bytes) -> web.Response:
-    return await execute_on_warehouse(call, partial(execute_update_storage, permitted=call.catalog.permitted_profiles), command, body)
+async def _update_storage(request: ApiRequest, command: StorageUpdate, body: bytes) -> web.Response:
+    return await execute_on_warehouse(request, partial(execute_update_storage, permitted=request.catalog.permitted_profiles), command, body)
 
 
-async def update_warehouse_delete_profile(call: ApiRequest) -> web.Response:
+async def update_warehouse_delete_profile(request: ApiRequest) -> web.Response:
     """200 with the warehouse. It concerns later drops."""
-    body, fields = await call.fields()
+    body, fields = await request.fields()
     fields.refuse_unknown((_DELETE_PROFILE,))
-    return await execute_on_warehouse(call, execute_change_warehouse, UpdateWarehouseDeleteProfile(_delete_profile(fields)), body)
+    return await execute_on_warehouse(request, execute_change_warehouse, UpdateWarehouseDeleteProfile(_delete_profile(fields)), body)
 
 
-async def set_warehouse_purge_default(call: ApiRequest) -> web.Response:
+async def set_warehouse_purge_default(request: ApiRequest) -> web.Response:
     """200 with the warehouse. Lakekeeper has no such route: there, a drop that does not say so deletes the files."""
-    body, fields = await call.fields()
+    body, fields = await request.fields()
     fields.refuse_unknown((_PURGE_DEFAULT,))
     return await execute_on_warehouse(
-        call, execute_change_warehouse, SetWarehousePurgeDefault(fields.required_boolean(_PURGE_DEFAULT)), body
+        request, execute_change_warehouse, SetWarehousePurgeDefault(fields.required_boolean(_PURGE_DEFAULT)), body
     )
 
 
-async def delete_warehouse(call: ApiRequest) -> web.Response:
+async def delete_warehouse(request: ApiRequest) -> web.Response:
     """204. `force`: also if it is protected."""
-    force = parse_boolean(call.query.get("force", "false"), "force")
-    return await execute_on_warehouse(call, execute_delete_warehouse, DeleteWarehouse(force), b"", (force,))
+    force = parse_boolean(request.query.get("force", "false"), "force")
+    return await execute_on_warehouse(request, execute_delete_warehouse, DeleteWarehouse(force), b"", (force,))
 
 
-async def _set_status(call: ApiRequest, *, active: bool) -> web.Response:
+async def _set_status(request: ApiRequest, *, active: bool) -> web.Response:
     """200 without a body, as in Lakekeeper. A body is ignored: clients send an empty one."""
-    response = await execute_on_warehouse(call, execute_change_warehouse, SetWarehouseStatus(active), b"")
+    response = await execute_on_warehouse(request, execute_change_warehouse, SetWarehouseStatus(active), b"")
     return web.Response(headers={POSITION_HEADER: response.headers[POSITION_HEADER]})
 
 
 async def execute_on_warehouse(
-    call: ApiRequest, execute: Execute[Command], command: Command, body: bytes, options: tuple[bool | None, ...] = ()
+    request: ApiRequest, execute: Execute[Command], command: Command, body: bytes, options: tuple[bool | None, ...] = ()
 ) -> web.Response:
     """Runs a command on the warehouse in the path, active or not. `options` are the query parameters that change what it does."""
-    warehouse = await requested_warehouse(call, or_deleted=True)
-    result = await execute(call.catalog.commands, call.command_context(warehouse, body, options), warehouse, command)
+    warehouse = await requested_warehouse(request, or_deleted=True)
+    result = await execute(request.catalog.commands, request.command_context(warehouse, body, options), warehouse, command)
     if isinstance(result.body, bytes) and _UPDATED_AT in (members := orjson.loads(result.body)):
         # The time is that of the event, which the command could not know yet.
-        updated = await load_warehouse_query.updated_up_to(call.catalog.queries, warehouse.id, result.position)
+        updated = await load_warehouse_query.updated_up_to(request.catalog.queries, warehouse.id, result.position)
         result = replace(result, body=orjson.dumps({**members, _UPDATED_AT: updated}))
-    return await call.command_response(result)
+    return await request.command_response(result)
 
 
-async def requested_warehouse(call: ApiRequest, *, or_deleted: bool = False) -> Warehouse:
+async def requested_warehouse(request: ApiRequest, *, or_deleted: bool = False) -> Warehouse:
     """The warehouse in the path, active or not. Raises NoSuchWarehouse."""
-    warehouse_id = parse_warehouse_id(call)
-    async with call.catalog.backends.connection() as connection:
-        return await warehouse_by_id(connection, call.context.project_id, warehouse_id, or_deleted=or_deleted)
+    warehouse_id = parse_warehouse_id(request)
+    async with request.catalog.backends.connection() as connection:
+        return await warehouse_by_id(connection, request.context.project_id, warehouse_id, or_deleted=or_deleted)
 
 
 def _delete_profile(fields: BodyReader) -> DeleteProfile:
@@ -298,22 +300,22 @@ def _format_version_policy(fields: BodyReader) -> FormatVersionPolicy:
     return FormatVersionPolicy(FORMAT_VERSIONS if allowed is None else tuple(allowed), fields.integer_or_none(_DEFAULT))
 
 
-def _property_update(call: ApiRequest, fields: BodyReader, name: str) -> PropertyUpdate:
+def _property_update(request: ApiRequest, fields: BodyReader, name: str) -> PropertyUpdate:
     """A change like the spec's UpdateNamespacePropertiesRequest; none if the field is absent."""
     if fields.object_or_none(name) is None:
         return PropertyUpdate()
     change = fields.fields(name)
     change.refuse_unknown(_UPDATE_FIELDS)
-    return PropertyUpdate(removals=change.texts("removals", call.catalog.limits.properties_max), updates=change.properties("updates"))
+    return PropertyUpdate(removals=change.texts("removals", request.catalog.limits.properties_max), updates=change.properties("updates"))
 
 
-async def get_warehouse_statistics(call: ApiRequest) -> web.Response:
+async def get_warehouse_statistics(request: ApiRequest) -> web.Response:
     """A page of hours, newest first. Hours without changes are left out, as in Lakekeeper."""
-    warehouse_id = parse_warehouse_id(call)
+    warehouse_id = parse_warehouse_id(request)
     listing = listing_digest("statistics", str(warehouse_id))
-    requested = parse_page(call.query, listing, call.catalog.limits, STATISTICS_PARAMETERS, size_alone=True)
-    before, size = None if requested.after is None else _hour(requested.after), requested.size or call.catalog.limits.page_size_default
-    page = await load_statistics(call.catalog.queries, call.context, warehouse_id, before=before, size=size)
+    requested = parse_page(request.query, listing, request.catalog.limits, STATISTICS_PARAMETERS, size_alone=True)
+    before, size = None if requested.after is None else _hour(requested.after), requested.size or request.catalog.limits.page_size_default
+    page = await load_statistics(request.catalog.queries, request.context, warehouse_id, before=before, size=size)
     stats = [
         {
             # The end of the hour, as in Lakekeeper.
@@ -327,12 +329,12 @@ async def get_warehouse_statistics(call: ApiRequest) -> web.Response:
         for each in page.hours
     ]
     token = None if page.next_before is None else page_token(listing, page.next_before.isoformat())
-    return await call.json({"warehouse-ident": warehouse_id, "stats": stats, "position": page.position, "next-page-token": token})
+    return await request.json({"warehouse-ident": warehouse_id, "stats": stats, "position": page.position, "next-page-token": token})
 
 
-def parse_warehouse_id(call: ApiRequest) -> UUID:
+def parse_warehouse_id(request: ApiRequest) -> UUID:
     """The id in the path. Raises NoSuchWarehouse if it is none."""
-    text = decode_segment(call.segments["warehouse_id"], "warehouse id")
+    text = decode_segment(request.segments["warehouse_id"], "warehouse id")
     warehouse_id = uuid_or_none(text)
     if warehouse_id is None:
         raise NoSuchWarehouse(f"Warehouse does not exist: {text[:64]} (must be an id; GET /management/v1/warehouse lists ids)")

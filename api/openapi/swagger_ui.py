@@ -32,8 +32,8 @@ async def get_page(_call: ApiRequest) -> web.FileResponse:
     return _file(_PAGE)
 
 
-async def get_file(call: ApiRequest) -> web.FileResponse:
-    return _file(decode_segment(call.segments["file"], "file name"))
+async def get_file(request: ApiRequest) -> web.FileResponse:
+    return _file(decode_segment(request.segments["file"], "file name"))
 
 
 def _file(name: str) -> web.FileResponse:

@@ -38,7 +38,7 @@ AppendOutcome = Literal[
     "preloaded",
     "error",
 ]
-"""Defined at the top of migrations/functions/append.sql."""
+"""Defined at the top of migrations/functions/append.sql. After `claim` the command is decided again, after `location` it is refused."""
 
 NOT_APPENDED_ERRORS = (ServiceUnavailable, TooManyRequests)
 """Raised by the committer if nothing of an append request is in the log or can still arrive there."""
@@ -64,16 +64,16 @@ APPEND_ERROR_MESSAGE = (
 class AppendResult:
     """The result of appending one command.
 
-    outcome -- what became of the command; not the HTTP status of its response, which is in `record`.
+    outcome -- what became of the command; not the HTTP status of its response, which is in `idempotency_record`.
     position -- of its last event.
     detail -- of a conflict: the object, claim or generation; of an error: the code and message of Postgres.
-    record, operation -- if the key was used before: what was stored for the first request with it, and its operation.
+    idempotency_record, operation -- if the key was used before: what was stored for the first request with it, and its operation.
     """
 
     outcome: AppendOutcome
     position: int
     detail: str | None = None
-    record: IdempotencyRecord | None = None
+    idempotency_record: IdempotencyRecord | None = None
     operation: str | None = None
 
 
@@ -85,7 +85,7 @@ class AppendRequest:
         that location. Append refuses the command (`claim`: it is decided again) if a purge of the location ended since, or if the file
         is about to be deleted.
     changes -- the changes by stream, for approval hooks.
-    old_files -- metadata files that its commits remove from metadata logs, deleted after the append.
+    removed_metadata_files -- metadata files that its commits remove from metadata logs, deleted after the append.
     table_bytes_max -- limit on the document of one table, as JSON.
     decided_on_warehouse -- append refuses the command (`warehouse_changed`) if the warehouse has a newer event, unless the command is a
         change of the warehouse itself.
@@ -99,7 +99,7 @@ class AppendRequest:
     context: RequestContext
     command_id: UUID = field(default_factory=uuid7)
     generation: int | None = None
-    record: IdempotencyRecord | None = None
+    idempotency_record: IdempotencyRecord | None = None
     must_exist: list[UUID] = field(default_factory=list)
     must_be_empty: list[UUID] = field(default_factory=list)
     expected_child_counts: list[tuple[UUID, int]] = field(default_factory=list)
@@ -107,7 +107,7 @@ class AppendRequest:
     preloaded: list[tuple[UUID, int]] = field(default_factory=list)
     changes: list[StreamChange] = field(default_factory=list)
     file_read: tuple[int, str] | None = None
-    old_files: list[OldMetadataFile] = field(default_factory=list)
+    removed_metadata_files: list[OldMetadataFile] = field(default_factory=list)
     table_bytes_max: int = BYTES_CONCURRENT_MAX
     decided_on_warehouse: Warehouse | None = None
     no_warehouse_events_since: tuple[UUID, int, str] | None = None
@@ -125,11 +125,11 @@ class AppendRequest:
         generation: int | None = None,
         project_id: UUID | None = None,
         *,
-        needs_review: bool = True,
+        shown_to_hooks: bool = True,
     ) -> State:
         """Adds events to a stream in the state `before` (None: a new stream), and returns the state after them.
 
-        project_id -- of the events; None: that of the context. needs_review -- whether approval hooks see the change.
+        project_id -- of the events; None: that of the context. shown_to_hooks -- whether approval hooks see the change.
         Raises BadRequest if the object would claim too many locations or its document would be too large.
         """
         assert events, "at least one event"
@@ -153,7 +153,7 @@ class AppendRequest:
             check_location_count(sum(isinstance(claim, LocationClaim) for claim in claims_after))
         self._released += claims_before - claims_after
         self._taken += claims_after - claims_before
-        if needs_review:
+        if shown_to_hooks:
             self.changes.append(StreamChange(before, events, state))
         return state
 
@@ -236,19 +236,19 @@ class AppendRequest:
             command["generation"] = self.generation
         if self.file_read is not None:
             command["file_read"] = self.file_read
-        if self.old_files:
-            command["old_metadata_files"] = [tuple(file) for file in self.old_files]
+        if self.removed_metadata_files:
+            command["old_metadata_files"] = [tuple(file) for file in self.removed_metadata_files]
         if self.preloaded:
             command["preloaded"] = self.preloaded
-        if context.idempotency_key is not None and self.record is not None:
+        if context.idempotency_key is not None and self.idempotency_record is not None:
             command["idempotency"] = {
                 "key": context.idempotency_key,
                 "hash": context.request_hash.hex(),
                 "operation": context.operation,
-                "status": self.record.status,
-                "object": self.record.object_id,
-                "version": self.record.version,
-                "body": None if self.record.body is None else _blob(blobs, self.record.body),
+                "status": self.idempotency_record.status,
+                "object": self.idempotency_record.object_id,
+                "version": self.idempotency_record.version,
+                "body": None if self.idempotency_record.body is None else _blob(blobs, self.idempotency_record.body),
             }
         return command
 

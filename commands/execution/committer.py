@@ -44,6 +44,7 @@ _PAUSE_SECONDS = 0.1
 # How long a refusal of writes is reported to health checks. A load balancer sends no writes meanwhile, so one must be tried afterwards.
 REFUSAL_SECONDS = 10.0
 # Outcomes that no earlier copy of the command can change.
+# No earlier copy of a command with such an outcome can be appended any more.
 _FINAL = frozenset({"appended", "recorded", "replayed", "key_reused"})
 
 
@@ -331,22 +332,25 @@ class Committer:
             for batch in call:
                 responses = [next(results) for _ in batch.append_requests]
                 if batch.in_doubt:
-                    responses = [await self._fence(connection, *pair) for pair in zip(batch.append_requests, responses, strict=True)]
+                    responses = [
+                        await self._rule_out_earlier_copy(connection, *pair) for pair in zip(batch.append_requests, responses, strict=True)
+                    ]
                 if not batch.results.done():
                     batch.results.set_result(responses)
         finally:
             self._watch.end(connection)
 
-    async def _fence(self, connection: Connection, append_request: AppendRequest, result: AppendResult) -> AppendResult:
+    async def _rule_out_earlier_copy(self, connection: Connection, append_request: AppendRequest, result: AppendResult) -> AppendResult:
         """The result of a command that was sent again, once no earlier copy of it can change that result."""
         if result.outcome == "recorded" and append_request.has_events:
-            # The log has only the row without events that fences its id, from a call whose result was lost. It is decided again.
+            # The log has only the row without events that blocks its id, from a call whose result was lost. It is decided again.
             return AppendResult("version_conflict", result.position)
         if result.outcome in _FINAL:
             return result
         # The earlier copy may still arrive. A row without events under the same id prevents it from being appended.
-        (fence,) = await _send(connection, [AppendRequest(append_request.context, append_request.command_id)], self.metrics)
-        return fence if fence.outcome == "appended" else result
+        (blocked,) = await _send(connection, [AppendRequest(append_request.context, append_request.command_id)], self.metrics)
+        # It was appended after all if the row came too late.
+        return blocked if blocked.outcome == "appended" else result
 
 
 async def _send(connection: Connection, append_requests: list[AppendRequest], metrics: CommitterMetrics) -> list[AppendResult]:
@@ -373,7 +377,7 @@ def _result(row: tuple[Any, ...]) -> AppendResult:
     if outcome == "error":
         _log.error("append_failed", detail=detail)
     if outcome in ("replayed", "key_reused"):
-        return AppendResult(outcome, position, record=record, operation=detail)
+        return AppendResult(outcome, position, idempotency_record=record, operation=detail)
     return AppendResult(outcome, position, detail, record)
 
 

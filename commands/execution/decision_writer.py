@@ -34,8 +34,8 @@ class DecisionWriter:
         self.approval: Approval | None = None
         """The approval hooks; None if there are none."""
 
-    def needs_review(self, context: RequestContext) -> bool:
-        """Whether decisions of this request must be reviewed."""
+    def reviews_decisions_of(self, context: RequestContext) -> bool:
+        """Whether there are hooks, or a proposal that this request approves."""
         return self.approval is not None or context.approves is not None
 
     async def review(self, warehouse: Warehouse, decision: Decision) -> None:
@@ -45,7 +45,7 @@ class DecisionWriter:
             for stream_id, event_id in (await self.ask_hooks(warehouse, append_request)).items():
                 append_request.depend_on_event(stream_id, event_id)
         if append_request.context.approves is not None:
-            decision.record = await self._proposals.add_approval(warehouse, append_request)
+            decision.idempotency_record = await self._proposals.add_approval(warehouse, append_request)
 
     async def ask_hooks(self, warehouse: Warehouse, append_request: AppendRequest) -> Mapping[UUID, UUID]:
         """As Approval.review; returns an empty mapping if there are no hooks."""
@@ -66,7 +66,7 @@ class DecisionWriter:
     async def append_batch(self, decisions: Sequence[tuple[Warehouse | None, Decision]]) -> list[AppendResult]:
         """Appends decisions on warehouses, whose files are written, in one call."""
         for warehouse, decision in decisions:
-            decision.append_request.record = decision.record
+            decision.append_request.idempotency_record = decision.idempotency_record
             decision.append_request.decided_on_warehouse = warehouse
         return await self._committer.submit_batch([decision.append_request for _, decision in decisions])
 
@@ -74,7 +74,7 @@ class DecisionWriter:
         """Reviews one decision on a warehouse or, without a review, on a project, writes its files and appends it."""
         if not decision.append_request.must_be_appended:
             return CommandResult(decision, None)
-        if warehouse is not None and decision.needs_review and self.needs_review(decision.append_request.context):
+        if warehouse is not None and decision.needs_review and self.reviews_decisions_of(decision.append_request.context):
             try:
                 await self.review(warehouse, decision)
             except CatalogError:

@@ -34,7 +34,7 @@ from .handler import CommandHandler, CommandResult, ProjectCommandHandler, Strea
 from .idempotency import StoredResponse
 from .preloaded_parts import PreloadedPartsLost
 from .resolver import OutdatedRead, Resolver
-from .response_replay import ResponseReplay
+from .response_replayer import ResponseReplayer
 from .stream_queues import StreamQueues
 
 AnyHandler = CommandHandler | StreamCommandHandler[Any] | ProjectCommandHandler
@@ -72,7 +72,7 @@ class CommandExecutor:
         self.decision_writer = DecisionWriter(backends, committer, self.proposals, secrets)
         self.queues = StreamQueues(self.decision_writer, backends.large_documents)
         self.large_documents = backends.large_documents
-        self._response_replay = ResponseReplay(backends)
+        self._response_replayer = ResponseReplayer(backends)
         committer.on_unavailable = self.queues.refuse_waiting
         self.reserved_namespaces = frozenset(map(name_key, reserved_namespaces))
         self.skip_storage_validation = skip_storage_validation
@@ -117,7 +117,7 @@ class CommandExecutor:
                 # Not authorized again: the same principal received this response before.
                 if stored.commits_wait_for_standbys:
                     # Append finds the key, and returns once the standbys have it.
-                    await self.committer.submit(AppendRequest(context, record=stored.record))
+                    await self.committer.submit(AppendRequest(context, idempotency_record=stored.idempotency_record))
                 return await self._replay(context, stored)
         deadline = time.monotonic() + self._retry_seconds_max
         while True:
@@ -211,15 +211,15 @@ class CommandExecutor:
         """The response, or None if another command came first."""
         decision, result = command_result.decision, command_result.append_result
         if result is None:
-            return decision.response.at(await self._head(context))
+            return decision.response.at(await self._log_position(context))
         match result.outcome:
             case "appended" | "recorded" if context.approves is not None:
-                return CommandResponse(decision.record.status, decision.record.body, result.position)
+                return CommandResponse(decision.idempotency_record.status, decision.idempotency_record.body, result.position)
             case "appended" | "recorded":
                 return decision.response.at(result.position)
             case "replayed" | "key_reused":
                 await self.decision_writer.discard(warehouse, decision)
-                return await self._replayed(context, result)
+                return await self._replay_found_by_append(context, result)
         await self.decision_writer.discard(warehouse, decision)
         match result.outcome:
             case "location":
@@ -234,9 +234,9 @@ class CommandExecutor:
             refusal = await self.proposals.closed_or_refusal(context, warehouse, refusal)
         if context.idempotency_key is None or not refusal.deterministic:
             raise refusal
-        result = await self.committer.submit(AppendRequest(context, record=proposals.refusal_record(refusal)))
+        result = await self.committer.submit(AppendRequest(context, idempotency_record=proposals.refusal_record(refusal)))
         if result.outcome in ("replayed", "key_reused"):
-            return await self._replayed(context, result)
+            return await self._replay_found_by_append(context, result)
         raise refusal
 
     async def _raise_pending(self, handler: AnyHandler, pending: PendingApproval) -> CommandResponse:
@@ -247,25 +247,25 @@ class CommandExecutor:
         if result is None:
             return await self._refused(context, warehouse, refusal)
         if result.outcome in ("replayed", "key_reused"):
-            return await self._replayed(context, result)
+            return await self._replay_found_by_append(context, result)
         raise refusal
 
-    async def _replayed(self, context: RequestContext, result: AppendResult) -> CommandResponse:
+    async def _replay_found_by_append(self, context: RequestContext, result: AppendResult) -> CommandResponse:
         if result.outcome == "key_reused":
             raise idempotency.key_reused_error()
-        assert result.record is not None
+        assert result.idempotency_record is not None
         assert result.operation is not None
         return await self._replay(
-            context, StoredResponse(result.record, result.position, result.operation, commits_wait_for_standbys=False)
+            context, StoredResponse(result.idempotency_record, result.position, result.operation, commits_wait_for_standbys=False)
         )
 
     async def _replay(self, context: RequestContext, stored: StoredResponse) -> CommandResponse:
-        record = stored.record
+        record = stored.idempotency_record
         if record.status >= 400:
             raise proposals.stored_refusal(record)
-        return await self._response_replay.response(context, stored)
+        return await self._response_replayer.response(context, stored)
 
-    async def _head(self, context: RequestContext) -> int:
+    async def _log_position(self, context: RequestContext) -> int:
         """The position in the response to a command that changes nothing. Everything up to it is on the synchronous standbys."""
         async with self.connection() as connection:
             position, commits_wait_for_standbys = await log_head_and_standbys(connection)

@@ -1,4 +1,8 @@
-"""Command handlers and decisions. A handler decides a command; a decision writes nothing."""
+"""Command handlers and decisions. A handler decides a command; a decision writes nothing.
+
+What a command becomes, in order: its CommandTargets (what its names refer to), a Decision with an AppendRequest, the AppendResult, a
+CommandResult, and the CommandResponse.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -46,7 +50,7 @@ class Decision:
     """The decision on one command, before it is appended.
 
     append_request -- what to append. Without events nothing changes: it is only recorded, if there is an Idempotency-Key.
-    record -- what is stored for the Idempotency-Key.
+    idempotency_record -- what is stored for the Idempotency-Key.
     response -- without its position.
     files -- metadata files, written before the append and deleted if it certainly did not happen.
     after -- the state of the stream after it, for the next command; None if it does not write exactly one stream.
@@ -56,7 +60,7 @@ class Decision:
     """
 
     append_request: AppendRequest
-    record: IdempotencyRecord
+    idempotency_record: IdempotencyRecord
     response: CommandResponse
     files: list[MetadataFile] = field(default_factory=list)
     after: State | None = None

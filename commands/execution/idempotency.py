@@ -21,7 +21,7 @@ class StoredResponse:
     commits_wait_for_standbys -- commits wait for standbys. Whether this one did is unknown, because its session may have ended before.
     """
 
-    record: IdempotencyRecord
+    idempotency_record: IdempotencyRecord
     position: int
     operation: str
     commits_wait_for_standbys: bool
@@ -47,7 +47,7 @@ def key_reused_error() -> UnprocessableEntity:
 
 async def replayed_response(connection: Connection, stored: StoredResponse) -> CommandResponse:
     """The first response, byte for byte, built from the row of the object's version at that time."""
-    record = stored.record
+    record = stored.idempotency_record
     if record.object_id is None or record.version is None or record.body is not None:
         return CommandResponse(record.status, record.body, stored.position)
     if stored.operation in _OF_VIEWS:

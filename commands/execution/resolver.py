@@ -175,7 +175,7 @@ class Resolver:
         resource, forget = Resource("table", claim.owner), partial(self._names.forget, key, claim)
         return ResolvedStream(resource, claim, self._backends, forget, tables.read_state_within, tables.document_size)
 
-    async def reserve_memory(self, reservation: DocumentReservation, streams: Sequence[ResolvedStream[State]]) -> None:
+    async def reserve_document_memory(self, reservation: DocumentReservation, streams: Sequence[ResolvedStream[State]]) -> None:
         """Reserves memory for the states of streams of one kind if they are large together. Does nothing if memory is reserved already.
 
         Call it before joining the streams' queues, because a wait for memory inside would block them. It reserves for all streams at

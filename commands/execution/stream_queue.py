@@ -36,7 +36,8 @@ _LARGE_STATE_BYTES_MIN = _STATE_BYTES_PER_DOCUMENT_BYTE * LARGE_BYTES_MIN
 
 # Outcomes of commands that were not appended because the stream is not in the state they were decided on.
 _CONFLICTS = frozenset({"version_conflict", "generation"})
-_APPLIED = frozenset({"appended", "recorded"})
+# The changes of a command with such an outcome, if it has any, are in the log, so the commands decided after it hold.
+_IN_EFFECT = frozenset({"appended", "recorded"})
 
 
 _Batch: TypeAlias = list[tuple[QueuedCommand[S], Decision]]
@@ -141,27 +142,27 @@ class StreamQueue(Generic[S]):
         except Exception as error:
             self._fail_queue(error)
             return
-        batch, not_appended = await self._decide_batch()
+        batch, without_append = await self._decide_batch()
         try:
-            await self._finish(batch, not_appended, reservation)
+            await self._finish(batch, without_append, reservation)
         except BaseException as error:
             self.forget()
             failure = error if isinstance(error, Exception) else CommitStateUnknown("The server stopped during the change")
-            for command in (*(command for command, _ in batch), *(each.command for each in not_appended)):
+            for command in (*(command for command, _ in batch), *(each.command for each in without_append)):
                 fail(command, failure)
             if not isinstance(error, Exception):
                 raise
             _log.exception("stream_queue_failed", stream=str(self._stream.id))
 
-    async def _finish(self, batch: "_Batch[S]", not_appended: "list[_NotAppended[S]]", reservation: DocumentReservation) -> None:
+    async def _finish(self, batch: "_Batch[S]", without_append: "list[_WithoutAppend[S]]", reservation: DocumentReservation) -> None:
         to_decide_again: list[QueuedCommand[S]] = []
-        if any(self._needs_review(command) for command, _ in batch):
-            batch, not_appended, to_decide_again = await self._review(batch, not_appended)
+        if any(self._is_reviewed(command) for command, _ in batch):
+            batch, without_append, to_decide_again = await self._review(batch, without_append)
         if not batch:
             try:
-                again = await self._finish_not_appended(not_appended, reservation)
+                again = await self._finish_without_append(without_append, reservation)
             except ReservationWaitEnded:
-                self._requeue([*(each.command for each in not_appended), *to_decide_again])
+                self._requeue([*(each.command for each in without_append), *to_decide_again])
                 self._barrier_first()
             else:
                 self._requeue([*again, *to_decide_again])
@@ -170,10 +171,10 @@ class StreamQueue(Generic[S]):
         again += to_decide_again
         # A refusal is valid if every command before it was appended. If there was none, it depends on the batch's first state, which is
         # confirmed if the first command was appended, or if it was read after the request arrived.
-        for each in not_appended:
+        for each in without_append:
             confirmed = applied_count > 0 or each.holds_in_any_state or each.command.arrived <= self._confirmed_at
             if confirmed and each.commands_before <= applied_count:
-                self._return_not_appended(each)
+                self._return_without_append(each)
             else:
                 again.append(each.command)
         self._requeue(again)
@@ -190,10 +191,10 @@ class StreamQueue(Generic[S]):
         self.state_bytes = _STATE_BYTES_PER_DOCUMENT_BYTE * size
         self._confirmed_at = began
 
-    async def _decide_batch(self) -> "tuple[_Batch[S], list[_NotAppended[S]]]":
+    async def _decide_batch(self) -> "tuple[_Batch[S], list[_WithoutAppend[S]]]":
         """Takes commands from the queue and decides each on the state that the previous command will leave."""
         batch: _Batch[S] = []
-        not_appended: list[_NotAppended[S]] = []
+        without_append: list[_WithoutAppend[S]] = []
         state, size = self._state, 0
         assert state is not None
         while self.entries and len(batch) < self._batch_max and size < STREAM_BATCH_BYTES_MAX:
@@ -208,19 +209,19 @@ class StreamQueue(Generic[S]):
                 large = self.state_bytes >= _LARGE_STATE_BYTES_MIN
                 decision = await command.decide(state, self._generation, self._document, large=large)
             except Exception as refusal:
-                not_appended.append(_NotAppended(command, refusal, len(batch)))
+                without_append.append(_WithoutAppend(command, refusal, len(batch)))
                 continue
             if not decision.append_request.must_be_appended:
-                not_appended.append(_NotAppended(command, CommandResult(decision, None), len(batch)))
+                without_append.append(_WithoutAppend(command, CommandResult(decision, None), len(batch)))
                 continue
             batch.append((command, decision))
             state = decision.after or state  # type: ignore[assignment]
             size += sum(len(file.content) for file in decision.files)
-        return batch, not_appended
+        return batch, without_append
 
     async def _review(
-        self, batch: "_Batch[S]", not_appended: "list[_NotAppended[S]]"
-    ) -> "tuple[_Batch[S], list[_NotAppended[S]], list[QueuedCommand[S]]]":
+        self, batch: "_Batch[S]", without_append: "list[_WithoutAppend[S]]"
+    ) -> "tuple[_Batch[S], list[_WithoutAppend[S]], list[QueuedCommand[S]]]":
         """Returns the part of the batch before the first command without approval, the refusals, and the commands to decide again.
 
         A hook's refusal depends on the queue's cached state like any other refusal. Commands after it were decided on a state that will not
@@ -228,60 +229,60 @@ class StreamQueue(Generic[S]):
         hook once more for each of them.
         """
         review = self._decision_writer.review
-        reviews = [review(command.handler.warehouse, decision) for command, decision in batch if self._needs_review(command)]
+        reviews = [review(command.handler.warehouse, decision) for command, decision in batch if self._is_reviewed(command)]
         outcomes = iter(await asyncio.gather(*reviews, return_exceptions=True))
         for index, (command, _) in enumerate(batch):
-            outcome = next(outcomes) if self._needs_review(command) else None
+            outcome = next(outcomes) if self._is_reviewed(command) else None
             if outcome is None:
                 continue
             if not isinstance(outcome, Exception):
                 raise outcome
-            kept = [each for each in not_appended if each.commands_before <= index]
-            again = [each.command for each in not_appended if each.commands_before > index]
+            kept = [each for each in without_append if each.commands_before <= index]
+            again = [each.command for each in without_append if each.commands_before > index]
             for later, _ in batch[index + 1 :]:
-                failure = next(outcomes) if self._needs_review(later) else None
+                failure = next(outcomes) if self._is_reviewed(later) else None
                 if isinstance(failure, ApprovalUnavailable):
                     fail(later, failure)
                 else:
                     again.append(later)
-            return batch[:index], [*kept, _NotAppended(command, outcome, index)], again
-        return batch, not_appended, []
+            return batch[:index], [*kept, _WithoutAppend(command, outcome, index)], again
+        return batch, without_append, []
 
-    async def _finish_not_appended(
-        self, not_appended: "list[_NotAppended[S]]", reservation: DocumentReservation
+    async def _finish_without_append(
+        self, without_append: "list[_WithoutAppend[S]]", reservation: DocumentReservation
     ) -> "list[QueuedCommand[S]]":
         """Returns refusals to their clients, without a batch, if the state was confirmed after their requests arrived.
 
         Otherwise reads the state and returns the commands to decide again. Raises ReservationWaitEnded if the wait for memory was ended.
         """
-        if any(each.command.arrived > self._confirmed_at and not each.holds_in_any_state for each in not_appended):
+        if any(each.command.arrived > self._confirmed_at and not each.holds_in_any_state for each in without_append):
             began, state = time.monotonic(), self._state
             try:
                 if state is None or await self._stream.last_event_id() != state.event_id:
                     await self._read(reservation)
-                    return [each.command for each in not_appended]
+                    return [each.command for each in without_append]
             except ReservationWaitEnded:
                 raise
             except Exception as error:
                 self.forget()
-                for each in not_appended:
+                for each in without_append:
                     fail(each.command, error)
                 return []
             self._confirmed_at = began
-        for each in not_appended:
-            self._return_not_appended(each)
+        for each in without_append:
+            self._return_without_append(each)
         return []
 
-    def _needs_review(self, command: "QueuedCommand[S]") -> bool:
-        return self._decision_writer.needs_review(command.handler.context)
+    def _is_reviewed(self, command: "QueuedCommand[S]") -> bool:
+        return self._decision_writer.reviews_decisions_of(command.handler.context)
 
-    def _return_not_appended(self, not_appended: "_NotAppended[S]") -> None:
+    def _return_without_append(self, without_append: "_WithoutAppend[S]") -> None:
         """Delays the refusal of a commit that conflicted with another, if many clients compete."""
-        self._metrics.refused += isinstance(not_appended.error_or_result, Exception)
-        if isinstance(not_appended.error_or_result, CommitFailed):
-            self._backoff.refuse(not_appended.finish)
+        self._metrics.refused += isinstance(without_append.error_or_result, Exception)
+        if isinstance(without_append.error_or_result, CommitFailed):
+            self._backoff.refuse(without_append.finish)
         else:
-            not_appended.finish()
+            without_append.finish()
 
     async def _append_batch(self, batch: "_Batch[S]") -> "tuple[int, list[QueuedCommand[S]]]":
         """Writes the files of all commands concurrently, and appends.
@@ -323,11 +324,11 @@ class StreamQueue(Generic[S]):
     async def _finish_batch(self, batch: "_Batch[S]", results: list[AppendResult], began: float) -> "tuple[int, list[QueuedCommand[S]]]":
         self._metrics.batch_lengths[len(batch)] += 1
         applied_count, conflicting = len(batch), []
-        if results[0].outcome in _APPLIED:
+        if results[0].outcome in _IN_EFFECT:
             # Before the winner's response: otherwise the winner would often be back first, and win again.
             self._backoff.commit_succeeded()
         for index, ((command, decision), result) in enumerate(zip(batch, results, strict=True)):
-            if result.outcome not in _APPLIED:
+            if result.outcome not in _IN_EFFECT:
                 applied_count = min(applied_count, index)
             if result.outcome in _CONFLICTS:
                 conflicting.append(command)
@@ -376,7 +377,7 @@ class StreamQueue(Generic[S]):
 
 
 @dataclass(slots=True)
-class _NotAppended(Generic[S]):
+class _WithoutAppend(Generic[S]):
     """A command that appends nothing (refused or unchanged), decided after the first `commands_before` commands of a batch."""
 
     command: QueuedCommand[S]

@@ -71,7 +71,7 @@ async def record_plan(executor: CommandExecutor, principal: Principal, table: Ma
     """Records that a procedure is about to run on the table, or with `shadow` that it would."""
     event = decide_plan(table.id, plan.procedure, plan.reason, plan.estimate, shadow=plan.shadow)
     append_request = AppendRequest(_context(principal, table.warehouse))
-    state = append_request.add(uuid7(), table.warehouse.id, None, [event], needs_review=False)
+    state = append_request.add(uuid7(), table.warehouse.id, None, [event], shown_to_hooks=False)
     assert isinstance(state, MaintenanceState)
     await _append(executor, append_request)
     return state
@@ -92,7 +92,7 @@ async def record_outcome(
     """Records the outcome. Raises BadRequest for a run that has ended."""
     event = decide_finish(run, outcome, measured, attempts=attempts, duration_ms=duration_ms, error=error)
     append_request = AppendRequest(_context(principal, warehouse))
-    append_request.add(run.id, warehouse.id, run, [event], needs_review=False)
+    append_request.add(run.id, warehouse.id, run, [event], shown_to_hooks=False)
     await _append(executor, append_request)
 
 

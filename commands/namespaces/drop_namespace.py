@@ -44,7 +44,7 @@ class _DropHandler(CommandHandler):
 
     async def prepare(self) -> None:
         assert self.namespace is not None
-        await self.executor.resolver.reserve_memory(self.reservation, [self.namespace])
+        await self.executor.resolver.reserve_document_memory(self.reservation, [self.namespace])
 
     async def decide(self) -> Decision:
         assert self.namespace is not None

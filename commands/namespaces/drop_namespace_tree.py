@@ -88,14 +88,14 @@ class _DropHandler(CommandHandler):
     @property
     def whole(self) -> bool:
         """Whether approval hooks review the metadata of the tables."""
-        return self.executor.decision_writer.needs_review(self.context)
+        return self.executor.decision_writer.reviews_decisions_of(self.context)
 
     async def prepare(self) -> None:
         """Finds the objects whose queues wait during the decision. What is created later is found by append."""
         async with self.executor.connection() as connection:
             nodes = await self._nodes(connection)
             size = await tree_states.states_size(connection, kinds_of(nodes), whole=self.whole)
-        await tree_states.reserve_memory(self.reservation, size, str(self.command.namespace))
+        await tree_states.reserve_document_memory(self.reservation, size, str(self.command.namespace))
         self.content = [*tree_states.streams(self.executor, kinds_of(nodes[1:]))]
 
     def descendant_streams(self) -> Sequence[ResolvedStream[State]]:

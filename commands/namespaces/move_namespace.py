@@ -58,7 +58,7 @@ class _MoveHandler(CommandHandler):
 
     async def prepare(self) -> None:
         assert self.stream is not None
-        await self.executor.resolver.reserve_memory(self.reservation, [self.stream])
+        await self.executor.resolver.reserve_document_memory(self.reservation, [self.stream])
 
     async def decide(self) -> Decision:
         assert self.stream is not None
@@ -80,7 +80,7 @@ class _MoveHandler(CommandHandler):
             generation = min(generation, warehouse_generation)
             append_request.must_exist.append(destination.parent_id)
             append_request.add(state.id, self.warehouse.id, state, [event], generation)
-            append_request.add(warehouse.id, warehouse.id, warehouse, [decide_namespace_moved(state.id)], generation, needs_review=False)
+            append_request.add(warehouse.id, warehouse.id, warehouse, [decide_namespace_moved(state.id)], generation, shown_to_hooks=False)
         body = orjson.dumps(
             {
                 "namespace": [*_path(known, destination.parent_id)[1:], wanted.levels[-1]],

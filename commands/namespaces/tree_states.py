@@ -41,7 +41,7 @@ async def states_size(connection: Connection, ids: Ids, *, whole: bool) -> int:
     return size + await namespaces.document_size(connection, ids["namespace"])
 
 
-async def reserve_memory(reservation: DocumentReservation, size: int, root: str) -> None:
+async def reserve_document_memory(reservation: DocumentReservation, size: int, root: str) -> None:
     """Raises NamespaceTreeTooLarge if the states are larger than all that may be in use. Call it without holding a connection."""
     if size > reservation.bytes_max:
         raise too_large(root, f"what must be read of its metadata is larger than {reservation.bytes_max} bytes")

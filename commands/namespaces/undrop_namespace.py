@@ -74,7 +74,7 @@ class _UndropHandler(CommandHandler):
         async with self.executor.connection() as connection:
             root, dropped = await self._dropped(connection)
             size = await tree_states.states_size(connection, kinds_of(dropped), whole=self._whole)
-        await tree_states.reserve_memory(self.reservation, size, root.name)
+        await tree_states.reserve_document_memory(self.reservation, size, root.name)
         tree = await self._read()
         self.content = [stream for stream in tree_states.streams(self.executor, kinds_of(tree.dropped)) if stream.id != root.id]
         if not self.command.force:
@@ -96,7 +96,7 @@ class _UndropHandler(CommandHandler):
     @property
     def _whole(self) -> bool:
         """Whether approval hooks review the metadata of the tables."""
-        return self.executor.decision_writer.needs_review(self.context)
+        return self.executor.decision_writer.reviews_decisions_of(self.context)
 
     async def _dropped(self, connection: Connection) -> tuple[NamespaceState, list[Dropped]]:
         """The namespace, and what was dropped by the same command. Raises NoSuchNamespace if the warehouse does not have it."""

@@ -106,7 +106,7 @@ class Proposals:
                 return _pending(held, found.id, found.hook, found.reason, found.expires_at_ms), None
             proposal_id = uuid7()
             refusal = _pending(held, proposal_id, opens.hook, opens.reason, opens.expires_at_ms)
-            append_request = AppendRequest(context, record=refusal_record(refusal))
+            append_request = AppendRequest(context, idempotency_record=refusal_record(refusal))
             if closes is not None:
                 assert found is not None
                 append_request.add(found.id, warehouse.id, found, [closes])

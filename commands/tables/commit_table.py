@@ -61,14 +61,14 @@ class _CommitHandler(StreamCommandHandler[TableState]):
     def decide(self, state: TableState, generation: int) -> Decision:
         assert self.commit is not None
         append_request = AppendRequest(self.context, table_bytes_max=self.executor.large_documents.bytes_max)
-        change = add_commit(self.warehouse, append_request, state, generation, self.commit, now_ms())
-        if change is None:
+        decided = add_commit(self.warehouse, append_request, state, generation, self.commit, now_ms())
+        if decided is None:
             return _unchanged(append_request, state)
-        after = change.after
+        after = decided.after
         body, document = response_bodies.build_commit_response(after.metadata_location, serialize_table_pieces(after.document))
         response = CommandResponse(200, body, etag=response_bodies.table_etag(after.event_id))
         record = IdempotencyRecord(200, after.id, after.version)
-        return Decision(append_request, record, response, [MetadataFile(change.metadata_location, document)], after)
+        return Decision(append_request, record, response, [MetadataFile(decided.metadata_location, document)], after)
 
 
 @dataclass(slots=True, eq=False)
@@ -116,10 +116,13 @@ def add_commit(
     if metadata["format-version"] != before["format-version"]:
         warehouse.format_versions.check(metadata["format-version"])
     metadata_location = next_metadata_location(warehouse, metadata, next_file_number(state.metadata_location))
-    key, paths = location_key(warehouse, metadata) if change.location_changed else None, path_keys(warehouse, metadata, before)
-    after = append_request.add(state.id, warehouse.id, state, [change.event(metadata_location.text, key, paths)], generation)
+    location_claim = location_key(warehouse, metadata) if change.location_changed else None
+    path_claims = path_keys(warehouse, metadata, before)
+    after = append_request.add(
+        state.id, warehouse.id, state, [change.event(metadata_location.text, location_claim, path_claims)], generation
+    )
     assert isinstance(after, TableState)
-    append_request.old_files += old_metadata_files(state, after, warehouse.profile.storage_identity)
+    append_request.removed_metadata_files += old_metadata_files(state, after, warehouse.profile.storage_identity)
     return DecidedCommit(after, metadata_location)
 
 

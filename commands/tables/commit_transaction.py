@@ -54,7 +54,7 @@ class _TransactionHandler(CommandHandler):
 
     async def prepare(self) -> None:
         # A wait for memory inside the tables' queues would block them.
-        await self.executor.resolver.reserve_memory(self.reservation, self.tables)
+        await self.executor.resolver.reserve_document_memory(self.reservation, self.tables)
 
     async def decide(self) -> Decision:
         found = [await table.read_named(self.reservation) for table in self.tables]

@@ -85,7 +85,7 @@ class _RegistrationHandler(CommandHandler):
     async def prepare(self) -> None:
         self.file = await self._read_file(self.table)
         if self.table is not None:
-            await self.executor.resolver.reserve_memory(self.reservation, [self.table])
+            await self.executor.resolver.reserve_document_memory(self.reservation, [self.table])
 
     async def _overwritten(self) -> ResolvedStream[TableState] | None:
         """If the table does not exist, this is an ordinary registration."""

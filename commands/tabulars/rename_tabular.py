@@ -41,7 +41,7 @@ class TabularRename(CommandHandler):
 
     async def prepare(self) -> None:
         assert self.stream is not None
-        await self.executor.resolver.reserve_memory(self.reservation, [self.stream])
+        await self.executor.resolver.reserve_document_memory(self.reservation, [self.stream])
 
     async def decide(self) -> Decision:
         assert self.stream is not None

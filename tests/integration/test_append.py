@@ -304,10 +304,10 @@ async def test_a_replayed_predecessor_fails_its_successors(committer: Committer)
     """The predecessor is in the log under another command id, so the events that the successor depends on are not."""
     key = uuid4()
     keyed, _ = namespace("a", given=context("createNamespace", key=key, request_hash=b"h"))
-    keyed.record = IdempotencyRecord(200)
+    keyed.idempotency_record = IdempotencyRecord(200)
     await committer.submit(keyed)
     again, state = namespace("b", given=context("createNamespace", key=key, request_hash=b"h"))
-    again.record = IdempotencyRecord(200)
+    again.idempotency_record = IdempotencyRecord(200)
     successor, _ = changed(state, x="1")
     assert ["replayed", "version_conflict"] == [result.outcome for result in await committer.submit_batch([again, successor])]
 
@@ -535,13 +535,13 @@ async def test_a_key_is_replayed_with_the_record_of_its_first_request(committer:
     """The key is checked before the second command's heads and claims."""
     key, record = uuid4(), IdempotencyRecord(200, uuid4(), 3, b"body")
     first, _ = namespace("a", given=context("createNamespace", key=key, request_hash=b"h"))
-    first.record = record
+    first.idempotency_record = record
     done = await committer.submit(first)
     again, _ = namespace("a", given=context("createNamespace", key=key, request_hash=b"h"))
-    again.record = IdempotencyRecord(200)
-    assert AppendResult("replayed", done.position, record=record, operation="createNamespace") == await committer.submit(again)
+    again.idempotency_record = IdempotencyRecord(200)
+    assert AppendResult("replayed", done.position, idempotency_record=record, operation="createNamespace") == await committer.submit(again)
     other, _ = namespace("b", given=context("createNamespace", key=key, request_hash=b"other"))
-    other.record = IdempotencyRecord(200)
+    other.idempotency_record = IdempotencyRecord(200)
     assert "key_reused" == (await committer.submit(other)).outcome
     assert 1 == len(await log_of(database))
 
@@ -551,7 +551,7 @@ async def test_a_key_belongs_to_its_project_and_actor(committer: Committer) -> N
     key = uuid4()
     for n, (project_id, actor) in enumerate([(PROJECT_ID, "anonymous"), (PROJECT_ID, "other"), (uuid4(), "anonymous")]):
         append_request, _ = namespace(f"n{n}", given=RequestContext("r", project_id, Principal(actor), "createNamespace", key, b"h"))
-        append_request.record = IdempotencyRecord(200)
+        append_request.idempotency_record = IdempotencyRecord(200)
         assert "appended" == (await committer.submit(append_request)).outcome
 
 
@@ -560,10 +560,10 @@ async def test_a_failed_command_leaves_its_key_free(committer: Committer) -> Non
     key = uuid4()
     await committer.submit(namespace("a")[0])
     failing, _ = namespace("a", given=context("createNamespace", key=key, request_hash=b"h"))
-    failing.record = IdempotencyRecord(200)
+    failing.idempotency_record = IdempotencyRecord(200)
     assert "claim" == (await committer.submit(failing)).outcome
     right, _ = namespace("b", given=context("createNamespace", key=key, request_hash=b"h"))
-    right.record = IdempotencyRecord(200)
+    right.idempotency_record = IdempotencyRecord(200)
     assert "appended" == (await committer.submit(right)).outcome
 
 
@@ -618,8 +618,8 @@ async def test_a_refusal_after_a_lost_answer_bars_the_late_first_copy(database: 
     await sound(database)
 
 
-async def test_a_command_that_was_fenced_has_had_no_effect(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The answer to the row that fences the command is lost too. The third copy finds that row, which is not a success."""
+async def test_a_command_whose_id_is_blocked_has_had_no_effect(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer to the row that blocks the command's id is lost too. The third copy finds that row, which is not a success."""
     send = committing._send
     async with CuttingProxy(database).running() as proxy:
         committer, other = Committer(proxy.dsn, connections=1), Committer(database)

@@ -305,8 +305,8 @@ async def test_control_the_checks_find_a_process_that_knows_old_paths(
 
 
 def _without_warehouse(add: Any) -> Any:
-    def added(self: Any, *arguments: Any, needs_review: bool = True, **named: Any) -> Any:
-        return add(self, *arguments, needs_review=needs_review, **named) if needs_review else None
+    def added(self: Any, *arguments: Any, shown_to_hooks: bool = True, **named: Any) -> Any:
+        return add(self, *arguments, shown_to_hooks=shown_to_hooks, **named) if shown_to_hooks else None
 
     return added
 

@@ -268,7 +268,7 @@ async def test_control_a_refusal_from_memory_alone_would_be_wrong(two: tuple[Pro
     schema = {"type": "struct", "fields": [{"id": 1, "name": "y", "required": False, "type": "long"}]}
     updates = [{"action": "add-schema", "schema": schema}, {"action": "set-current-schema", "schema-id": -1}]
     await commit_table(second.catalog.commands, context("updateTable"), second.warehouse, CommitTable(identifier("t"), [], updates))
-    monkeypatch.setattr(StreamQueue, "_finish_not_appended", settle_from_memory)
+    monkeypatch.setattr(StreamQueue, "_finish_without_append", settle_from_memory)
     with pytest.raises(CommitFailed):
         await first.set("t", {"k": "v"}, {"type": "assert-current-schema-id", "current-schema-id": 1})
 
@@ -512,7 +512,7 @@ async def test_a_cancelled_review_fails_every_command(one: Process, monkeypatch:
 
     decision_writer = one.catalog.commands.decision_writer
     with monkeypatch.context() as patched:
-        patched.setattr(decision_writer, "needs_review", lambda _: True)
+        patched.setattr(decision_writer, "reviews_decisions_of", lambda _: True)
         patched.setattr(decision_writer, "review", cancelled)
         async with asyncio.timeout(5):
             with pytest.raises(CommitStateUnknown):

@@ -180,7 +180,7 @@ def test_a_key_travels_with_its_record() -> None:
     """The hash, operation and status, and either the row that the body is built from, or the body."""
     key = uuid7()
     keyed = replace(CONTEXT, idempotency_key=key, request_hash=b"\x01\x02")
-    by_row, _ = plain(AppendRequest(keyed, record=IdempotencyRecord(200, STREAM, 4)))
+    by_row, _ = plain(AppendRequest(keyed, idempotency_record=IdempotencyRecord(200, STREAM, 4)))
     expected = {
         "key": str(key),
         "hash": "0102",
@@ -191,7 +191,7 @@ def test_a_key_travels_with_its_record() -> None:
         "body": None,
     }
     assert expected == by_row["idempotency"]
-    by_body, blobs = plain(AppendRequest(keyed, record=IdempotencyRecord(409, body=b"{}")))
+    by_body, blobs = plain(AppendRequest(keyed, idempotency_record=IdempotencyRecord(409, body=b"{}")))
     assert (409, None, b"{}") == (
         by_body["idempotency"]["status"],
         by_body["idempotency"]["object"],
@@ -201,7 +201,7 @@ def test_a_key_travels_with_its_record() -> None:
 
 def test_without_a_key_nothing_is_remembered() -> None:
     """A record without a key is not sent."""
-    command, blobs = plain(AppendRequest(CONTEXT, record=IdempotencyRecord(200, body=b"{}")))
+    command, blobs = plain(AppendRequest(CONTEXT, idempotency_record=IdempotencyRecord(200, body=b"{}")))
     assert "idempotency" not in command
     assert [] == blobs
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from icecore.api.byte_budget import BudgetExhausted, ByteBudget, LargeResponses, Reservation
+from icecore.api.byte_budget import BudgetExhausted, BudgetReservation, ByteBudget, LargeResponses
 
 
 def test_a_content_counts_once_until_its_last_release() -> None:
@@ -37,7 +37,7 @@ def test_several_contents_are_held_together_or_not_at_all() -> None:
 def test_one_holder_alone_may_have_more() -> None:
     """Every permitted size is accepted eventually, but not beside another holder."""
     budget = ByteBudget("Bodies", 100)
-    large, other = Reservation(budget), Reservation(budget)
+    large, other = BudgetReservation(budget), BudgetReservation(budget)
     large.reserve(90)
     large.reserve(90)
     with pytest.raises(BudgetExhausted):

@@ -27,17 +27,17 @@ LIMITS = ApiLimits(body_bytes_max=4_096, body_seconds_max=0.3, read_seconds_max=
 SECRET = "a-secret-that-must-not-leak"
 
 
-async def respond(call: ApiRequest) -> web.Response:
-    size = int(call.query.get("size", "2"))
-    return await call.json_bytes(b'"' + b"x" * (size - 2) + b'"', keep_compressed="keep" in call.query)
+async def respond(request: ApiRequest) -> web.Response:
+    size = int(request.query.get("size", "2"))
+    return await request.json_bytes(b'"' + b"x" * (size - 2) + b'"', keep_compressed="keep" in request.query)
 
 
-async def echo(call: ApiRequest) -> web.Response:
-    body, _ = await call.fields()
-    return await call.json_bytes(body)
+async def echo(request: ApiRequest) -> web.Response:
+    body, _ = await request.fields()
+    return await request.json_bytes(body)
 
 
-async def fail(call: ApiRequest) -> web.Response:
+async def fail(request: ApiRequest) -> web.Response:
     refusals: dict[str, Exception] = {
         "table": NoSuchTable("Table does not exist: a.b"),
         "conflict": CommitFailed("Requirement failed"),
@@ -47,16 +47,16 @@ async def fail(call: ApiRequest) -> web.Response:
         "timeout": TimeoutError(SECRET),
         "aiohttp": web.HTTPConflict(text="made by aiohttp"),
     }
-    raise refusals[call.query["as"]]
+    raise refusals[request.query["as"]]
 
 
-async def dawdle(call: ApiRequest) -> web.Response:
+async def dawdle(request: ApiRequest) -> web.Response:
     await asyncio.sleep(1.0)
-    return await respond(call)
+    return await respond(request)
 
 
 OPERATIONS = (
-    Operation("getHealth", "GET", "/health", get_health, head=True),
+    Operation("getHealth", "GET", "/health", get_health, serves_head=True),
     Operation("read", "GET", "/catalog/v1/read", respond),
     Operation("echo", "POST", "/catalog/v1/echo", echo),
     Operation("fail", "GET", "/catalog/v1/fail", fail),

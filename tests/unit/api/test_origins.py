@@ -21,18 +21,18 @@ from icecore.domain.errors import Forbidden
 from tests.fixtures.empty_catalog import empty_catalog
 
 
-async def respond(call: ApiRequest) -> web.Response:
-    return await call.json({})
+async def respond(request: ApiRequest) -> web.Response:
+    return await request.json({})
 
 
-async def change(call: ApiRequest) -> web.Response:
-    if call.request.body_exists:
-        await call.fields()
-    return await call.json({})
+async def change(request: ApiRequest) -> web.Response:
+    if request.http_request.body_exists:
+        await request.fields()
+    return await request.json({})
 
 
 OPERATIONS = (
-    Operation("getHealth", "GET", "/health", get_health, head=True),
+    Operation("getHealth", "GET", "/health", get_health, serves_head=True),
     Operation("read", "GET", "/catalog/v1/thing", respond),
     Operation("change", "POST", "/catalog/v1/thing", change),
     Operation("drop", "DELETE", "/catalog/v1/thing", change),

@@ -26,8 +26,8 @@ SMALL_CHUNKS = b"1;" + b"x" * 1_000 + b"\r\n \r\n"
 Connect = Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
 
 
-async def respond(call: ApiRequest) -> web.Response:
-    return await call.json_bytes(b'""')
+async def respond(request: ApiRequest) -> web.Response:
+    return await request.json_bytes(b'""')
 
 
 @pytest_asyncio.fixture

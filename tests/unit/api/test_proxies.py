@@ -22,8 +22,8 @@ SELF = "127.0.0.1"
 FOR = "X-Forwarded-For"
 
 
-async def respond(call: ApiRequest) -> web.Response:
-    return await call.json({})
+async def respond(request: ApiRequest) -> web.Response:
+    return await request.json({})
 
 
 OPERATIONS = (Operation("change", "POST", "/change", respond),)

@@ -69,6 +69,8 @@ async def test_open_folders_are_limited_for_all_stores_together(tmp_path: Path, 
             await store.put_new(profile.base.child(f"t{table}", "f"), b"x")
             assert b"x" == await store.get(profile.base.child(f"t{table}", "f"))
     assert 4 == open_folders(tmp_path)
+    stores.close()
+    assert 0 == open_folders(tmp_path)
 
 
 async def test_a_store_does_not_use_a_folder_that_another_one_may_open(tmp_path: Path) -> None:

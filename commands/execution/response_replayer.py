@@ -16,8 +16,8 @@ _ReplayKey = tuple[UUID, int, str, int]
 """The object, its version, the operation and the status, which determine the bytes of a response."""
 
 
-class ResponseReplay:
-    """The replays of one process."""
+class ResponseReplayer:
+    """Repeats responses. One for each process."""
 
     def __init__(self, backends: Backends) -> None:
         self._backends = backends
@@ -25,7 +25,7 @@ class ResponseReplay:
 
     async def response(self, context: RequestContext, stored: StoredResponse) -> CommandResponse:
         """The first response again. Raises TooManyRequests (also through `context.reserve_memory`) if there is no memory for it."""
-        record = stored.record
+        record = stored.idempotency_record
         if record.object_id is None or record.version is None or record.body is not None:
             return CommandResponse(record.status, record.body, stored.position, replayed=True)
         key = (record.object_id, record.version, stored.operation, record.status)
@@ -43,7 +43,7 @@ class ResponseReplay:
             done.exception()
 
     async def _read(self, context: RequestContext, stored: StoredResponse) -> CommandResponse:
-        record = stored.record
+        record = stored.idempotency_record
         async with self._backends.connection() as connection:
             assert record.object_id is not None
             assert record.version is not None

@@ -56,6 +56,10 @@ class FolderCache(LRUCache[_Key, _Folder]):
         super().__delitem__(key)
         os.close(descriptor)
 
-    def __del__(self) -> None:
+    def clear(self) -> None:
+        """Closes all of them."""
         for key in [*self]:
             del self[key]
+
+    def __del__(self) -> None:
+        self.clear()

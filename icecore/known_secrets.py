@@ -19,6 +19,8 @@ _PATH_LENGTH_MIN = 12
 """The shortest path of a URL that is redacted. Secret paths of webhooks are longer, and `/hook` is not secret."""
 _FILE_BYTES_MAX = 64 * 1024
 _PUBLIC = frozenset({"public_url"})
+_PUBLIC_PATHS = frozenset({"data_dir", "embedded_state_dir", "local_warehouse_roots", "tls_ca_file"})
+"""Paths of folders, and of files without secrets. Every other file may contain one, also that of a new setting."""
 
 
 def known_secrets(settings: BaseModel) -> frozenset[str]:
@@ -42,7 +44,7 @@ def _of_value(name: str, value: Any) -> Iterator[str]:
         case tuple() | list():
             for member in value:
                 yield from _of_value(name, member)
-        case Path() if name.endswith(("_file", "_files_older")) and not name.startswith("tls_ca"):
+        case Path() if name not in _PUBLIC_PATHS:
             yield from _of_file(value, of_properties=name == "config_file")
         case str() if "://" in value and name not in _PUBLIC:
             yield from _of_url(value)

@@ -84,7 +84,9 @@ class MetricsReports:
         self._task = None
 
     def enqueue(self, report: MetricsReport) -> None:
-        """Puts the report in the queue, or drops it if the queue is full."""
+        """Puts the report in the queue, or drops it if the queue is full or none are kept."""
+        if not self._reports_max:
+            return
         if self._is_full_for(report):
             limits = {"queue_reports_max": QUEUE_REPORTS_MAX, "queue_bytes_max": QUEUE_BYTES_MAX}
             self._outage.failed("queue", began="metrics_report_dropped", **limits)

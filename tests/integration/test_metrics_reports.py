@@ -165,6 +165,17 @@ def test_a_statement_has_its_bounds(catalog: Application, monkeypatch: pytest.Mo
     assert batches == found
 
 
+async def test_with_a_limit_of_0_no_report_is_ever_stored(catalog: Application) -> None:
+    """Reports contain filters and the names of principals, which an operator may not want in the database."""
+    reports = MetricsReports(catalog.backends, 0)
+    reports.start()
+    for number in range(3):
+        reports.enqueue(report(str(number).encode()))
+        await reports._queue.join()
+    assert [] == await count(catalog)
+    await reports.close()
+
+
 async def test_what_waits_is_written_when_the_server_stops(catalog: Application) -> None:
     """A graceful stop loses no report."""
     reports = MetricsReports(catalog.backends, 1_000)

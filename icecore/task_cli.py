@@ -33,7 +33,7 @@ def list_tasks(
     Parameters
     ----------
     status
-        Only tasks with this status (none is FAILED: tasks are retried). May be repeated.
+        Only tasks with this status. May be repeated. No task has the status FAILED, because failed attempts are retried.
     queue
         Only tasks of this queue: tabular_expiration or tabular_purge. May be repeated.
     limit

@@ -65,7 +65,7 @@ def list_warehouses(
     as_json: Annotated[Json, Parameter(help="Print JSON, with the storage profiles.")] = False,
     options: WarehouseOptions = WarehouseOptions(),
 ) -> ExitCode:
-    """List the warehouses."""
+    """List the warehouses of the default project, or of the one that `--project` names."""
     from . import operator_commands
 
     return operator_commands.list_warehouses(options.settings(), Output(), options.project, as_json=as_json)

@@ -1,6 +1,7 @@
 """A cache of open descriptors of folders that were reached without a symbolic link."""
 
 import os
+from contextlib import suppress
 from typing import NamedTuple
 
 from cachetools import LRUCache
@@ -22,7 +23,7 @@ class _Folder(NamedTuple):
 
 
 class FolderCache(LRUCache[_Key, _Folder]):
-    """The open folders of all local stores of a process. For use by one thread, because any later call may close a descriptor.
+    """The open folders of the local stores that share it. For use by one thread, because any later call may close a descriptor.
 
     An entry is removed if its path now refers to another folder (it was moved, recreated or replaced by a link).
     """
@@ -46,7 +47,11 @@ class FolderCache(LRUCache[_Key, _Folder]):
 
     def keep(self, store: int, path: str, descriptor: int) -> None:
         """Adds a descriptor, which the cache then owns."""
-        status = os.fstat(descriptor)
+        try:
+            status = os.fstat(descriptor)
+        except OSError:
+            os.close(descriptor)
+            raise
         if (store, path) in self:
             del self[store, path]
         self[store, path] = _Folder(descriptor, status.st_dev, status.st_ino)
@@ -54,7 +59,9 @@ class FolderCache(LRUCache[_Key, _Folder]):
     def __delitem__(self, key: _Key) -> None:
         descriptor = self[key].descriptor
         super().__delitem__(key)
-        os.close(descriptor)
+        # The cache is optional: a file system that reports an error here must not fail a request.
+        with suppress(OSError):
+            os.close(descriptor)
 
     def clear(self) -> None:
         """Closes all of them."""

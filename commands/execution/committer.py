@@ -43,7 +43,6 @@ DOUBT_SECONDS_MAX, DOUBT_BEHIND_LOCK_SECONDS_MAX = 10, 1.75
 _PAUSE_SECONDS = 0.1
 # How long a refusal of writes is reported to health checks. A load balancer sends no writes meanwhile, so one must be tried afterwards.
 REFUSAL_SECONDS = 10.0
-# Outcomes that no earlier copy of the command can change.
 # No earlier copy of a command with such an outcome can be appended any more.
 _FINAL = frozenset({"appended", "recorded", "replayed", "key_reused"})
 

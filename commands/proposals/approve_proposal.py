@@ -32,6 +32,7 @@ from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..namespaces.create_namespace import create_namespace
 from ..namespaces.drop_namespace import drop_namespace
+from ..namespaces.drop_namespace_tree import drop_namespace_tree
 from ..namespaces.move_namespace import move_namespace
 from ..namespaces.update_namespace_properties import update_namespace_properties
 from ..protection.set_protection import set_namespace_protection, set_table_protection, set_view_protection
@@ -48,12 +49,20 @@ from ..views.rename_view import rename_view
 
 Execute = Callable[[CommandExecutor, RequestContext, Warehouse, Any], Awaitable[CommandResponse]]
 
+
+async def _drop_namespace(
+    executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: DropNamespace
+) -> CommandResponse:
+    drop = drop_namespace_tree if command.recursive else drop_namespace
+    return await drop(executor, context, warehouse, command)
+
+
 EXECUTED_BY: Mapping[type, Execute] = {
     CreateNamespace: create_namespace,
     UpdateNamespaceProperties: update_namespace_properties,
     SetNamespaceProtection: set_namespace_protection,
     MoveNamespace: move_namespace,
-    DropNamespace: drop_namespace,
+    DropNamespace: _drop_namespace,
     CreateTable: create_table,
     CommitTable: commit_table,
     CommitTransaction: commit_transaction,

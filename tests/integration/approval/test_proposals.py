@@ -145,6 +145,20 @@ def test_every_operation_can_wait(client: Approver, judge: Judge, server: Catalo
     asyncio.run(checked(server.dsn))
 
 
+@pytest.mark.parametrize("options", ["", "&purge=true", "&force=true"])
+@pytest.mark.parametrize("namespace", ["a", "empty"])
+def test_a_recursive_drop_can_wait(client: Approver, judge: Judge, server: CatalogServer, namespace: str, options: str) -> None:
+    """A tree with content, and one without."""
+    client.create_namespace("empty")
+    judge.always(HOLD)
+    proposal_id = held(client.call("DELETE", f"/namespaces/{namespace}?recursive=true{options}"))
+    assert 200 == client.call("GET", f"/namespaces/{namespace}").status
+    approved = client.approve(proposal_id)
+    assert 200 == approved.status, approved.body
+    assert 404 == client.call("GET", f"/namespaces/{namespace}").status
+    asyncio.run(checked(server.dsn))
+
+
 def test_what_a_client_sent_beside_the_request_is_not_kept(client: Approver, judge: Judge, server: CatalogServer) -> None:
     """Members that no operation reads may contain anything."""
     judge.always(HOLD)

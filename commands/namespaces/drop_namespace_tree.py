@@ -8,7 +8,7 @@ from ...access.request_context import RequestContext
 from ...access.warehouse import Warehouse
 from ...database.connections import Connection
 from ...domain.commands import DropNamespace
-from ...domain.errors import UnsupportedOperation
+from ...domain.errors import CommitFailed, UnsupportedOperation
 from ...domain.namespace import NamespaceState
 from ...domain.namespace_tree import PlannedDrop, TreeObject, check_protection, common_expiry, plan_drop, too_large
 from ...domain.streams import State
@@ -22,6 +22,9 @@ from ..execution.handler import CommandHandler, CommandTargets, Decision
 from ..execution.resolver import OutdatedRead, ResolvedStream
 from . import tree_states
 from .tree_states import TREE_OBJECTS_MAX, TreeStates
+
+PLAN_ATTEMPTS_MAX = 10
+"""How often the tree is read for a dry run if other commands keep changing it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +49,21 @@ async def drop_namespace_tree(
 
 
 async def plan_namespace_drop(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: DropNamespace) -> DropPlan:
-    """What the command would do now. Protected objects do not refuse it. Raises NoSuchNamespace, NamespaceTreeTooLarge."""
+    """What the command would do now. Protected objects do not refuse it. Raises NoSuchNamespace, NamespaceTreeTooLarge,
+    and CommitFailed if other commands keep changing the tree.
+    """
     if warehouse.as_of is not None:
         raise UnsupportedOperation(f"Warehouse {warehouse.name} is read as of position {warehouse.as_of}: a past state cannot be changed")
+    for _ in range(PLAN_ATTEMPTS_MAX):
+        try:
+            return await _plan(executor, context, warehouse, command)
+        except OutdatedRead:
+            continue
+    raise CommitFailed("Other requests kept changing the namespace; try again")
+
+
+async def _plan(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: DropNamespace) -> DropPlan:
+    """Raises OutdatedRead if another command changed the tree meanwhile."""
     async with executor.large_documents.reservation() as reservation:
         drop = _DropHandler(context, warehouse, command, executor, reservation)
         resolved = await drop.resolve()

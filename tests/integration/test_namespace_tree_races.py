@@ -16,6 +16,7 @@ import pytest
 from icecore.access.resolve_warehouse import resolve_warehouse
 from icecore.access.warehouse import Warehouse
 from icecore.commands.execution.clock import now_ms
+from icecore.commands.execution.resolver import OutdatedRead
 from icecore.commands.namespaces import drop_namespace_tree as tree_module
 from icecore.commands.namespaces.create_namespace import create_namespace
 from icecore.commands.namespaces.drop_namespace_tree import drop_namespace_tree
@@ -40,7 +41,7 @@ from icecore.domain.commands import (
     UndropTarget,
     UpdateNamespaceProperties,
 )
-from icecore.domain.errors import CatalogError, NamespaceDropExpired, NamespaceTreeTooLarge, NoSuchNamespace
+from icecore.domain.errors import CatalogError, CommitFailed, NamespaceDropExpired, NamespaceTreeTooLarge, NoSuchNamespace
 from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.domain.warehouse import DeleteProfile, UpdateWarehouseDeleteProfile
 from icecore.projections import namespace_trees, soft_deleted
@@ -282,6 +283,31 @@ async def test_the_largest_tree_is_dropped_and_undropped_by_one_command_each(pro
     await drop_namespace_tree(first.commands, context("dropNamespace"), warehouse, DropNamespace(M, force=True, recursive=True))
     await drop(first, warehouse)
     assert (await verify(database)).ok
+
+
+@pytest.mark.parametrize("drops", [1, 0])
+async def test_a_dry_run_of_what_is_dropped_meanwhile_is_no_internal_error(
+    processes: Processes, monkeypatch: pytest.MonkeyPatch, drops: int
+) -> None:
+    """The namespace is gone when the tree is read. The second case is a tree that keeps changing."""
+    first, second, warehouse = processes
+    read = tree_module._DropHandler.read
+    reads = list[Any]()
+
+    async def dropped_first(self: Any) -> Any:
+        if self.executor is first.commands:
+            reads.append(self)
+            if not drops:
+                raise OutdatedRead
+            await drop(second, warehouse)
+        return await read(self)
+
+    plan = DropNamespace(N, recursive=True)
+    with monkeypatch.context() as patched:
+        patched.setattr(tree_module._DropHandler, "read", dropped_first)
+        with pytest.raises(NoSuchNamespace if drops else CommitFailed):
+            await tree_module.plan_namespace_drop(first.commands, context("dropNamespace"), warehouse, plan)
+    assert (1 if drops else tree_module.PLAN_ATTEMPTS_MAX) == len(reads)
 
 
 async def test_a_tree_with_too_much_metadata_is_refused(processes: Processes) -> None:

@@ -31,7 +31,7 @@ from ...domain.stored_commands import UnreadableCommandError, decode
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..namespaces.create_namespace import create_namespace
-from ..namespaces.drop_namespace import drop_namespace
+from ..namespaces.drop_namespace import drop_namespace as drop_empty_namespace
 from ..namespaces.drop_namespace_tree import drop_namespace_tree
 from ..namespaces.move_namespace import move_namespace
 from ..namespaces.update_namespace_properties import update_namespace_properties
@@ -50,10 +50,11 @@ from ..views.rename_view import rename_view
 Execute = Callable[[CommandExecutor, RequestContext, Warehouse, Any], Awaitable[CommandResponse]]
 
 
-async def _drop_namespace(
+async def drop_namespace(
     executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: DropNamespace
 ) -> CommandResponse:
-    drop = drop_namespace_tree if command.recursive else drop_namespace
+    """A recursive drop, or the drop of an empty namespace."""
+    drop = drop_namespace_tree if command.recursive else drop_empty_namespace
     return await drop(executor, context, warehouse, command)
 
 
@@ -62,7 +63,7 @@ EXECUTED_BY: Mapping[type, Execute] = {
     UpdateNamespaceProperties: update_namespace_properties,
     SetNamespaceProtection: set_namespace_protection,
     MoveNamespace: move_namespace,
-    DropNamespace: _drop_namespace,
+    DropNamespace: drop_namespace,
     CreateTable: create_table,
     CommitTable: commit_table,
     CommitTransaction: commit_transaction,

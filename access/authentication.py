@@ -9,7 +9,7 @@ from .request_context import ANONYMOUS, Principal
 class Authenticator(Protocol):
     """Called once for every request that names an operation, after the checks of host and origin and before the body is read.
 
-    Not for operations without authentication (`Operation.open`).
+    Not for operations without authentication (`Operation.public`).
     """
 
     async def authenticate(self, headers: Mapping[str, str]) -> Principal:

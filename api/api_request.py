@@ -83,7 +83,7 @@ async def reserve_for_parsed(body: bytes, reservation: BudgetReservation) -> int
 class ApiRequest:
     """A request that matched an operation.
 
-    app -- the application, which holds what all requests share.
+    app -- the application, which holds what all requests share. http_request -- aiohttp's request.
     segments -- the encoded path segments by placeholder; api/path_parameters.py parses them.
     context -- the principal and the operation; a command's context also has its Idempotency-Key.
     expected_reservation -- memory reserved for the response before it is built: from its last size, or by `reserve_memory`,
@@ -104,16 +104,16 @@ class ApiRequest:
     )
 
     def __init__(
-        self, app: web.Application, request: web.Request, principal: Principal, operation: Operation, segments: Mapping[str, str]
+        self, app: web.Application, http_request: web.Request, principal: Principal, operation: Operation, segments: Mapping[str, str]
     ) -> None:
-        self.app, self.http_request, self.operation, self.segments = app, request, operation, segments
+        self.app, self.http_request, self.operation, self.segments = app, http_request, operation, segments
         self.catalog: Catalog = app[CATALOG]
         self.context = self._context(principal)
         self._query: Mapping[str, str] | None = None
         self.expected_reservation: BudgetReservation | None = None
         self.content_reservation: ContentReservation | None = None
         if operation.parameters is not None:
-            check_parameters(request.rel_url.raw_query_string, operation.parameters, repeatable=operation.repeatable)
+            check_parameters(http_request.rel_url.raw_query_string, operation.parameters, repeatable=operation.repeatable)
         separator = app[SEPARATOR]
         if separator is not None and "namespace" in segments:
             self.segments = {**segments, "namespace": normalize_separator(segments["namespace"], separator)}
@@ -313,7 +313,7 @@ class ApiRequest:
 
     async def command_response(self, result: CommandResponse) -> web.Response:
         """The result of a command as a response."""
-        # Without an event there is no position.
+        # 0: the command does not use the log (reportMetrics).
         headers = {POSITION_HEADER: str(result.position)} if result.position else {}
         if result.etag is not None:
             headers["ETag"] = result.etag

@@ -11,7 +11,7 @@ from rich.table import Table
 from .access.resolve_warehouse import find_warehouse
 from .api.iceberg.drop_plans import written_plan
 from .commands.namespaces.drop_namespace import drop_namespace as execute_drop_namespace
-from .commands.namespaces.drop_namespace_tree import drop_namespace_tree, plan_namespace_drop
+from .commands.namespaces.drop_namespace_tree import plan_namespace_drop
 from .compose import open_catalog
 from .demo_warehouse import operator_context
 from .domain.commands import DropNamespace
@@ -36,7 +36,7 @@ def drop_namespace(settings: Settings, reference: str, command: DropNamespace) -
             async with catalog.backends.connection() as connection:
                 warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, project_named=False)
             context = operator_context("dropNamespace", warehouse.project_id)
-            await (drop_namespace_tree if command.recursive else execute_drop_namespace)(catalog.commands, context, warehouse, command)
+            await execute_drop_namespace(catalog.commands, context, warehouse, command)
 
     with opened_database(settings) as opened:
         uvloop.run(run(opened))

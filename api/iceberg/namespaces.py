@@ -6,7 +6,7 @@ from aiohttp import web
 from ...access.warehouse import Warehouse
 from ...commands.namespaces.create_namespace import create_namespace as execute_create_namespace
 from ...commands.namespaces.drop_namespace import drop_namespace as execute_drop_namespace
-from ...commands.namespaces.drop_namespace_tree import drop_namespace_tree, plan_namespace_drop
+from ...commands.namespaces.drop_namespace_tree import plan_namespace_drop
 from ...commands.namespaces.update_namespace_properties import update_namespace_properties
 from ...domain.commands import CreateNamespace, DropNamespace, UpdateNamespaceProperties
 from ...domain.errors import BadRequest, NoSuchNamespace
@@ -83,7 +83,7 @@ async def drop_namespace(request: ApiRequest) -> web.Response:
     if dry_run:
         plan = await plan_namespace_drop(request.catalog.commands, request.context, await request.warehouse(), command)
         return await request.json(written_plan(plan))
-    return await request.execute(drop_namespace_tree, command, options=(force, True, purge is not None, bool(purge)))
+    return await request.execute(execute_drop_namespace, command, options=(force, True, purge is not None, bool(purge)))
 
 
 async def update_properties(request: ApiRequest) -> web.Response:

@@ -163,7 +163,7 @@ def _old_files_after_any_response() -> None:
     answered = CommandExecutor._response
 
     async def answered_and_deleted(self: CommandExecutor, context: Any, warehouse: Any, command_result: Any) -> Any:
-        old = command_result.decision.append_request.removed_metadata_files
+        old = command_result.decision.append_request.old_metadata_files
         files = [StorageLocation.parse_structure(file.location, field="metadata-file") for file in old]
         await (await self.store(warehouse)).delete(files)
         return await answered(self, context, warehouse, command_result)

@@ -64,8 +64,8 @@ APPEND_ERROR_MESSAGE = (
 class AppendResult:
     """The result of appending one command.
 
-    outcome -- what became of the command; not the HTTP status of its response, which is in `idempotency_record`.
-    position -- of its last event.
+    outcome -- what became of the command; not an HTTP status.
+    position -- of its last event; without events, of the last event of the log; of no meaning if it was not appended.
     detail -- of a conflict: the object, claim or generation; of an error: the code and message of Postgres.
     idempotency_record, operation -- if the key was used before: what was stored for the first request with it, and its operation.
     """
@@ -85,7 +85,7 @@ class AppendRequest:
         that location. Append refuses the command (`claim`: it is decided again) if a purge of the location ended since, or if the file
         is about to be deleted.
     changes -- the changes by stream, for approval hooks.
-    removed_metadata_files -- metadata files that its commits remove from metadata logs, deleted after the append.
+    old_metadata_files -- a job deletes them after the append (commands/tables/old_metadata_files.py).
     table_bytes_max -- limit on the document of one table, as JSON.
     decided_on_warehouse -- append refuses the command (`warehouse_changed`) if the warehouse has a newer event, unless the command is a
         change of the warehouse itself.
@@ -107,7 +107,7 @@ class AppendRequest:
     preloaded: list[tuple[UUID, int]] = field(default_factory=list)
     changes: list[StreamChange] = field(default_factory=list)
     file_read: tuple[int, str] | None = None
-    removed_metadata_files: list[OldMetadataFile] = field(default_factory=list)
+    old_metadata_files: list[OldMetadataFile] = field(default_factory=list)
     table_bytes_max: int = BYTES_CONCURRENT_MAX
     decided_on_warehouse: Warehouse | None = None
     no_warehouse_events_since: tuple[UUID, int, str] | None = None
@@ -236,8 +236,8 @@ class AppendRequest:
             command["generation"] = self.generation
         if self.file_read is not None:
             command["file_read"] = self.file_read
-        if self.removed_metadata_files:
-            command["old_metadata_files"] = [tuple(file) for file in self.removed_metadata_files]
+        if self.old_metadata_files:
+            command["old_metadata_files"] = [tuple(file) for file in self.old_metadata_files]
         if self.preloaded:
             command["preloaded"] = self.preloaded
         if context.idempotency_key is not None and self.idempotency_record is not None:

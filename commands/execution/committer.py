@@ -80,8 +80,8 @@ class CommitterMetrics:
 class Committer:
     """Sends up to `connections` calls at a time, the next once one has returned or has taken LINGER_SECONDS_MAX.
 
-    The result of a command is an AppendResult. Raises ServiceUnavailable if the command was certainly not appended, CommitStateUnknown if
-    Postgres was unreachable for too long to find out, TooManyRequests if the queue is full.
+    The result of a command is an AppendResult. Raises ServiceUnavailable if the command was certainly not appended, InternalError if
+    Postgres refused it for another reason, CommitStateUnknown if its outcome could not be found out, TooManyRequests if the queue is full.
 
     transaction_pooled -- `dsn` is of PgBouncer in transaction mode.
     """
@@ -329,13 +329,14 @@ class Committer:
             if fault_points.SWITCHED_ON:
                 await fault_points.reach("commit.after_append")
             for batch in call:
-                responses = [next(results) for _ in batch.append_requests]
+                batch_results = [next(results) for _ in batch.append_requests]
                 if batch.in_doubt:
-                    responses = [
-                        await self._rule_out_earlier_copy(connection, *pair) for pair in zip(batch.append_requests, responses, strict=True)
+                    batch_results = [
+                        await self._rule_out_earlier_copy(connection, *pair)
+                        for pair in zip(batch.append_requests, batch_results, strict=True)
                     ]
                 if not batch.results.done():
-                    batch.results.set_result(responses)
+                    batch.results.set_result(batch_results)
         finally:
             self._watch.end(connection)
 

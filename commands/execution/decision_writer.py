@@ -64,7 +64,7 @@ class DecisionWriter:
                 await fault_points.reach("commit.after_metadata_put")
 
     async def append_batch(self, decisions: Sequence[tuple[Warehouse | None, Decision]]) -> list[AppendResult]:
-        """Appends decisions on warehouses, whose files are written, in one call."""
+        """Appends decisions, whose files are written, in one call."""
         for warehouse, decision in decisions:
             decision.append_request.idempotency_record = decision.idempotency_record
             decision.append_request.decided_on_warehouse = warehouse
@@ -89,7 +89,7 @@ class DecisionWriter:
         try:
             (result,) = await self.append_batch([(warehouse, decision)])
         except NOT_APPENDED_ERRORS:
-            # A different error is raised if the outcome is in doubt.
+            # After any other error, which also stands for a doubt, the files stay.
             await self.discard(warehouse, decision)
             raise
         return CommandResult(decision, result)

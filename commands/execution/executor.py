@@ -229,7 +229,7 @@ class CommandExecutor:
         return None
 
     async def _refused(self, context: RequestContext, warehouse: Warehouse | None, refusal: CatalogError) -> CommandResponse:
-        """Raises the refusal, after storing it under the Idempotency-Key if there is one."""
+        """Raises the refusal, after storing it under the Idempotency-Key if there is one. Returns the first response if it was used."""
         if context.approves is not None and warehouse is not None and refusal.deterministic:
             refusal = await self.proposals.closed_or_refusal(context, warehouse, refusal)
         if context.idempotency_key is None or not refusal.deterministic:
@@ -240,7 +240,10 @@ class CommandExecutor:
         raise refusal
 
     async def _raise_pending(self, handler: AnyHandler, pending: PendingApproval) -> CommandResponse:
-        """Raises the refusal that names the proposal, after the proposal is in the log and the refusal is stored under the key."""
+        """Raises the refusal that names the proposal, after the proposal is in the log and the refusal is stored under the key.
+
+        Returns the first response if the key was used.
+        """
         context, warehouse = handler.context, handler.warehouse
         assert warehouse is not None, "only changes in a warehouse are reviewed"
         refusal, result = await self.proposals.hold(context, warehouse, handler.command, pending)

@@ -1,7 +1,7 @@
 """Command handlers and decisions. A handler decides a command; a decision writes nothing.
 
-What a command becomes, in order: its CommandTargets (what its names refer to), a Decision with an AppendRequest, the AppendResult, a
-CommandResult, and the CommandResponse.
+What a command becomes, in order: its CommandTargets (what its names refer to; of a StreamCommandHandler the ResolvedStream), a Decision
+with an AppendRequest, the AppendResult if anything was appended, a CommandResult, and the CommandResponse.
 """
 
 from abc import ABC, abstractmethod

@@ -167,13 +167,13 @@ class StreamQueue(Generic[S]):
             else:
                 self._requeue([*again, *to_decide_again])
             return
-        applied_count, again = await self._append_batch(batch)
+        in_effect_count, again = await self._append_batch(batch)
         again += to_decide_again
-        # A refusal is valid if every command before it was appended. If there was none, it depends on the batch's first state, which is
-        # confirmed if the first command was appended, or if it was read after the request arrived.
+        # A refusal, or that nothing changes, is valid if every command before it was appended. If there was none, it depends on the
+        # batch's first state, which is confirmed if the first command was appended, or if it was read after the request arrived.
         for each in without_append:
-            confirmed = applied_count > 0 or each.holds_in_any_state or each.command.arrived <= self._confirmed_at
-            if confirmed and each.commands_before <= applied_count:
+            confirmed = in_effect_count > 0 or each.holds_in_any_state or each.command.arrived <= self._confirmed_at
+            if confirmed and each.commands_before <= in_effect_count:
                 self._return_without_append(each)
             else:
                 again.append(each.command)
@@ -222,7 +222,7 @@ class StreamQueue(Generic[S]):
     async def _review(
         self, batch: "_Batch[S]", without_append: "list[_WithoutAppend[S]]"
     ) -> "tuple[_Batch[S], list[_WithoutAppend[S]], list[QueuedCommand[S]]]":
-        """Returns the part of the batch before the first command without approval, the refusals, and the commands to decide again.
+        """Returns the batch up to the first command without approval, the commands that append nothing, and those to decide again.
 
         A hook's refusal depends on the queue's cached state like any other refusal. Commands after it were decided on a state that will not
         exist. A command without a verdict fails at once, wherever it is in the batch: deciding it again would call an unresponsive
@@ -251,7 +251,7 @@ class StreamQueue(Generic[S]):
     async def _finish_without_append(
         self, without_append: "list[_WithoutAppend[S]]", reservation: DocumentReservation
     ) -> "list[QueuedCommand[S]]":
-        """Returns refusals to their clients, without a batch, if the state was confirmed after their requests arrived.
+        """Finishes commands that append nothing, without a batch, if the state was confirmed after their requests arrived.
 
         Otherwise reads the state and returns the commands to decide again. Raises ReservationWaitEnded if the wait for memory was ended.
         """
@@ -303,8 +303,8 @@ class StreamQueue(Generic[S]):
                 fail(command, error)
             # The commands after them were decided on a state that does not exist, or whose existence is unknown.
             return 0, again
-        applied_count, conflicting = await self._finish_batch(whole, results, began)
-        return applied_count, conflicting + again
+        in_effect_count, conflicting = await self._finish_batch(whole, results, began)
+        return in_effect_count, conflicting + again
 
     async def _write_files(self, batch: "_Batch[S]") -> "tuple[_Batch[S], list[QueuedCommand[S]]]":
         """Returns the part of the batch before the first file that could not be written, and the commands after it, to decide again."""
@@ -323,13 +323,13 @@ class StreamQueue(Generic[S]):
 
     async def _finish_batch(self, batch: "_Batch[S]", results: list[AppendResult], began: float) -> "tuple[int, list[QueuedCommand[S]]]":
         self._metrics.batch_lengths[len(batch)] += 1
-        applied_count, conflicting = len(batch), []
+        in_effect_count, conflicting = len(batch), []
         if results[0].outcome in _IN_EFFECT:
             # Before the winner's response: otherwise the winner would often be back first, and win again.
             self._backoff.commit_succeeded()
         for index, ((command, decision), result) in enumerate(zip(batch, results, strict=True)):
             if result.outcome not in _IN_EFFECT:
-                applied_count = min(applied_count, index)
+                in_effect_count = min(in_effect_count, index)
             if result.outcome in _CONFLICTS:
                 conflicting.append(command)
                 await self._decision_writer.discard(command.handler.warehouse, decision)
@@ -341,21 +341,21 @@ class StreamQueue(Generic[S]):
                 continue
             if not command.future.done():
                 command.future.set_result(CommandResult(decision, result))
-            if index < applied_count:
+            if index < in_effect_count:
                 self._confirmed_at = began
                 if decision.after is not None:
                     self._state = decision.after  # type: ignore[assignment]
                     size = sum(len(file.content) for file in decision.files) or known_document_size(decision.after)
                     self.state_bytes = _STATE_BYTES_PER_DOCUMENT_BYTE * size
         self._batch_max = STREAM_BATCH_COMMANDS_MAX
-        if applied_count < len(batch):
+        if in_effect_count < len(batch):
             self.forget()
             if results[0].outcome in _CONFLICTS:
                 # Another process writes to this stream, so a long batch would probably fail too.
                 self._metrics.conflicts += 1
                 self._batch_max = 1
                 self._backoff.commit_conflicted()
-        return applied_count, conflicting
+        return in_effect_count, conflicting
 
     def _requeue(self, commands: Sequence["QueuedCommand[S]"]) -> None:
         """Puts commands back to the front of the queue in their order, unless their time is up."""

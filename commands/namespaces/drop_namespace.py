@@ -1,4 +1,4 @@
-"""DropNamespace: drops an empty namespace. A protected one needs `force`."""
+"""DropNamespace: drops an empty namespace, or a tree (drop_namespace_tree.py). A protected one needs `force`."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -15,6 +15,7 @@ from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..execution.handler import CommandHandler, CommandTargets, Decision
 from ..execution.resolver import ResolvedStream
+from .drop_namespace_tree import drop_namespace_tree
 
 _CHILDREN = ("table", "view", "namespace")
 SOFT_DELETED_NAMED_MAX = 10
@@ -25,8 +26,10 @@ async def drop_namespace(
     executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: DropNamespace
 ) -> CommandResponse:
     """204. Raises NamespaceProtected without `force`, and NamespaceNotEmpty if it contains tables, views or namespaces, soft-deleted ones
-    included.
+    included. A recursive drop: see drop_namespace_tree.
     """
+    if command.recursive:
+        return await drop_namespace_tree(executor, context, warehouse, command)
     async with executor.large_documents.reservation() as reservation:
         return await executor.execute(_DropHandler(context, warehouse, command, executor, reservation))
 

@@ -31,8 +31,7 @@ from ...domain.stored_commands import UnreadableCommandError, decode
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..namespaces.create_namespace import create_namespace
-from ..namespaces.drop_namespace import drop_namespace as drop_empty_namespace
-from ..namespaces.drop_namespace_tree import drop_namespace_tree
+from ..namespaces.drop_namespace import drop_namespace
 from ..namespaces.move_namespace import move_namespace
 from ..namespaces.update_namespace_properties import update_namespace_properties
 from ..protection.set_protection import set_namespace_protection, set_table_protection, set_view_protection
@@ -48,14 +47,6 @@ from ..views.drop_view import drop_view
 from ..views.rename_view import rename_view
 
 Execute = Callable[[CommandExecutor, RequestContext, Warehouse, Any], Awaitable[CommandResponse]]
-
-
-async def drop_namespace(
-    executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: DropNamespace
-) -> CommandResponse:
-    """A recursive drop, or the drop of an empty namespace."""
-    drop = drop_namespace_tree if command.recursive else drop_empty_namespace
-    return await drop(executor, context, warehouse, command)
 
 
 EXECUTED_BY: Mapping[type, Execute] = {

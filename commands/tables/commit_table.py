@@ -1,4 +1,4 @@
-"""CommitTable: checks requirements, applies updates, writes the metadata file and appends the delta."""
+"""CommitTable: checks requirements, applies updates, decides the event and its metadata file."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -116,13 +116,13 @@ def add_commit(
     if metadata["format-version"] != before["format-version"]:
         warehouse.format_versions.check(metadata["format-version"])
     metadata_location = next_metadata_location(warehouse, metadata, next_file_number(state.metadata_location))
-    location_claim = location_key(warehouse, metadata) if change.location_changed else None
-    path_claims = path_keys(warehouse, metadata, before)
+    new_location_key = location_key(warehouse, metadata) if change.location_changed else None
+    new_path_keys = path_keys(warehouse, metadata, before)
     after = append_request.add(
-        state.id, warehouse.id, state, [change.event(metadata_location.text, location_claim, path_claims)], generation
+        state.id, warehouse.id, state, [change.event(metadata_location.text, new_location_key, new_path_keys)], generation
     )
     assert isinstance(after, TableState)
-    append_request.removed_metadata_files += old_metadata_files(state, after, warehouse.profile.storage_identity)
+    append_request.old_metadata_files += old_metadata_files(state, after, warehouse.profile.storage_identity)
     return DecidedCommit(after, metadata_location)
 
 

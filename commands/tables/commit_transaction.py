@@ -64,11 +64,11 @@ class _TransactionHandler(CommandHandler):
         generation = min((generation for _, generation in found), default=None)
         for (state, _), commit in zip(found, self.commits, strict=True):
             large = is_large_request(self.context) or is_large_state(state)
-            change = await in_thread_if(large, add_commit, self.warehouse, append_request, state, generation, commit, now_ms())
-            if change is None:
+            decided = await in_thread_if(large, add_commit, self.warehouse, append_request, state, generation, commit, now_ms())
+            if decided is None:
                 append_request.depend_on(state)
                 continue
-            files.append(MetadataFile(change.metadata_location, await in_thread_if(large, serialize_table, change.after.document)))
+            files.append(MetadataFile(decided.metadata_location, await in_thread_if(large, serialize_table, decided.after.document)))
         for creation, name in self.creations:
             files.append((await add_created(self.executor, self.warehouse, append_request, creation, name)).file)
         return Decision(append_request, IdempotencyRecord(204), CommandResponse(204, None), files)

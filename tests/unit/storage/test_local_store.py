@@ -1,6 +1,7 @@
 """The stores of local folders: reads that are cancelled, and the descriptors that they keep open."""
 
 import asyncio
+import errno
 import os
 import threading
 from io import FileIO
@@ -84,3 +85,17 @@ async def test_a_store_does_not_use_a_folder_that_another_one_may_open(tmp_path:
         assert b"x" == await LocalStore(through_link, folders=folders).get(through_link.base.child("t", "f"))
         with pytest.raises(BadRequest):
             await LocalStore(above, folders=folders).get(above.base.child("link", "t", "f"))
+
+
+def test_a_folder_that_cannot_be_cached_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A network file system may report an error for an open folder. There is none here, so the call is replaced."""
+
+    def stale(descriptor: int) -> os.stat_result:
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fstat", stale)
+        with pytest.raises(OSError, match=os.strerror(errno.ESTALE)):
+            FolderCache().keep(0, str(tmp_path), descriptor)
+    assert 0 == open_folders(tmp_path)

@@ -77,6 +77,13 @@ async def statuses(
     return {(kind, object_id): status for kind, object_id, status in rows if status is not None}
 
 
+async def database_now_ms(connection: Connection) -> int:
+    """Milliseconds since 1970, UTC, by Postgres's clock."""
+    row = await (await connection.execute(_SQL["database_now"])).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
 async def due(
     connection: Connection,
     now_ms: int,

@@ -36,6 +36,9 @@ where s.generation = (select generation from icecore.read_models) and s.to_posit
     where x.generation = s.generation and x.namespace_id = s.object_id and x.to_position is null))
 order by s.expires_at_ms, s.object_id limit %(limit)s
 
+-- name: database_now --
+select (extract(epoch from clock_timestamp()) * 1000)::bigint
+
 -- name: statuses --
 -- The newest status of each of these tables and views, if it is in the warehouse.
 select k.kind, k.object_id,

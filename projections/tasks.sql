@@ -71,16 +71,13 @@ order by position
 
 -- name: next_purge --
 -- The unfinished purge that was requested first and is not scheduled for later, with the number of its last recorded attempt.
-select t.table_id, t.warehouse_id, t.event_id, coalesce(v.attempts, 0) from icecore.tables t
+select t.object_id, t.warehouse_id, t.task_id, coalesce(v.attempts, 0) from icecore.tasks t
 left join lateral (
   select v.scheduled_for_ms, v.attempts from icecore.task_versions v
-  where v.generation = t.generation and v.task_id = t.event_id
+  where v.generation = t.generation and v.task_id = t.task_id
   order by v.version desc limit 1
 ) v on true
-where t.generation = (select generation from icecore.read_models) and t.status = 'purging'
-  and t.event_id <> all (%(without)s::uuid[]) and t.warehouse_id <> all (%(without_warehouses)s::uuid[])
+where t.generation = (select generation from icecore.read_models) and t.queue = 'tabular_purge' and t.to_position is null
+  and t.task_id <> all (%(without)s::uuid[]) and t.warehouse_id <> all (%(without_warehouses)s::uuid[])
   and coalesce(v.scheduled_for_ms, 0) <= %(now_ms)s
-  and not exists (
-    select 1 from icecore.tables later
-    where later.generation = t.generation and later.table_id = t.table_id and later.version > t.version)
-order by t.position limit 1
+order by t.from_position limit 1

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -17,6 +17,7 @@ from ...domain.errors import CatalogError, CommitFailed, InternalError, NoSuchWa
 from ...domain.identifiers import name_key
 from ...log.changes import read_last_event_id
 from ...log.head import log_head_and_standbys
+from ...projections import soft_deleted
 from ...security.secrets import SecretStore, SecretUnreadable
 from ...storage.object_store import ObjectStore
 from ...storage.store_checks import StoreCheckLimit
@@ -81,6 +82,8 @@ class CommandExecutor:
         self._retry_seconds_max = retry_seconds_max
         self.now_ms: Callable[[], int] = clock.now_ms
         """The clock of drops and expiries."""
+        self.database_now_ms: Callable[[Connection], Awaitable[int]] = soft_deleted.database_now_ms
+        """Postgres's clock, of drops. Expiries always compare with Postgres's own."""
         self.on_warehouse_changed: Callable[[], None] = lambda: None
         """Called if a command was decided on an outdated warehouse."""
 

@@ -17,6 +17,7 @@ from ...projections.namespace_trees import TreeNode, kinds_of
 from ...storage.large_documents import DocumentReservation
 from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
+from ..execution.drop_expiry import DropExpiry
 from ..execution.executor import CommandExecutor
 from ..execution.handler import CommandHandler, CommandTargets, Decision
 from ..execution.resolver import OutdatedRead, ResolvedStream
@@ -89,16 +90,17 @@ class _DropHandler(CommandHandler):
     executor: CommandExecutor
     reservation: DocumentReservation
     namespace: ResolvedStream[NamespaceState] | None = None
+    expiry: DropExpiry | None = None
     content: list[ResolvedStream[State]] = field(default_factory=list)
 
     async def resolve(self) -> CommandTargets:
+        self.expiry = await DropExpiry.read(self.executor, self.warehouse, force=self.command.force)
         self.namespace = await self.executor.resolver.namespace(self.warehouse, self.command.namespace)
         return CommandTargets([self.namespace])
 
     def expires_at_ms(self, tree: _Tree) -> int | None:
-        if self.command.force:
-            return None
-        return common_expiry(tree.objects, self.warehouse.delete_profile.expires_at_ms(self.executor.now_ms()))
+        assert self.expiry is not None
+        return common_expiry(tree.objects, self.expiry.at_ms())
 
     @property
     def whole(self) -> bool:

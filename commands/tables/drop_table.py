@@ -8,6 +8,7 @@ from ...domain.commands import DropTable
 from ...domain.table import TableState, decide_drop
 from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
+from ..execution.drop_expiry import DropExpiry
 from ..execution.executor import CommandExecutor
 from ..execution.handler import Decision, StreamCommandHandler
 from ..execution.resolver import ResolvedStream
@@ -27,18 +28,21 @@ async def drop_table(executor: CommandExecutor, context: RequestContext, warehou
 class _DropHandler(StreamCommandHandler[TableState]):
     command: DropTable
     executor: CommandExecutor
+    expiry: DropExpiry | None = None
 
     async def resolve(self) -> ResolvedStream[TableState]:
+        self.expiry = await DropExpiry.read(self.executor, self.warehouse, force=self.command.force)
         return await self.executor.resolver.table(self.warehouse, self.command.table)
 
     def decide(self, state: TableState, generation: int) -> Decision:
+        assert self.expiry is not None
         append_request = AppendRequest(self.context)
         requested = self.command.purge_requested
         event = decide_drop(
             state,
             purge_requested=self.warehouse.purge_default if requested is None else requested,
             force=self.command.force,
-            expires_at_ms=None if self.command.force else self.warehouse.delete_profile.expires_at_ms(self.executor.now_ms()),
+            expires_at_ms=self.expiry.at_ms(),
         )
         after = append_request.add(state.id, self.warehouse.id, state, [event], generation)
         return Decision(append_request, IdempotencyRecord(204), CommandResponse(204, None), after=after)

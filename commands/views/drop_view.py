@@ -8,6 +8,7 @@ from ...domain.commands import DropView
 from ...domain.view import ViewState, decide_drop
 from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
+from ..execution.drop_expiry import DropExpiry
 from ..execution.executor import CommandExecutor
 from ..execution.handler import Decision, StreamCommandHandler
 from ..execution.resolver import ResolvedStream
@@ -25,14 +26,16 @@ async def drop_view(executor: CommandExecutor, context: RequestContext, warehous
 class _DropHandler(StreamCommandHandler[ViewState]):
     command: DropView
     executor: CommandExecutor
+    expiry: DropExpiry | None = None
 
     async def resolve(self) -> ResolvedStream[ViewState]:
+        self.expiry = await DropExpiry.read(self.executor, self.warehouse, force=self.command.force)
         return await self.executor.resolver.view(self.warehouse, self.command.view)
 
     def decide(self, state: ViewState, generation: int) -> Decision:
+        assert self.expiry is not None
         append_request = AppendRequest(self.context)
-        expires_at_ms = None if self.command.force else self.warehouse.delete_profile.expires_at_ms(self.executor.now_ms())
         after = append_request.add(
-            state.id, self.warehouse.id, state, [decide_drop(state, expires_at_ms, force=self.command.force)], generation
+            state.id, self.warehouse.id, state, [decide_drop(state, self.expiry.at_ms(), force=self.command.force)], generation
         )
         return Decision(append_request, IdempotencyRecord(204), CommandResponse(204, None), after=after)

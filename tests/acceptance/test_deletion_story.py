@@ -16,8 +16,8 @@ import psycopg
 import pytest
 
 from icecore.commands.execution.clock import now_ms
-from icecore.compose import Application
 from icecore.projections.verify import verify
+from tests.fixtures.clocks import clocks_behind
 from tests.fixtures.rest_client import RestResponse
 from tests.fixtures.shared_server import SharedCatalog, shared
 from tests.integration.test_projects import Tenants
@@ -142,12 +142,11 @@ class AtTheCommandLine:
 
 @dataclass
 class Story:
-    """The server with a clock of its own, the S3 server, and Spark. behind_ms -- how far the clock is behind."""
+    """The server, the S3 server, and Spark."""
 
     catalog: SharedCatalog
     s3: S3
     directory: Path
-    behind_ms: int = 0
 
     def keys(self, prefix: str) -> set[str]:
         """The objects of the bucket."""
@@ -176,15 +175,9 @@ class Story:
 @pytest.fixture
 def story(new_database: Callable[[], str], scratch: Path) -> Iterator[Story]:
     with moto_s3(scratch) as s3:
-        known: list[Story] = []
-
-        def prepare(application: Application) -> None:
-            application.commands.now_ms = lambda: now_ms() - (known[0].behind_ms if known else 0)
-
         settings = {"local_warehouse_roots": (scratch,), "warehouse_endpoints": (s3.endpoint,), "jobs": False}
-        with shared(new_database(), prepare=prepare, **settings) as opened:
-            known.append(Story(opened, s3, scratch))
-            yield known[0]
+        with shared(new_database(), **settings) as opened:
+            yield Story(opened, s3, scratch)
 
 
 def local_files(directory: Path) -> set[str]:
@@ -251,10 +244,9 @@ def test_the_life_of_a_deletion(story: Story, operator: Operator, request: pytes
         # Seven days later, by the clock: only what was to be purged loses its files.
         story.run_jobs()
         assert whole == story.keys(team)
-        story.behind_ms = 8 * DAY_MS
-        for table in ("ice.sales.orders", "local.sales.orders"):
-            shell.sql(f"DROP TABLE {table}")
-        story.behind_ms = 0
+        with clocks_behind(story.catalog.parts.commands, 8 * DAY_MS):
+            for table in ("ice.sales.orders", "local.sales.orders"):
+                shell.sql(f"DROP TABLE {table}")
         orders = story.keys(team) - keys_of_table(story, team, "customers")
         story.run_jobs()
         assert story.keys(team) == whole - orders
@@ -263,9 +255,8 @@ def test_the_life_of_a_deletion(story: Story, operator: Operator, request: pytes
         assert on_disk == local_files(local), "the drop did not ask for a purge"
         assert {} == operator.deleted("lake") == operator.deleted("files")
 
-        story.behind_ms = 8 * DAY_MS
-        shell.sql("DROP TABLE ice.sales.customers")
-        story.behind_ms = 0
+        with clocks_behind(story.catalog.parts.commands, 8 * DAY_MS):
+            shell.sql("DROP TABLE ice.sales.customers")
         story.run_jobs()
         assert set() == story.keys(team)
         for namespace in ("ice.sales", "ice.other", "local.sales"):

@@ -40,8 +40,9 @@ CHECKSUMS = {
     "0015_endpoint_statistics": "9edf9ba4e96730db33c43c75231c2499f355d3ae9a916b87dffdc430097f2eed",
     "0016_metrics_report_positions": "d28e4a88f643aaf562acade5bfdd1e06d9199fc0096b76d42637a489118736f0",
     "0017_append_names": "08bc92eaf8dd2a30cb5df95cf74c071941f14aeb385ee4bee8062818767e596e",
+    "0018_unfinished_purges": "9910517403d5aeb65f1c69d845c70b0cbfe7d8ba158a704d2753adb472e40be8",
 }
-FUNCTIONS = ("0017_append_names", "23f01e38292e7dd04bbca00439dbfb861b31d9e9ad82b6e4d768e1760fb3ac52")
+FUNCTIONS = ("0018_unfinished_purges", "23f01e38292e7dd04bbca00439dbfb861b31d9e9ad82b6e4d768e1760fb3ac52")
 """The newest migration, and the checksum of its functions."""
 
 

@@ -15,7 +15,6 @@ import pytest
 
 from icecore.access.resolve_warehouse import resolve_warehouse
 from icecore.access.warehouse import Warehouse
-from icecore.commands.execution.clock import now_ms
 from icecore.commands.execution.resolver import OutdatedRead
 from icecore.commands.namespaces import drop_namespace_tree as tree_module
 from icecore.commands.namespaces.create_namespace import create_namespace
@@ -47,6 +46,7 @@ from icecore.domain.warehouse import DeleteProfile, UpdateWarehouseDeleteProfile
 from icecore.projections import namespace_trees, soft_deleted
 from icecore.projections.verify import verify
 from tests.fixtures.catalog import PROJECT_ID, before_append, context, opened_catalog
+from tests.fixtures.clocks import clocks_behind
 from tests.fixtures.rest_client import SCHEMA, set_properties
 from tests.integration.test_soft_deletion import CHECKOUT
 
@@ -78,12 +78,9 @@ async def make_table(catalog: Application, warehouse: Warehouse, namespace: Name
 
 
 async def drop(catalog: Application, warehouse: Warehouse, ago_seconds: int = 0, *, force: bool = False) -> None:
-    """Drops `n` by a clock that is behind."""
-    catalog.commands.now_ms = lambda: now_ms() - ago_seconds * 1000
-    try:
+    """Drops `n` by clocks that are behind."""
+    with clocks_behind(catalog.commands, ago_seconds * 1000):
         await drop_namespace_tree(catalog.commands, context("dropNamespace"), warehouse, DropNamespace(N, force=force, recursive=True))
-    finally:
-        catalog.commands.now_ms = now_ms
 
 
 async def root(catalog: Application, warehouse: Warehouse) -> UndropNamespace:

@@ -28,7 +28,9 @@ from icecore.commands.tables.table_purge import DELETE_PAGE_FILES, PurgedFiles, 
 from icecore.commands.warehouses.change_warehouse import change_warehouse
 from icecore.commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
 from icecore.compose import Application
+from icecore.database.connection import connect
 from icecore.database.connections import Connection
+from icecore.database.named_sql import named_sql
 from icecore.domain.byte_pieces import joined
 from icecore.domain.commands import CommitTable, CreateNamespace, CreateTable, DropTable, RegisterTable
 from icecore.domain.errors import AlreadyExists, BadRequest, CatalogError, NotFound, ServiceUnavailable
@@ -158,6 +160,43 @@ def staged_updates(folder: Path, location: str | None = None, properties: dict[s
         *staged_create_updates(str(uuid4()), location or f"file://{folder}"),
         {"action": "set-properties", "updates": properties or {}},
     ]
+
+
+async def test_the_next_purge_is_found_without_reading_those_that_ended(catalog: Application, database: str, tmp_path: Path) -> None:
+    """So is what keeps a warehouse from being deleted. With the rows of 20,000 ended purges."""
+    warehouse = await the_warehouse(catalog)
+    await a_table(catalog, warehouse, "t", tmp_path / "warehouse" / "here")
+    await dropped(catalog, warehouse, "t")
+    parameters = {"without": [], "without_warehouses": [], "now_ms": 10**15, "warehouse_id": warehouse.id}
+    statements = [named_sql("icecore.projections", "tasks.sql")["next_purge"]]
+    statements += [named_sql("icecore.projections", "warehouse_content.sql")["content_kind"]]
+    async with await connect(database) as connection:
+        await connection.execute(ENDED_PURGES)
+        await connection.execute("vacuum (analyze) icecore.tasks, icecore.tables, icecore.task_versions")
+        for purged in (False, True):
+            for statement in statements:
+                cursor = await connection.execute(
+                    statement.replace("select", "explain (analyze, buffers, format json) select", 1), parameters
+                )
+                ((plans,),) = await cursor.fetchall()
+                assert plans[0]["Plan"]["Shared Hit Blocks"] + plans[0]["Plan"]["Shared Read Blocks"] < 60
+            if not purged:
+                assert 1 == await catalog.purge.run_once()
+
+
+ENDED_PURGES = """
+with ids as (select n, gen_random_uuid() as id from generate_series(1, 20000) n),
+     copies as (insert into icecore.tasks
+                select (jsonb_populate_record(t, jsonb_build_object('object_id', i.id, 'task_id', i.id, 'from_position', 0,
+                                                                    'to_position', t.from_position, 'status', 'success'))).*
+                from icecore.tasks t, ids i where t.queue = 'tabular_purge')
+insert into icecore.tables
+select (jsonb_populate_record(t, jsonb_build_object('table_id', i.id, 'event_id', gen_random_uuid(), 'version', t.version + added.version,
+                                                    'status', added.status, 'position', t.position - 1 + added.version))).*
+from icecore.tables t, ids i, (values (0, 'purging'), (1, 'purged')) as added(version, status)
+where t.status = 'purging'
+"""
+"""Rows of purges that ended before the one that waits."""
 
 
 async def test_a_location_being_purged_is_refused_before_files_are_read_or_written(

@@ -24,13 +24,26 @@ from icecore.commands.execution.clock import now_ms
 from icecore.commands.execution.retry_pauses import PAUSE_SECONDS_MIN
 from icecore.commands.namespaces.create_namespace import create_namespace
 from icecore.commands.namespaces.drop_namespace import drop_namespace
+from icecore.commands.namespaces.drop_namespace_tree import drop_namespace_tree, plan_namespace_drop
 from icecore.commands.tables.commit_table import commit_table
 from icecore.commands.tables.create_table import create_table
 from icecore.commands.tables.drop_table import drop_table
 from icecore.commands.tabulars.undrop_tabulars import undrop_tabulars
+from icecore.commands.views.create_view import create_view
+from icecore.commands.views.drop_view import drop_view
 from icecore.commands.warehouses.change_warehouse import change_warehouse
 from icecore.compose import Application
-from icecore.domain.commands import CommitTable, CreateNamespace, CreateTable, DropNamespace, DropTable, UndropTabulars, UndropTarget
+from icecore.domain.commands import (
+    CommitTable,
+    CreateNamespace,
+    CreateTable,
+    CreateView,
+    DropNamespace,
+    DropTable,
+    DropView,
+    UndropTabulars,
+    UndropTarget,
+)
 from icecore.domain.errors import CatalogError, NamespaceNotEmpty, NoSuchTable, TabularExpired, WarehouseReadOnly
 from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.domain.warehouse import DeleteProfile, SetWarehouseReadOnly, UpdateWarehouseDeleteProfile
@@ -38,7 +51,8 @@ from icecore.projections import soft_deleted
 from icecore.projections.rebuild import rebuild
 from icecore.projections.verify import verify
 from tests.fixtures.catalog import PROJECT_ID, CatalogServer, context, opened_catalog, served_catalog
-from tests.fixtures.rest_client import SCHEMA, RestResponse, set_properties, table_path, view_path
+from tests.fixtures.clocks import clocks_behind
+from tests.fixtures.rest_client import SCHEMA, RestResponse, set_properties, table_path, view_path, view_version
 from tests.integration.test_warehouse_changes import Management
 from tests.integration.test_warehouse_config import icecore
 
@@ -474,10 +488,9 @@ async def make_table(catalog: Application, warehouse: Warehouse, name: str = "t"
 
 
 async def drop(catalog: Application, warehouse: Warehouse, ago_seconds: int, name: str = "t", *, purge: bool = False) -> UUID:
-    """Drops a table by a clock that is behind. Returns its id."""
-    catalog.commands.now_ms = lambda: now_ms() - ago_seconds * 1000
-    await drop_table(catalog.commands, context("dropTable"), warehouse, DropTable(replace(TABLE, name=name), purge))
-    catalog.commands.now_ms = now_ms
+    """Drops a table by clocks that are behind. Returns its id."""
+    with clocks_behind(catalog.commands, ago_seconds * 1000):
+        await drop_table(catalog.commands, context("dropTable"), warehouse, DropTable(replace(TABLE, name=name), purge))
     async with catalog.backends.connection() as connection:
         found = await soft_deleted.list_soft_deleted(connection, warehouse.id, None, None, 100)
     return max((each for each in found if each.name == name), key=lambda each: each.dropped_at).object_id
@@ -547,6 +560,29 @@ async def test_a_process_whose_clock_is_ahead_expires_nothing_early(processes: P
     second.commands.now_ms = lambda: now_ms() - 1_000_000
     assert 0 == await second.soft_deletion.run_once()
     assert 1 == await first.soft_deletion.run_once()
+
+
+async def test_the_drop_of_a_process_whose_clock_is_behind_expires_no_earlier(processes: Processes) -> None:
+    """Of a tree, a table and a view: the later of its clock and Postgres's is the time of the drop."""
+    first, second, warehouse = processes
+    tree = NamespaceIdentifier(("tree",))
+    await create_namespace(first.commands, context("createNamespace"), warehouse, CreateNamespace(tree, {}))
+    view = CreateView(TABLE.namespace, "v", None, SCHEMA, view_version("select 1"), {})
+    await create_view(first.commands, context("createView"), warehouse, view)
+    first.commands.now_ms = lambda: now_ms() - 7_200_000
+    earliest = now_ms() + 3_600_000 - 50
+    drop = DropNamespace(tree, recursive=True)
+    planned = await plan_namespace_drop(first.commands, context("dropNamespace"), warehouse, drop)
+    assert planned.expires_at_ms is not None
+    assert earliest <= planned.expires_at_ms
+    await drop_namespace_tree(first.commands, context("dropNamespace"), warehouse, drop)
+    await drop_table(first.commands, context("dropTable"), warehouse, DropTable(TABLE, None))
+    await drop_view(first.commands, context("dropView"), warehouse, DropView(replace(TABLE, name="v")))
+    assert [0, 0] == [await each.soft_deletion.run_once() for each in (first, second)]
+    async with first.backends.connection() as connection:
+        rows = await (await connection.execute("select kind, expires_at_ms from icecore.soft_deleted where to_position is null")).fetchall()
+    assert {"table", "view", "namespace"} == {kind for kind, _ in rows}
+    assert all(earliest <= expires_at_ms <= now_ms() + 3_600_000 + 50 for _, expires_at_ms in rows)
 
 
 async def test_an_undrop_and_an_expiry_at_once_have_one_winner(processes: Processes, database: str) -> None:

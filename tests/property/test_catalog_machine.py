@@ -27,6 +27,7 @@ from icecore.domain.commands import DropTable
 from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.projections.verify import verify
 from tests.fixtures.catalog import PROJECT_ID, context
+from tests.fixtures.clocks import clocks_behind
 from tests.fixtures.rest_client import (
     SCHEMA,
     RestClient,
@@ -400,17 +401,16 @@ class CatalogMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.holds("table"))
     @rule(data=st.data(), purge=st.booleans())
     def drop_and_expire(self, data: st.DataObject, purge: bool) -> None:
-        """By the clock of a process that is behind, so that the table is due at once."""
+        """By clocks that are behind, so that the table is due at once."""
         levels, name = self.pick(data, "table")
         try:
             self.model.drop("table", levels, name, purge=purge)
         except Refused:
             return
         parts, identifier_ = self.catalog.parts, TabularIdentifier(NamespaceIdentifier(tuple(levels)), name)
-        parts.commands.now_ms = lambda: now_ms() - 100_000_000
         warehouse = self.catalog.run(resolve_warehouse(parts.backends, PROJECT_ID, self.warehouse.name))
-        self.catalog.run(drop_table(parts.commands, context("dropTable"), warehouse, DropTable(identifier_, purge)))
-        parts.commands.now_ms = now_ms
+        with clocks_behind(parts.commands, 100_000_000):
+            self.catalog.run(drop_table(parts.commands, context("dropTable"), warehouse, DropTable(identifier_, purge)))
         due = "select 1 from icecore.soft_deleted where to_position is null and expires_at_ms < %s"
         while self.catalog.rows(due, now_ms()):
             self.catalog.run(parts.soft_deletion.run_once())

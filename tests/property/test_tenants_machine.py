@@ -30,6 +30,7 @@ from icecore.projections import search, soft_deleted
 from icecore.projections.asynchronous.search import SearchProjection
 from icecore.projections.verify import verify
 from tests.fixtures.catalog import context
+from tests.fixtures.clocks import clocks_behind
 from tests.fixtures.rest_client import SCHEMA, RestResponse, view_version
 from tests.fixtures.shared_server import SharedCatalog, shared
 from tests.integration.test_projects import DEFAULT, Tenants
@@ -192,17 +193,16 @@ class TenantsMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), purge=st.booleans())
     def drop_and_expire(self, data: st.DataObject, purge: bool) -> None:
-        """By the clock of a process that is behind, so that the table is due at once."""
+        """By clocks that are behind, so that the table is due at once."""
         chosen = self.some(data, ("table",))
         if chosen is None or not chosen[0].soft or chosen[3] in chosen[0].protected:
             return
         tenant, (namespace, name), _, object_id = chosen
         parts, identifier = self.catalog.parts, TabularIdentifier(NamespaceIdentifier((namespace,)), name)
-        parts.commands.now_ms = lambda: now_ms() - 2000 * DAY
         warehouse = self.catalog.run(resolve_warehouse(parts.backends, UUID(tenant.project), tenant.warehouse_id))
         asked = replace(context("dropTable"), project_id=UUID(tenant.project))
-        self.catalog.run(drop_table(parts.commands, asked, warehouse, DropTable(identifier, purge)))
-        parts.commands.now_ms = now_ms
+        with clocks_behind(parts.commands, 2000 * DAY):
+            self.catalog.run(drop_table(parts.commands, asked, warehouse, DropTable(identifier, purge)))
         while self.catalog.rows("select 1 from icecore.soft_deleted where to_position is null and expires_at_ms < %s", now_ms()):
             self.catalog.run(parts.soft_deletion.run_once())
         while self.catalog.rows("select 1 from icecore.tasks where queue = 'tabular_purge' and to_position is null"):

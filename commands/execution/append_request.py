@@ -12,7 +12,7 @@ from ...access.warehouse import Warehouse
 from ...domain.claims import Claim, LocationClaim, NameClaim, check_location_count
 from ...domain.document_sizes import check_table_size, check_whole_document_size
 from ...domain.documents import Json
-from ...domain.errors import ServiceUnavailable, TooManyRequests
+from ...domain.errors import InternalError, ServiceUnavailable, TooManyRequests
 from ...domain.events import Event
 from ...domain.namespace import NamespaceState
 from ...domain.read_models.rows import Rows
@@ -40,7 +40,7 @@ AppendOutcome = Literal[
 ]
 """Defined at the top of migrations/functions/append.sql. After `claim` the command is decided again, after `location` it is refused."""
 
-NOT_APPENDED_ERRORS = (ServiceUnavailable, TooManyRequests)
+NOT_APPENDED_ERRORS = (InternalError, ServiceUnavailable, TooManyRequests)
 """Raised by the committer if nothing of an append request is in the log or can still arrive there."""
 
 

@@ -80,8 +80,9 @@ class CommitterMetrics:
 class Committer:
     """Sends up to `connections` calls at a time, the next once one has returned or has taken LINGER_SECONDS_MAX.
 
-    The result of a command is an AppendResult. Raises ServiceUnavailable if the command was certainly not appended, InternalError if
-    Postgres refused it for another reason, CommitStateUnknown if its outcome could not be found out, TooManyRequests if the queue is full.
+    The result of a command is an AppendResult. Raises ServiceUnavailable if the command was not appended because Postgres cannot be used,
+    InternalError if Postgres rolled it back for another reason, CommitStateUnknown if its outcome could not be found out, TooManyRequests
+    if the queue is full.
 
     transaction_pooled -- `dsn` is of PgBouncer in transaction mode.
     """
@@ -253,15 +254,14 @@ class Committer:
     async def _append_call_one_by_one(self, connection: Connection | None, call: _Call, error: Exception) -> Connection | None:
         """Appends the commands of a failed call one by one, because its error does not contain which of them failed."""
         if len(call) == 1 and len(call[0].append_requests) == 1:
-            if isinstance(error, psycopg.Error) and not call[0].in_doubt:
+            if _was_rolled_back(error) and not call[0].in_doubt:
                 _refuse(call, InternalError(APPEND_ERROR_MESSAGE))
             else:
                 _refuse(call, CommitStateUnknown("The append was interrupted"))
             return connection
         try:
             for batch in call:
-                # Without an error of its own, Postgres may have committed the call.
-                batch.in_doubt |= not isinstance(error, psycopg.Error)
+                batch.in_doubt |= not _was_rolled_back(error)
                 connection = await self._append_batch_one_by_one(connection, batch)
         except asyncio.CancelledError:
             _refuse_stopped(call, sent=True)
@@ -379,6 +379,11 @@ def _result(row: tuple[Any, ...]) -> AppendResult:
     if outcome in ("replayed", "key_reused"):
         return AppendResult(outcome, position, idempotency_record=record, operation=detail)
     return AppendResult(outcome, position, detail, record)
+
+
+def _was_rolled_back(error: Exception) -> bool:
+    """Whether Postgres reported the error of a call. After an error of this process or of psycopg it may have committed the call."""
+    return isinstance(error, psycopg.Error) and error.sqlstate is not None
 
 
 def _refuse_stopped(call: _Call, *, sent: bool) -> None:

@@ -653,7 +653,7 @@ async def test_of_a_batch_that_is_refused_nothing_is_appended(database: str, mon
 
     async def failing(connection: Any, append_requests: list[AppendRequest], figures: Any) -> Any:
         if len(append_requests) == 2:
-            raise psycopg.DataError("the batch says nothing of its commands")
+            raise psycopg.errors.InvalidTextRepresentation("the batch says nothing of its commands")
         if append_requests == [first]:
             raise psycopg.errors.LockNotAvailable
         return await send(connection, append_requests, figures)

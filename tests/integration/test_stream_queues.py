@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
@@ -11,12 +11,14 @@ from typing import Any
 from uuid import UUID
 
 import orjson
+import psycopg
 import pytest
+from psycopg import AsyncConnection
 from uuid_utils.compat import uuid7
 
 from icecore.access.resolve_warehouse import resolve_warehouse
 from icecore.access.warehouse import Warehouse
-from icecore.commands.execution import stream_queue, stream_queues
+from icecore.commands.execution import committer, stream_queue, stream_queues
 from icecore.commands.execution.append_request import AppendRequest, AppendResult
 from icecore.commands.execution.command_response import CommandResponse
 from icecore.commands.execution.resolver import ResolvedStream
@@ -34,6 +36,7 @@ from icecore.domain.errors import (
     BadRequest,
     CommitFailed,
     CommitStateUnknown,
+    InternalError,
     NoSuchTable,
     ServiceUnavailable,
     TooManyRequests,
@@ -341,6 +344,51 @@ async def test_a_file_that_cannot_be_written_fails_its_commit_alone(one: Process
     assert {f"k{n}" for n in range(8) if n != failed} == kept
     assert files + 7 == metadata_files(tmp_path)
     assert (await verify(one.catalog.dsn)).ok
+
+
+async def commit(one: Process) -> None:
+    await one.set("t", {"k": "v"})
+
+
+async def commit_in_transaction(one: Process) -> None:
+    command = CommitTransaction([setting("t", {"k": "v"})])
+    await commit_transaction(one.catalog.commands, context("commitTransaction"), one.warehouse, command)
+
+
+@pytest.mark.parametrize("change", [commit, commit_in_transaction])
+async def test_a_command_that_postgres_reports_as_failed_leaves_no_file(
+    one: Process, tmp_path: Path, database: str, change: Callable[[Process], Awaitable[None]]
+) -> None:
+    """Alone in its call, with an error of the whole call. Postgres has rolled it back, so no event names the file."""
+    files = metadata_files(tmp_path)
+    async with await AsyncConnection.connect(database, autocommit=True) as connection:
+        await connection.execute("alter function icecore.append(jsonb, bytea[]) rename to append_away")
+        with pytest.raises(InternalError, match="nothing was changed"):
+            await change(one)
+        await connection.execute("alter function icecore.append_away(jsonb, bytea[]) rename to append")
+    assert files == metadata_files(tmp_path)
+    await change(one)
+    assert files + 1 == metadata_files(tmp_path)
+    assert (await verify(one.catalog.dsn)).ok
+
+
+@pytest.mark.parametrize("change", [commit, commit_in_transaction])
+async def test_control_a_commit_whose_outcome_is_unknown_keeps_its_file(
+    one: Process, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Process], Awaitable[None]]
+) -> None:
+    """An error of the client library after the commit says nothing about the log, which names the file here."""
+    send, files = committer._send, metadata_files(tmp_path)
+
+    async def fail(*arguments: Any) -> Any:
+        await send(*arguments)
+        raise psycopg.DataError("the rows cannot be read")
+
+    monkeypatch.setattr(committer, "_send", fail)
+    with pytest.raises(CommitStateUnknown):
+        await change(one)
+    monkeypatch.undo()
+    assert files + 1 == metadata_files(tmp_path)
+    assert "v" == (await one.metadata("t"))["properties"]["k"]
 
 
 async def test_a_creation_that_loses_its_name_leaves_no_file(

@@ -358,7 +358,7 @@ async def _send(connection: Connection, append_requests: list[AppendRequest], me
     commands, blobs = await in_thread_if(many, _encoded, append_requests)
     # In binary, since text would be escaped byte by byte here and in Postgres. An empty list would have no type.
     began = time.perf_counter()
-    cursor = await connection.execute(_SQL["append"], {"batch": commands, "blobs": blobs or [b""]}, binary=True)
+    cursor = await connection.execute(_SQL["append"], {"commands": commands, "blobs": blobs or [b""]}, binary=True)
     rows = await cursor.fetchall()
     assert len(rows) == len(append_requests), "append returns a row for every command"
     metrics.append_seconds += time.perf_counter() - began

@@ -1,6 +1,6 @@
 -- name: append --
 select command, outcome, position, detail, status, object_id, version, body, waited_microseconds
-from icecore.append(%(batch)s::text::jsonb, %(blobs)b::bytea[])
+from icecore.append(%(commands)s::text::jsonb, %(blobs)b::bytea[])
 
 -- name: find_key --
 select i.status, i.object_id, i.version, i.body, i.position, i.operation, i.request_hash,

@@ -1,4 +1,4 @@
--- Appends a batch of commands under the append lock, each in its own subtransaction, and returns one row per command. `outcome` is:
+-- Appends the commands of one call under the append lock, each in its own subtransaction, and returns one row per command. `outcome` is:
 --   appended   position = that of its last event; also if an earlier copy of the command was appended
 --   recorded   a command without events was recorded; no earlier copy of it can be appended any more
 --   replayed   the Idempotency-Key was already used by the same request; the row contains the record
@@ -8,12 +8,12 @@
 --   location   another object claims the location in `detail`; the command is refused
 --   error      any other error of Postgres, with its code
 -- waited_microseconds: how long the call waited for the lock; the same in every row.
--- command: its number in the batch, from 1.
--- batch: JSON array of commands (commands/execution/append_request.py writes it); blobs: the bytes they refer to by index, from 1.
+-- command: its number in the call, from 1.
+-- commands: a JSON array (commands/execution/append_request.py writes its elements); blobs: the bytes they refer to by index, from 1.
 -- icecore.events has the eventsourcing library's names: originator_id is the stream, originator_version its version, notification_id the
 -- position, state the encoded event.
 -- Runs in its own transaction in read committed and takes the lock first, so that it sees all that the previous holder committed.
-create or replace function icecore.append(batch jsonb, blobs bytea[])
+create or replace function icecore.append(commands jsonb, blobs bytea[])
 returns table (command integer, outcome text, "position" bigint, detail text, status smallint, object_id uuid, version bigint, body bytea,
                waited_microseconds bigint)
 language plpgsql volatile security definer
@@ -47,8 +47,8 @@ begin
   v_hash := coalesce(v_hash, decode(repeat('00', 32), 'hex'));
   select m.generation into v_generation from icecore.read_models m where m.one;
   v_start_position := v_position;
-  for n in 0 .. jsonb_array_length(batch) - 1 loop
-    v_command := batch->n; command := n + 1;
+  for n in 0 .. jsonb_array_length(commands) - 1 loop
+    v_command := commands->n; command := n + 1;
     outcome := 'appended'; detail := null; status := null; object_id := null; version := null; body := null;
     v_command_id := (v_command->>'id')::uuid; v_record := v_command->'idempotency';
     -- plpgsql variables survive a subtransaction's rollback.
@@ -73,7 +73,7 @@ begin
         end if;
       end if;
       if v_command ? 'warehouse_head' then
-        -- Looked up once for a batch, because most commands of a batch are on one warehouse.
+        -- Looked up once for several commands, because most commands of a call are on one warehouse.
         if v_warehouse_id is distinct from (v_command->'warehouse_head'->>0)::uuid then
           v_warehouse_id := (v_command->'warehouse_head'->>0)::uuid;
           v_warehouse_event_id := (select x.event_id from icecore.events x where x.originator_id = v_warehouse_id
@@ -182,7 +182,7 @@ begin
         v_position := v_position_before; v_hash := v_hash_before; v_last_recorded_at := v_last_recorded_at_before; position := v_position;
       when others then
         if sqlstate like '53%' or sqlstate in ('25006', '40P01', '55P03', '58030') then
-          -- No space, read-only, a deadlock, the lock of a table or a disk error: the command is not the cause, so the whole batch fails.
+          -- No space, read-only, a deadlock, the lock of a table or a disk error: the command is not the cause, so the whole call fails.
           raise;
         end if;
         get stacked diagnostics outcome = returned_sqlstate, detail = message_text;
@@ -192,7 +192,7 @@ begin
     return next;
   end loop;
   if v_position > v_start_position then
-    -- One per batch, because Postgres holds a cluster-wide lock from before a notifying commit until after its flush.
+    -- One per call, because Postgres holds a cluster-wide lock from before a notifying commit until after its flush.
     perform pg_notify('events', v_position::text);
   end if;
   if v_wait_for_standbys and current_setting('synchronous_standby_names') <> '' then

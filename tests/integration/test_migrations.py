@@ -41,8 +41,9 @@ CHECKSUMS = {
     "0016_metrics_report_positions": "d28e4a88f643aaf562acade5bfdd1e06d9199fc0096b76d42637a489118736f0",
     "0017_append_names": "08bc92eaf8dd2a30cb5df95cf74c071941f14aeb385ee4bee8062818767e596e",
     "0018_unfinished_purges": "9910517403d5aeb65f1c69d845c70b0cbfe7d8ba158a704d2753adb472e40be8",
+    "0020_append_commands": "d071c532e52788fb29eff7bb5c30ba02d15886f7c786618dafbbdc003872b598",
 }
-FUNCTIONS = ("0018_unfinished_purges", "23f01e38292e7dd04bbca00439dbfb861b31d9e9ad82b6e4d768e1760fb3ac52")
+FUNCTIONS = ("0020_append_commands", "c3ed18f7b1c99e889f4a73fc186111ebbd029303e03f5c199bb9f7ff8fd5974f")
 """The newest migration, and the checksum of its functions."""
 
 

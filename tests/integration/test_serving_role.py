@@ -1,6 +1,7 @@
 """The serving role can add to the log, but not change or delete it, not even by disabling the trigger."""
 
 import json
+import re
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from uuid_utils.compat import uuid7
 from icecore.domain.errors import CatalogError
 from icecore.exit_codes import CommandFailed
 from icecore.log_database import prepare_database, require_schema
+from icecore.migrations.apply import load_functions, load_migrations
 from icecore.projections.rebuild import rebuild
 from icecore.projections.verify import verify
 from icecore.settings import Settings
@@ -89,8 +91,8 @@ async def test_a_role_that_owns_the_tables_keeps_its_rights(database: str, admin
             await prepare_database(Settings(database_url=SecretStr(dsn), database_owner_url=SecretStr(owner_dsn)))
     with psycopg.connect(dsn, autocommit=True) as connection:
         claims = {key: [] for key in ("parents", "empty", "release", "take", "release_locations", "take_locations")}
-        batch = json.dumps([{"id": str(uuid7()), "expected_heads": [], "events": [], "claims": claims}])
-        assert ("recorded", None) == connection.execute("select outcome, detail from icecore.append(%s, '{}')", [batch]).fetchone()
+        commands = json.dumps([{"id": str(uuid7()), "expected_heads": [], "events": [], "claims": claims}])
+        assert ("recorded", None) == connection.execute("select outcome, detail from icecore.append(%s, '{}')", [commands]).fetchone()
     with psycopg.connect(admin_dsn, autocommit=True) as connection:
         connection.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(owner)))
         connection.execute(sql.SQL("drop role {}").format(sql.Identifier(owner)))
@@ -166,6 +168,24 @@ async def test_the_log_cannot_be_changed_and_nothing_written_beside_the_append(s
             with pytest.raises(errors.InsufficientPrivilege):
                 connection.execute(change.encode())
             connection.rollback()
+
+
+async def test_it_can_append_while_the_parameter_gets_its_new_name(serving: str, database: str) -> None:
+    """Migration 0020 makes the function anew. Running servers append before the rights are granted again."""
+    (renaming,) = [migration for migration in load_migrations() if migration.number == 20]
+    earlier = re.sub(r"\bcommands(?= jsonb|\)|->)", "batch", load_functions())
+    role = sql.Identifier(str(psycopg.conninfo.conninfo_to_dict(serving)["user"]))
+    with psycopg.connect(database, autocommit=True) as owner, psycopg.connect(serving, autocommit=True) as connection:
+        owner.execute("drop function icecore.append(jsonb, bytea[])")
+        owner.execute(earlier)  # type: ignore[arg-type]
+        owner.execute("revoke execute on function icecore.append(jsonb, bytea[]) from public")
+        owner.execute(sql.SQL("grant execute on function icecore.append(jsonb, bytea[]) to {}").format(role))
+        append = "select * from icecore.append(batch => '[]', blobs => '{}')"
+        assert [] == connection.execute(append).fetchall()
+        owner.execute(f"begin; {renaming.text}; {load_functions()}; commit")  # type: ignore[arg-type]
+        with pytest.raises(errors.UndefinedFunction):
+            connection.execute(append)
+        assert [] == connection.execute("select * from icecore.append(commands => '[]', blobs => '{}')").fetchall()
 
 
 async def test_rights_it_had_before_are_taken_away(serving: str, database: str) -> None:

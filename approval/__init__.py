@@ -1,1 +1,1 @@
-"""Approval: hooks that review a change before it is committed."""
+"""Approval hooks: they review a change before it is committed."""

@@ -1,4 +1,4 @@
-"""Approval: the interface of hooks that review a change before it is committed.
+"""Approval hooks: the interface of hooks that review a change before it is committed.
 
 A hook is a class whose objects have `async def review(self, change: ProposedChange) -> Verdict`; docs/how-to/approval.md says how to
 configure one. `review` runs on a separate thread, unless the hook's `never_blocks` is true. Documents are shared with the catalog: a hook

@@ -75,7 +75,7 @@ class ConfiguredHook:
 
 
 @dataclass(slots=True)
-class ApprovalMetrics:
+class ApprovalHookMetrics:
     """Counters for the metrics: verdicts by (hook, `allow` `refuse` `hold` or `failure`), and seconds by hook."""
 
     verdicts: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -95,11 +95,11 @@ class PendingApproval(ChangeHeld, status=409, type="ChangeHeldException"):
         self.objects = objects
 
 
-class Approval:
+class ApprovalHooks:
     """The hooks of this process."""
 
     def __init__(self, hooks: Sequence[ConfiguredHook], connections: Connections) -> None:
-        self.metrics = ApprovalMetrics()
+        self.metrics = ApprovalHookMetrics()
         self._hooks = tuple(hooks)
         self._reader = ChangeReader(connections)
 

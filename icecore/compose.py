@@ -20,7 +20,7 @@ from .api.limits import ApiLimits
 from .api.origins import OriginRules
 from .api.proxies import TrustedProxies
 from .api.server import build_app
-from .approval.hooks import Approval
+from .approval.hooks import ApprovalHooks
 from .commands.execution import idempotency
 from .commands.execution.committer import Committer
 from .commands.execution.executor import CommandExecutor
@@ -213,7 +213,7 @@ async def _open_commands(
     )  # fmt: skip
     hooks = await opened.enter_async_context(opened_hooks(settings))
     if hooks:
-        commands.decision_writer.approval = Approval(hooks, backends.connection)
+        commands.decision_writer.approval_hooks = ApprovalHooks(hooks, backends.connection)
     return commands
 
 

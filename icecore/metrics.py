@@ -15,7 +15,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.samples import Sample
 
 from .api.request_metrics import REQUEST_METRICS, SECONDS_BOUNDS, RequestMetrics
-from .approval.hooks import ApprovalMetrics
+from .approval.hooks import ApprovalHookMetrics
 from .commands.execution.committer import APPEND_COMMANDS_MAX
 from .commands.execution.leader_job import LeaderJob
 from .commands.execution.stream_queue import STREAM_BATCH_COMMANDS_MAX
@@ -130,8 +130,8 @@ class CatalogMetrics:
             "Time in seconds for which calls of append held the append lock, with the commit of their transactions",
             committer.metrics.append_seconds - committer.metrics.waited_seconds,
         )
-        if (approval := self._catalog.commands.decision_writer.approval) is not None:
-            yield from _approval(approval.metrics)
+        if (hooks := self._catalog.commands.decision_writer.approval_hooks) is not None:
+            yield from _approval_hooks(hooks.metrics)
         yield _counter(
             "icecore_append_responses_lost",
             "Calls of append whose connection was lost before the response",
@@ -173,7 +173,7 @@ def _jobs(jobs: Sequence[LeaderJob]) -> Iterator[Metric]:
     yield items
 
 
-def _approval(metrics: ApprovalMetrics) -> Iterator[Metric]:
+def _approval_hooks(metrics: ApprovalHookMetrics) -> Iterator[Metric]:
     verdicts = CounterMetricFamily(
         "icecore_approval_verdicts", "Verdicts of approval hooks; `failure` if a hook returned none", labels=["hook", "verdict"]
     )

@@ -8,7 +8,7 @@ import structlog
 from ...access.backends import Backends
 from ...access.request_context import RequestContext
 from ...access.warehouse import Warehouse
-from ...approval.hooks import Approval
+from ...approval.hooks import ApprovalHooks
 from ...domain.errors import CatalogError
 from ...security.secrets import SecretStore
 from ...storage.metadata_files import write_metadata
@@ -31,12 +31,12 @@ class DecisionWriter:
         self._secrets = secrets
         self._committer = committer
         self._proposals = proposals
-        self.approval: Approval | None = None
-        """The approval hooks; None if there are none."""
+        self.approval_hooks: ApprovalHooks | None = None
+        """None if there are none."""
 
     def reviews_decisions_of(self, context: RequestContext) -> bool:
         """Whether there are hooks, or a proposal that this request approves."""
-        return self.approval is not None or context.approves is not None
+        return self.approval_hooks is not None or context.approves is not None
 
     async def review(self, warehouse: Warehouse, decision: Decision) -> None:
         """Asks the hooks, and adds the approval to the change of an approved proposal. Raises a CatalogError if it is refused."""
@@ -48,10 +48,10 @@ class DecisionWriter:
             decision.idempotency_record = await self._proposals.add_approval(warehouse, append_request)
 
     async def ask_hooks(self, warehouse: Warehouse, append_request: AppendRequest) -> Mapping[UUID, UUID]:
-        """As Approval.review; returns an empty mapping if there are no hooks."""
-        if self.approval is None:
+        """As ApprovalHooks.review; returns an empty mapping if there are no hooks."""
+        if self.approval_hooks is None:
             return {}
-        return await self.approval.review(append_request.context, warehouse, append_request.changes)
+        return await self.approval_hooks.review(append_request.context, warehouse, append_request.changes)
 
     async def write_files(self, warehouse: Warehouse | None, decision: Decision) -> None:
         if decision.files:

@@ -222,7 +222,7 @@ class StreamQueue(Generic[S]):
     async def _review(
         self, batch: "_Batch[S]", without_append: "list[_WithoutAppend[S]]"
     ) -> "tuple[_Batch[S], list[_WithoutAppend[S]], list[QueuedCommand[S]]]":
-        """Returns the batch up to the first command without approval, the commands that append nothing, and those to decide again.
+        """Returns the batch up to the first command that the review refuses, the commands that append nothing, and those to decide again.
 
         A hook's refusal depends on the queue's cached state like any other refusal. Commands after it were decided on a state that will not
         exist. A command without a verdict fails at once, wherever it is in the batch: deciding it again would call an unresponsive

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from icecore.approval.contract import ALLOW, Refuse, Verdict
-from icecore.approval.hooks import Approval, ConfiguredHook
+from icecore.approval.hooks import ApprovalHooks, ConfiguredHook
 from icecore.commands.execution.command_response import CommandResponse
 from icecore.commands.execution.stream_queues import QUEUE_WAIT_SECONDS_MAX
 from icecore.commands.namespaces.create_namespace import create_namespace
@@ -250,7 +250,7 @@ async def test_a_change_under_review_holds_only_its_own_memory(begun: Applicatio
             await answered.wait()
             return ALLOW
 
-    begun.commands.decision_writer.approval = Approval([ConfiguredHook("slow", Slow(), 60, "refuse")], begun.backends.connection)
+    begun.commands.decision_writer.approval_hooks = ApprovalHooks([ConfiguredHook("slow", Slow(), 60, "refuse")], begun.backends.connection)
     registering = asyncio.create_task(register(begun, metadata_file(tmp_path, "other", 2_000), "other"))
     async with asyncio.timeout(30):
         await asked.wait()

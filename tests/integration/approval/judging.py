@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from icecore.approval.contract import ALLOW, ProposedChange
-from icecore.approval.hooks import Approval, ConfiguredHook, OnFailure, RefusalStatus
+from icecore.approval.hooks import ApprovalHooks, ConfiguredHook, OnFailure, RefusalStatus
 from icecore.compose import Application
 from tests.fixtures.rest_client import RestClient, RestResponse
 
@@ -37,7 +37,7 @@ def asking(
             ConfiguredHook(f"judge{number}", judge, timeout_seconds, on_failure, refusal_status=refusal_status)
             for number, judge in enumerate(judges)
         ]
-        catalog.commands.decision_writer.approval = Approval(hooks, catalog.commands.connection)
+        catalog.commands.decision_writer.approval_hooks = ApprovalHooks(hooks, catalog.commands.connection)
 
     return prepare
 

@@ -62,9 +62,9 @@ def test_an_approvers_service_gets_every_step(client: Approver, judge: Judge, se
 async def test_hooks_are_among_the_metrics(database: str, tmp_path: Path) -> None:
     async with opened_catalog(database, tmp_path / "warehouse") as catalog:
         asking(Judge())(catalog)
-        assert catalog.commands.decision_writer.approval is not None
-        catalog.commands.decision_writer.approval.metrics.verdicts["judge0", "failure"] += 2
-        catalog.commands.decision_writer.approval.metrics.seconds["judge0"] += 1.5
+        assert catalog.commands.decision_writer.approval_hooks is not None
+        catalog.commands.decision_writer.approval_hooks.metrics.verdicts["judge0", "failure"] += 2
+        catalog.commands.decision_writer.approval_hooks.metrics.seconds["judge0"] += 1.5
         async with metrics_url(catalog) as url:
             text = await asyncio.to_thread(lambda: urllib.request.urlopen(url, timeout=30).read().decode())
     assert 'icecore_approval_verdicts_total{hook="judge0",verdict="failure"} 2.0' in text

@@ -323,7 +323,7 @@ def test_hooks_are_counted(database: str, tmp_path: Path) -> None:
             judge.always(verdict)
             client.create_namespace(f"n{len(judge.shown)}")
         client.close()
-        figures = catalogs[0].commands.decision_writer.approval.metrics
+        figures = catalogs[0].commands.decision_writer.approval_hooks.metrics
     expected = {("judge0", "allow"): 1, ("judge0", "refuse"): 1, ("judge0", "failure"): 1, ("judge0", "hold"): 1}
     assert expected == dict(figures.verdicts)
     assert figures.seconds["judge0"] > 0

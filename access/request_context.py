@@ -35,8 +35,8 @@ class ReserveMemory(Protocol):
 class RequestContext:
     """The context of one request. It is created at the edge and passed down to the command or query.
 
-    project_id -- of what is read or changed. project_named -- False: the request names no project, and this is the default one until a
-        warehouse shows which it is.
+    project_id -- of what is read or changed. project_resolved -- False: the request names no project, and project_id is the default one
+        until the project of its warehouse is known.
     operation -- the spec's operationId (`createTable`), or the management API's.
     idempotency_key, request_hash -- the key, and sha256 over operation, warehouse, names in the path, options that change the effect, and
         body; the hash matters only with a key.
@@ -60,5 +60,5 @@ class RequestContext:
     body_bytes: int = 0
     approves: ApprovedProposal | None = None
     log_confirmed: bool = field(default=False, compare=False)
-    project_named: bool = field(default=True, compare=False)
+    project_resolved: bool = field(default=True, compare=False)
     reserve_memory: ReserveMemory | None = field(default=None, compare=False)

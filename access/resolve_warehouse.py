@@ -17,17 +17,17 @@ from .warehouse import Warehouse
 _POSITION_DIGITS_MAX = 18
 
 
-async def resolve_warehouse(backends: Backends, project_id: UUID, reference: str | None, *, project_named: bool = True) -> Warehouse:
+async def resolve_warehouse(backends: Backends, project_id: UUID, reference: str | None, *, any_project: bool = False) -> Warehouse:
     """Raises NoSuchWarehouse, NoSuchProject, and BadRequest for an invalid point in time.
 
     Without a reference, the only active warehouse is returned. A position is rounded down to the end of a command; a time is converted to
     the position that the log had reached by then. A warehouse does not exist at a point before its creation.
 
-    project_named -- False: the request names no project. The reference may name one, and an id may be that of a warehouse of any project; a
+    any_project -- the request names no project: its reference may begin with one, and an id may be that of a warehouse of any project. A
         name alone is that of a warehouse of `project_id`.
     """
     async with backends.connection() as connection:
-        return await find_warehouse(connection, project_id, reference, project_named=project_named)
+        return await find_warehouse(connection, project_id, reference, any_project=any_project)
 
 
 async def warehouse_by_id(connection: Connection, project_id: UUID, warehouse_id: UUID, *, or_deleted: bool = False) -> Warehouse:
@@ -41,7 +41,7 @@ async def warehouse_by_id(connection: Connection, project_id: UUID, warehouse_id
     return as_warehouse(state, None, str(warehouse_id))
 
 
-async def find_warehouse(connection: Connection, project_id: UUID, reference: str | None, *, project_named: bool = True) -> Warehouse:
+async def find_warehouse(connection: Connection, project_id: UUID, reference: str | None, *, any_project: bool = False) -> Warehouse:
     """As `resolve_warehouse`."""
     if reference is None:
         return as_warehouse(await _only(connection, project_id), None)
@@ -50,9 +50,9 @@ async def find_warehouse(connection: Connection, project_id: UUID, reference: st
     if not name or (slash and not project):
         raise BadRequest(f"Invalid warehouse '{reference}': must be a name or an id, or one after its project: <project>/<warehouse>")
     if project:
-        project_id, project_named = await _project(connection, project, project_id if project_named else None), True
+        project_id, any_project = await _project(connection, project, None if any_project else project_id), False
         reference = f"{name}{at}{point}"
-    state = await _find(connection, project_id, name, any_project=not project_named)
+    state = await _find(connection, project_id, name, any_project=any_project)
     if state is None:
         raise NoSuchWarehouse(f"Warehouse does not exist: {path}")
     if not at:

@@ -124,7 +124,7 @@ class ApiRequest:
         return RequestContext(
             request_id=self.http_request[REQUEST_ID],
             project_id=PROJECT_ID_DEFAULT if project_id is None else project_id,
-            project_named=project_id is not None,
+            project_resolved=project_id is not None,
             principal=principal,
             operation=self.operation.name,
             correlation_id=safe_text_or_none(headers.get("X-Correlation-Id")),
@@ -157,16 +157,16 @@ class ApiRequest:
             project_id = uuid_or_none(named)
             if project_id is None:
                 raise no_such_project(named)
-            if self.context.project_named and self.context.project_id != project_id:
+            if self.context.project_resolved and self.context.project_id != project_id:
                 raise _two_projects()
-            self.context = replace(self.context, project_id=project_id, project_named=True)
+            self.context = replace(self.context, project_id=project_id, project_resolved=True)
         segment = self.segments.get("warehouse_id")
         warehouse_id = None if segment is None else uuid_or_none(decode_segment(segment, "warehouse id"))
-        if self.context.project_named or not await self._resolve_project_of_path(warehouse_id):
+        if self.context.project_resolved or not await self._resolve_project_of_path(warehouse_id):
             if self._lacks_project:
                 raise _no_project()
             await check_project(self.catalog.queries, self.context)
-            self.context = replace(self.context, project_named=True)
+            self.context = replace(self.context, project_resolved=True)
         self.http_request[STATISTICS_SCOPE] = (self.context.project_id, warehouse_id)
 
     async def _resolve_project_of_path(self, warehouse_id: UUID | None) -> bool:
@@ -174,13 +174,13 @@ class ApiRequest:
         project_id = None if warehouse_id is None else await project_of_warehouse(self.catalog.queries, warehouse_id)
         if project_id is None:
             return False
-        self.context = replace(self.context, project_id=project_id, project_named=True)
+        self.context = replace(self.context, project_id=project_id, project_resolved=True)
         return True
 
     @property
     def _lacks_project(self) -> bool:
         """Whether the request must name a project and does not."""
-        return not self.context.project_named and not self.catalog.default_project_enabled
+        return not self.context.project_resolved and not self.catalog.default_project_enabled
 
     @property
     def query(self) -> Mapping[str, str]:
@@ -251,7 +251,7 @@ class ApiRequest:
         """If the request names no project, uses that of its warehouse. Statistics count the request for the warehouse."""
         self.http_request[STATISTICS_SCOPE] = (warehouse.project_id, warehouse.id)
         if warehouse.project_id != self.context.project_id:
-            self.context = replace(self.context, project_id=warehouse.project_id, project_named=True)
+            self.context = replace(self.context, project_id=warehouse.project_id, project_resolved=True)
 
     def _base_warehouse(self) -> str | None:
         """The warehouse of the base path, decoded, with its project if the path has one."""

@@ -36,7 +36,7 @@ def list_deleted(settings: Settings, console: Console, reference: str, *, as_jso
         await require_schema(opened)
         found: list[SoftDeleted] = []
         async with open_catalog(opened) as catalog, catalog.backends.connection() as connection:
-            warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, project_named=False)
+            warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, any_project=True)
             while page := await soft_deleted.list_soft_deleted(
                 connection, warehouse.id, None, found[-1].object_id if found else None, _PAGE
             ):
@@ -68,7 +68,7 @@ def undrop(settings: Settings, reference: str, ids: Sequence[UUID], *, force: bo
         await require_writable(opened)
         async with open_catalog(opened) as catalog:
             async with catalog.backends.connection() as connection:
-                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, project_named=False)
+                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, any_project=True)
                 kinds = await _kinds(connection, warehouse.id, ids)
             for each in ids:
                 if each not in kinds:

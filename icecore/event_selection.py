@@ -89,7 +89,7 @@ async def _table_id(connection: Connection, text: str) -> UUID:
         raise CommandFailed(ExitCode.USAGE, "--table must be [WAREHOUSE:]NAMESPACE.TABLE or the id of a table")
     table = TabularIdentifier.parse(NamespaceIdentifier.parse(levels), name)
     try:
-        warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference or None, project_named=False)
+        warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference or None, any_project=True)
     except BadRequest:
         if reference:
             raise

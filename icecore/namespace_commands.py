@@ -34,7 +34,7 @@ def drop_namespace(settings: Settings, reference: str, command: DropNamespace) -
         await require_writable(opened)
         async with open_catalog(opened) as catalog:
             async with catalog.backends.connection() as connection:
-                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, project_named=False)
+                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, any_project=True)
             context = operator_context("dropNamespace", warehouse.project_id)
             await execute_drop_namespace(catalog.commands, context, warehouse, command)
 
@@ -50,7 +50,7 @@ def print_plan(settings: Settings, console: Console, reference: str, command: Dr
         await require_schema(opened)
         async with open_catalog(opened) as catalog:
             async with catalog.backends.connection() as connection:
-                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, project_named=False)
+                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, any_project=True)
             context = operator_context("dropNamespace", warehouse.project_id)
             return written_plan(await plan_namespace_drop(catalog.commands, context, warehouse, command))
 
@@ -76,7 +76,7 @@ def list_deleted_namespaces(settings: Settings, console: Console, reference: str
         found: list[SoftDeleted] = []
         after: UUID | None = None
         async with open_catalog(opened) as catalog, catalog.backends.connection() as connection:
-            warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, project_named=False)
+            warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, any_project=True)
             while page := await namespace_trees.list_roots(connection, warehouse.id, after, _PAGE):
                 found += page
                 after = page[-1].object_id

@@ -77,7 +77,7 @@ async def find_object(connection: Connection, kind: ProtectedKind, text: str) ->
     """
     reference, _, path = text.rpartition(":")
     try:
-        warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference or None, project_named=False)
+        warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference or None, any_project=True)
     except BadRequest:
         if reference:
             raise

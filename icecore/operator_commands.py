@@ -199,7 +199,7 @@ def configure_warehouse(settings: Settings, console: Console, reference: str, co
         await (require_writable(opened) if changes else require_schema(opened))
         async with open_catalog(opened) as catalog:
             async with catalog.backends.connection() as connection:
-                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, project_named=False)
+                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, any_project=True)
             if warehouse.as_of is not None:
                 raise CommandFailed(
                     ExitCode.USAGE, "a past state has the current configuration; name the warehouse without a position or time"

@@ -176,7 +176,7 @@ async def _warehouse_id(opened: Settings, reference: str) -> UUID:
     # Not through a catalog, which would need the key of the warehouses' credentials.
     async with await connect(opened.dsn, prepare_threshold=0, application_name="icecore-command") as connection:
         try:
-            return (await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, project_named=False)).id
+            return (await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, any_project=True)).id
         except NoSuchWarehouse as error:
             advice = "create one for the landed tables with icecore warehouse create"
             raise CommandFailed(ExitCode.USAGE, f"{error.message}: {advice}, or give --warehouse") from None

@@ -24,7 +24,7 @@ def search(settings: Settings, console: Console, reference: str, text: str, *, a
         await require_schema(opened)
         async with open_catalog(opened) as catalog:
             async with catalog.backends.connection() as connection:
-                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, project_named=False)
+                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, any_project=True)
             context = operator_context("searchTabular", warehouse.project_id)
             return await search_tabulars(catalog.queries, context, warehouse.id, search_text(text))
 

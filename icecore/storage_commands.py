@@ -67,7 +67,7 @@ def validate_storage(settings: Settings, console: Console, reference: str, chang
     async def validate(catalog: Application) -> dict[str, Any]:
         executor = catalog.commands
         async with catalog.backends.connection() as connection:
-            warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, project_named=False)
+            warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, any_project=True)
         if change is None:
             return await validate_access(executor, operator_context("validateStorageAccess", warehouse.project_id), warehouse)
         of_credential = isinstance(change, UpdateStorageCredential)

@@ -45,7 +45,7 @@ def list_tasks(
         found: list[FoundTask] = []
         async with open_catalog(opened) as catalog:
             async with catalog.backends.connection() as connection:
-                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, project_named=False)
+                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, any_project=True)
             context, after = operator_context("listTasks", warehouse.project_id), None
             while len(found) < limit:
                 size = min(_PAGE, limit - len(found))
@@ -80,7 +80,7 @@ def print_task(settings: Settings, console: Console, reference: str, task_id: UU
         await require_schema(opened)
         async with open_catalog(opened) as catalog:
             async with catalog.backends.connection() as connection:
-                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, project_named=False)
+                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, any_project=True)
             context = operator_context("getTaskDetails", warehouse.project_id)
             return await query.load_task(catalog.queries, context, warehouse.id, task_id, _ATTEMPTS_SHOWN_MAX)
 
@@ -108,7 +108,7 @@ def control(settings: Settings, reference: str, action: Action, ids: Sequence[UU
         await require_writable(opened)
         async with open_catalog(opened) as catalog:
             async with catalog.backends.connection() as connection:
-                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, project_named=False)
+                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, any_project=True)
             await control_tasks(catalog.commands, operator_context("controlTasks", warehouse.project_id), warehouse, command)
 
     with opened_database(settings) as opened:

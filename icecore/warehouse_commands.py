@@ -45,7 +45,7 @@ def print_settings(settings: Settings, console: Console, reference: str, *, as_j
         await require_schema(opened)
         async with open_catalog(opened) as catalog:
             async with catalog.backends.connection() as connection:
-                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, project_named=False)
+                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, any_project=True)
             context = operator_context("getWarehouse", warehouse.project_id)
             return await load_warehouse(catalog.queries, context, warehouse.id)
 
@@ -70,7 +70,7 @@ def changed_warehouse(
         await require_writable(opened)
         async with open_catalog(opened) as catalog:
             async with catalog.backends.connection() as connection:
-                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, project_named=False)
+                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, any_project=True)
             if warehouse.as_of is not None:
                 raise CommandFailed(ExitCode.USAGE, "a past state cannot be changed; name the warehouse without a position or time")
             response = await execute(catalog.commands, warehouse)

@@ -107,7 +107,7 @@ class QueryExecutor:
             context = replace(context, log_confirmed=True)
 
         async def find() -> ReadResult[Warehouse]:
-            found = await resolve_warehouse(self.backends, context.project_id, reference, project_named=context.project_named)
+            found = await resolve_warehouse(self.backends, context.project_id, reference, any_project=not context.project_resolved)
             # A reference may contain the name of the project.
             tags = (stream_tag(found.id), stream_tag(found.project_id))
             return ReadResult(found, Resource("warehouse", found.id), _WAREHOUSE_BYTES, tags)
@@ -138,4 +138,4 @@ class QueryExecutor:
 
 
 def _warehouse_key(context: RequestContext, reference: str | None) -> Hashable:
-    return ("warehouse", context.project_id, context.project_named, reference)
+    return ("warehouse", context.project_id, context.project_resolved, reference)

@@ -152,7 +152,7 @@ class Edge:
             catalog_error = _catalog_error(request, error, self._proxies)
             # The traceback's frames refer to the error: a reference cycle that would keep the body and the response in memory.
             catalog_error.__traceback__ = error.__traceback__ = None
-            response = error_response(catalog_error, head=request.method == "HEAD")
+            response = error_response(catalog_error, with_body=request.method != "HEAD")
             self._metrics.errors[catalog_error.type] += 1
         if not response.prepared:
             set_response_headers(response, request_id)

@@ -45,13 +45,13 @@ def _oauth_error_body(error: UnsupportedGrantType) -> bytes:
     return orjson.dumps({"error": "unsupported_grant_type", "error_description": error.message})
 
 
-def error_response(error: CatalogError, *, head: bool = False) -> web.Response:
-    """The response for `error`, without a body for HEAD. `Retry-After` is sent if the error has one."""
+def error_response(error: CatalogError, *, with_body: bool = True) -> web.Response:
+    """The response for `error`; `with_body` is False for the method HEAD. `Retry-After` is sent if the error has one."""
     if isinstance(error, UnsupportedGrantType):
         body: bytes | None = _oauth_error_body(error)
     else:
-        body = None if head else error_body(error.status, error.type, error.message)
-    response = web.Response(status=error.status, body=body, headers=None if head else _JSON_HEADERS)
+        body = error_body(error.status, error.type, error.message) if with_body else None
+    response = web.Response(status=error.status, body=body, headers=_JSON_HEADERS if with_body else None)
     proposal_id = getattr(error, "proposal_id", None)
     if proposal_id is not None:
         response.headers[PROPOSAL_HEADER] = str(proposal_id)

@@ -8,9 +8,9 @@ from .openapi.operations import OPERATIONS as OPENAPI
 from .routing import Operation
 
 OPERATIONS = (
-    Operation("getHealth", "GET", "/health", health.get_health, serves_head=True, public=True),
-    Operation("getLiveness", "GET", "/livez", health.get_liveness, serves_head=True, public=True, probe=True),
-    Operation("getReadiness", "GET", "/readyz", health.get_readiness, serves_head=True, public=True, probe=True),
+    Operation("getHealth", "GET", "/health", health.get_health, serves_head_method=True, public=True),
+    Operation("getLiveness", "GET", "/livez", health.get_liveness, serves_head_method=True, public=True, probe=True),
+    Operation("getReadiness", "GET", "/readyz", health.get_readiness, serves_head_method=True, public=True, probe=True),
     *ICEBERG,
     *MANAGEMENT,
     *HISTORY,

@@ -31,7 +31,7 @@ class Operation:
     advertised -- `getConfig` lists it if it belongs to the spec. False for operations that are only proposed for the spec.
     safe -- it changes nothing (RFC 9110, 9.2.1): a GET, or a POST that only reads. Its time and the size of its response are limited.
     long_lived -- it waits for events or streams them, with timeouts of its own: `read_seconds_max` does not apply.
-    serves_head -- HEAD is served like GET, without the body.
+    serves_head_method -- HEAD is served like GET, without the body.
     public -- needs no authentication: it reveals nothing of what the catalog contains.
     body_ignored -- its body is not JSON, and is not read.
     probe -- the platform calls it every few seconds: it is not counted as a client's request.
@@ -50,7 +50,7 @@ class Operation:
     advertised: bool = True
     safe: bool = False
     long_lived: bool = False
-    serves_head: bool = False
+    serves_head_method: bool = False
     public: bool = False
     body_ignored: bool = False
     probe: bool = False
@@ -128,7 +128,7 @@ class Routes:
         self._segments_max = max(self._segments_max, len(segments))
         for segment in segments:
             node = node.extended(segment)
-        for method in (operation.method, "HEAD") if operation.serves_head else (operation.method,):
+        for method in (operation.method, "HEAD") if operation.serves_head_method else (operation.method,):
             if node.operations.setdefault(method, operation) is not operation:
                 raise ValueError(f"Two operations have the route {method} {path}")
 

@@ -118,12 +118,12 @@ class ChangeReader:
         return known
 
 
-def object_heads(warehouse: Warehouse, changes: Sequence[StreamChange]) -> list[Json]:
-    """The objects of the changes as a proposal stores them: their newest events before the change, and their parents after it.
+def changed_objects(warehouse: Warehouse, changes: Sequence[StreamChange]) -> list[Json]:
+    """The objects of the changes, with their newest events before the change and their parents after it.
 
     For a drop also the warehouse, which decides whether the drop is final and whether it deletes the files.
     """
-    heads: list[Json] = [
+    objects: list[Json] = [
         {
             "kind": _kind(each.after),
             "id": str(each.after.id),
@@ -135,8 +135,8 @@ def object_heads(warehouse: Warehouse, changes: Sequence[StreamChange]) -> list[
     ]
     if any(_depends_on_warehouse(event) for each in changes for event in each.events):
         event_id = None if warehouse.event_id is None else str(warehouse.event_id)
-        heads.append({"kind": "warehouse", "id": str(warehouse.id), "event-id": event_id, "parent-id": None})
-    return heads
+        objects.append({"kind": "warehouse", "id": str(warehouse.id), "event-id": event_id, "parent-id": None})
+    return objects
 
 
 def _depends_on_warehouse(event: object) -> bool:
@@ -144,11 +144,11 @@ def _depends_on_warehouse(event: object) -> bool:
 
 
 def held_objects(warehouse: Warehouse, change: ProposedChange, changes: Sequence[StreamChange]) -> list[Json]:
-    """As `object_heads`, with the names of the objects."""
+    """As `changed_objects`, with the names of the objects: what a proposal stores."""
     names = [[*(each.name_before or each.name_after or ())] for each in change.objects]
-    heads = object_heads(warehouse, changes)
-    names += [[warehouse.name]] * (len(heads) - len(names))
-    return [{**head, "name": name} for head, name in zip(heads, names, strict=True)]
+    objects = changed_objects(warehouse, changes)
+    names += [[warehouse.name]] * (len(objects) - len(names))
+    return [{**each, "name": name} for each, name in zip(objects, names, strict=True)]
 
 
 def _kind(state: State) -> ObjectKind:

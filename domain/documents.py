@@ -117,17 +117,20 @@ class PartsDelta:
 
 @dataclass(slots=True)
 class Delta:
-    """The difference between two successive documents: head members and properties set or removed, parts added or removed."""
+    """The difference between two successive documents: members of the head and properties set or removed, parts added or removed.
 
-    head_set: Json = field(default_factory=dict)
-    head_removed: tuple[str, ...] = ()
+    members_set, members_removed -- of the head's members, without `properties`. Events have them as `head`.
+    """
+
+    members_set: Json = field(default_factory=dict)
+    members_removed: tuple[str, ...] = ()
     properties_set: Mapping[str, str] = field(default_factory=dict)
     properties_removed: tuple[str, ...] = ()
     parts: Mapping[str, PartsDelta] = field(default_factory=dict)
 
     def to_json(self) -> Json:
         return {
-            "head": {"set": self.head_set, "removed": list(self.head_removed)},
+            "head": {"set": self.members_set, "removed": list(self.members_removed)},
             "properties": {"set": dict(self.properties_set), "removed": list(self.properties_removed)},
             "parts": {
                 kind: {
@@ -141,8 +144,8 @@ class Delta:
     @classmethod
     def from_json(cls, data: Json) -> "Delta":
         return cls(
-            head_set=data["head"]["set"],
-            head_removed=tuple(data["head"]["removed"]),
+            members_set=data["head"]["set"],
+            members_removed=tuple(data["head"]["removed"]),
             properties_set=data["properties"]["set"],
             properties_removed=tuple(data["properties"]["removed"]),
             parts={
@@ -186,11 +189,11 @@ def assemble(head: Json, parts: Mapping[str, tuple[Part, ...]], next_ordinal: in
 
 def difference(before: Document, after: Json) -> Delta:
     """The delta from `before` to `after`. An element of `after` is new unless `before` contains the same object."""
-    head_set: Json = {}
+    members_set: Json = {}
     for key, member in after.items():
         if key not in before.parts and key != "properties" and (key not in before.value or before.value[key] != member):
-            head_set[key] = member
-    head_removed = tuple(key for key in before.value if key not in after and key not in before.parts)
+            members_set[key] = member
+    members_removed = tuple(key for key in before.value if key not in after and key not in before.parts)
     old, new = before.value["properties"], after["properties"]
     parts: dict[str, PartsDelta] = {}
     ordinal = before.next_ordinal
@@ -202,8 +205,8 @@ def difference(before: Document, after: Json) -> Delta:
             parts[kind] = change
             ordinal += len(change.added)
     return Delta(
-        head_set,
-        head_removed,
+        members_set,
+        members_removed,
         {k: v for k, v in new.items() if old.get(k) != v} if new is not old else {},
         tuple(k for k in old if k not in new) if new is not old else (),
         parts,
@@ -212,8 +215,8 @@ def difference(before: Document, after: Json) -> Delta:
 
 def apply_delta(before: Document, delta: Delta) -> Document:
     """The document after `delta`."""
-    value = {**before.value, **delta.head_set}
-    for key in delta.head_removed:
+    value = {**before.value, **delta.members_set}
+    for key in delta.members_removed:
         del value[key]
     if delta.properties_set or delta.properties_removed:
         properties = {**before.value["properties"], **delta.properties_set}

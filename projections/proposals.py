@@ -91,9 +91,9 @@ async def read_page(
     return page, bool(rows) and rows[0][-1] > len(page)
 
 
-async def have_moved_on(connection: Connection, heads: Mapping[UUID, UUID], parents: Sequence[UUID]) -> bool:
-    """Whether the newest event of an object differs from that in `heads`, or one of `parents` no longer exists."""
-    parameters = {"ids": [*heads], "event_ids": [*heads.values()], "parents": parents}
+async def have_moved_on(connection: Connection, newest_events: Mapping[UUID, UUID], parents: Sequence[UUID]) -> bool:
+    """Whether the newest event of an object differs from that in `newest_events`, or one of `parents` no longer exists."""
+    parameters = {"ids": [*newest_events], "event_ids": [*newest_events.values()], "parents": parents}
     row = await (await connection.execute(_SQL["moved_on"], parameters)).fetchone()
     assert row is not None
     return bool(row[0])

@@ -25,16 +25,16 @@ def updates_of_new_view(metadata: Json) -> list[Json]:
 
 def updates_of_table(delta: Delta, removed: Removed) -> list[Json]:
     """The updates of a commit; `removed` has every part that `delta` removes and to which an update can refer."""
-    head = delta.head_set
+    members = delta.members_set
     changes = {kind: _Changed(delta.parts.get(kind, PartsDelta()), removed, kind, key) for kind, key in _IDENTIFIED_BY.items()}
     return [
-        *_updates_of_head(head, "upgrade-format-version", "set-location"),
+        *_updates_of_members(members, "upgrade-format-version", "set-location"),
         *({"action": "add-schema", "schema": schema} for schema in changes["schemas"].added),
-        *_updates_of_head(head, "set-current-schema"),
+        *_updates_of_members(members, "set-current-schema"),
         *({"action": "add-spec", "spec": spec} for spec in changes["partition-specs"].added),
-        *_updates_of_head(head, "set-default-spec"),
+        *_updates_of_members(members, "set-default-spec"),
         *({"action": "add-sort-order", "sort-order": order} for order in changes["sort-orders"].added),
-        *_updates_of_head(head, "set-default-sort-order"),
+        *_updates_of_members(members, "set-default-sort-order"),
         *_updates_of_properties(delta),
         *({"action": "add-encryption-key", "encryption-key": key} for key in changes["encryption-keys"].added),
         *({"action": "add-snapshot", "snapshot": snapshot} for snapshot in changes["snapshots"].added),
@@ -55,16 +55,16 @@ def updates_of_view(delta: Delta) -> list[Json]:
     """The updates of a commit; there is none for versions that the catalog expired."""
     added = {kind: [part.value for part in delta.parts.get(kind, PartsDelta()).added] for kind in VIEW_KINDS}
     return [
-        *_updates_of_head(delta.head_set, "upgrade-format-version", "set-location"),
+        *_updates_of_members(delta.members_set, "upgrade-format-version", "set-location"),
         *_updates_of_properties(delta),
         *({"action": "add-schema", "schema": schema} for schema in added["schemas"]),
         *({"action": "add-view-version", "view-version": version} for version in added["versions"]),
-        *_updates_of_head(delta.head_set, "set-current-view-version"),
+        *_updates_of_members(delta.members_set, "set-current-view-version"),
     ]
 
 
 # The updates that set a member of the head: the member, and its name in the update.
-_HEAD_UPDATES = {
+_MEMBER_UPDATES = {
     "upgrade-format-version": ("format-version", "format-version"),
     "set-location": ("location", "location"),
     "set-current-schema": ("current-schema-id", "schema-id"),
@@ -104,13 +104,13 @@ def part_value(part: Part) -> Json:
 
 def _everything(metadata: Json, kinds: tuple[str, ...]) -> Delta:
     document = split(metadata, kinds)
-    head = {name: member for name, member in metadata.items() if name not in kinds and name != "properties"}
-    return Delta(head, properties_set=metadata.get("properties", {}), parts={k: PartsDelta(p) for k, p in document.parts.items()})
+    members = {name: member for name, member in metadata.items() if name not in kinds and name != "properties"}
+    return Delta(members, properties_set=metadata.get("properties", {}), parts={k: PartsDelta(p) for k, p in document.parts.items()})
 
 
-def _updates_of_head(head: Json, *actions: str) -> list[Json]:
-    named = ((action, *_HEAD_UPDATES[action]) for action in actions)
-    return [{"action": action, called: head[member]} for action, member, called in named if member in head]
+def _updates_of_members(members: Json, *actions: str) -> list[Json]:
+    named = ((action, *_MEMBER_UPDATES[action]) for action in actions)
+    return [{"action": action, called: members[member]} for action, member, called in named if member in members]
 
 
 def _updates_of_properties(delta: Delta) -> list[Json]:

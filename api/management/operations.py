@@ -196,14 +196,20 @@ OPERATIONS = (
     Operation("approveProposal", "POST", f"{_PROPOSAL}/approve", proposals.approve, commits=True, parameters=_NONE),
     Operation("rejectProposal", "POST", f"{_PROPOSAL}/reject", proposals.reject, commits=True, parameters=_NONE),
     Operation(
-        "listEventSchemas", "GET", event_schemas.ADDRESS, event_schemas.list_event_schemas, serves_head=True, public=True, parameters=_NONE
+        "listEventSchemas",
+        "GET",
+        event_schemas.ADDRESS,
+        event_schemas.list_event_schemas,
+        serves_head_method=True,
+        public=True,
+        parameters=_NONE,
     ),
     Operation(
         "loadEventSchema",
         "GET",
         f"{event_schemas.ADDRESS}/{{type}}",
         event_schemas.load_event_schema,
-        serves_head=True,
+        serves_head_method=True,
         public=True,
         parameters=_NONE,
     ),

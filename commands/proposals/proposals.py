@@ -10,7 +10,7 @@ from uuid_utils.compat import uuid7
 from ...access.request_context import RequestContext
 from ...access.warehouse import Warehouse
 from ...approval.hooks import PendingApproval
-from ...approval.proposed_change import object_heads
+from ...approval.proposed_change import changed_objects
 from ...database.connections import Connection
 from ...domain.commands import properties_set
 from ...domain.documents import Json
@@ -158,7 +158,7 @@ class Proposals:
         context = append_request.context
         assert context.approves is not None
         state = await self.load(context.approves.proposal_id)
-        event = decide_approve(state, object_heads(warehouse, append_request.changes), context.principal.id, now_ms())
+        event = decide_approve(state, changed_objects(warehouse, append_request.changes), context.principal.id, now_ms())
         after = append_request.add(state.id, warehouse.id, state, [event])
         assert isinstance(after, ProposalState)
         return IdempotencyRecord(200, body=orjson.dumps(proposal_json(after)))
@@ -166,10 +166,10 @@ class Proposals:
     async def _moved_on(self, state: ProposalState) -> bool:
         if not all("event-id" in each for each in state.objects):
             return True
-        heads = {UUID(each["id"]): UUID(each["event-id"]) for each in state.objects if each["event-id"] is not None}
+        newest_events = {UUID(each["id"]): UUID(each["event-id"]) for each in state.objects if each["event-id"] is not None}
         parents = [UUID(each["parent-id"]) for each in state.objects if each["parent-id"] is not None]
         async with self._connections() as connection:
-            return await proposals.have_moved_on(connection, heads, parents)
+            return await proposals.have_moved_on(connection, newest_events, parents)
 
     async def _open_for(self, warehouse_id: UUID, key: str) -> ProposalState | None:
         async with self._connections() as connection:

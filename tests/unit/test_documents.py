@@ -116,7 +116,7 @@ def test_heads_and_properties_say_what_was_set_and_removed() -> None:
     before = split(document(unknown=1, other=2), TABLE_KINDS)
     after = {key: value for key, value in before.value.items() if key != "unknown"} | {"other": 3, "properties": {"b": "2"}}
     delta = difference(before, after)
-    assert ({"other": 3}, ("unknown",)) == (delta.head_set, delta.head_removed)
+    assert ({"other": 3}, ("unknown",)) == (delta.members_set, delta.members_removed)
     assert ({"b": "2"}, ("a",)) == (dict(delta.properties_set), delta.properties_removed)
     assert after == apply_delta(before, delta).value
 

@@ -56,7 +56,7 @@ async def dawdle(request: ApiRequest) -> web.Response:
 
 
 OPERATIONS = (
-    Operation("getHealth", "GET", "/health", get_health, serves_head=True),
+    Operation("getHealth", "GET", "/health", get_health, serves_head_method=True),
     Operation("read", "GET", "/catalog/v1/read", respond),
     Operation("echo", "POST", "/catalog/v1/echo", echo),
     Operation("fail", "GET", "/catalog/v1/fail", fail),

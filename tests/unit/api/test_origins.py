@@ -32,7 +32,7 @@ async def change(request: ApiRequest) -> web.Response:
 
 
 OPERATIONS = (
-    Operation("getHealth", "GET", "/health", get_health, serves_head=True),
+    Operation("getHealth", "GET", "/health", get_health, serves_head_method=True),
     Operation("read", "GET", "/catalog/v1/thing", respond),
     Operation("change", "POST", "/catalog/v1/thing", change),
     Operation("drop", "DELETE", "/catalog/v1/thing", change),

@@ -73,7 +73,7 @@ def test_a_wrong_method_names_the_right_ones() -> None:
 
 def test_two_operations_of_one_address_are_refused() -> None:
     """Otherwise the later one would replace the other."""
-    taken = Operation("first", "GET", "/catalog/v1/{prefix}/thing", respond, serves_head=True)
+    taken = Operation("first", "GET", "/catalog/v1/{prefix}/thing", respond, serves_head_method=True)
     for other in (
         Operation("second", "GET", "/catalog/v1/{prefix}/thing", respond),
         Operation("second", "GET", "/v1/thing", respond),

@@ -22,8 +22,7 @@ from ...security.secrets import SecretStore, SecretUnreadable
 from ...storage.object_store import ObjectStore
 from ...storage.store_checks import StoreCheckLimit
 from ...storage.store_errors import StoreUnavailable
-from ..proposals import proposals
-from ..proposals.proposals import Proposals
+from ..proposals.proposals import Proposals, refusal_record, stored_refusal
 from ..tables.metrics_reports import MetricsReports
 from ..tabulars.names_and_locations import location_taken_error
 from . import clock, idempotency
@@ -125,22 +124,22 @@ class CommandExecutor:
         deadline = time.monotonic() + self._retry_seconds_max
         while True:
             try:
-                result = await self._attempt(handler, deadline)
-                if result.append_result is None and await self._is_outdated(handler.warehouse):
+                command_result = await self._attempt(handler, deadline)
+                if command_result.append_result is None and await self._is_outdated(handler.warehouse):
                     # Append did not compare the warehouse, and a namespace on the path may have been moved.
                     raise OutdatedRead
             except (OutdatedRead, PreloadedPartsLost):
-                result = None
+                command_result = None
             except PendingApproval as pending:
                 try:
                     return await self._raise_pending(handler, pending)
                 except OutdatedRead:
-                    result = None
+                    command_result = None
             except CatalogError as refusal:
                 if not await self._refused_on_outdated_warehouse(handler.warehouse, refusal):
-                    return await self._refused(context, handler.warehouse, refusal)
-                result = None
-            response = None if result is None else await self._response(context, handler.warehouse, result)
+                    return await self._raise_refusal(context, handler.warehouse, refusal)
+                command_result = None
+            response = None if command_result is None else await self._response(context, handler.warehouse, command_result)
             if response is not None:
                 return response
             if time.monotonic() > deadline:
@@ -148,11 +147,11 @@ class CommandExecutor:
             if isinstance(handler, ProjectCommandHandler):
                 continue
             try:
-                handler.warehouse = await self._current(handler.warehouse)
+                handler.warehouse = await self._current_warehouse(handler.warehouse)
             except NoSuchWarehouse as refusal:
-                return await self._refused(context, handler.warehouse, refusal)
+                return await self._raise_refusal(context, handler.warehouse, refusal)
 
-    async def _current(self, warehouse: Warehouse) -> Warehouse:
+    async def _current_warehouse(self, warehouse: Warehouse) -> Warehouse:
         """The warehouse that the request names now. Raises NoSuchWarehouse."""
         if warehouse.event_id is None:
             return warehouse
@@ -166,8 +165,8 @@ class CommandExecutor:
         """Whether the warehouse has changed since it was cached, so that the command may be permitted now."""
         # The store may refuse a credential that has been replaced, and the maintenance may have ended.
         of_warehouse = isinstance(refusal, StoreUnavailable | SecretUnreadable | WarehouseReadOnly)
-        # A failed requirement too: the name may be that of another table by now, because a namespace was moved.
-        if not (refusal.deterministic or of_warehouse or isinstance(refusal, CommitFailed)):
+        # Deterministic ones include a failed requirement: the name may be that of another table by now, because a namespace was moved.
+        if not (refusal.deterministic or of_warehouse):
             return False
         return await self._is_outdated(warehouse)
 
@@ -191,20 +190,22 @@ class CommandExecutor:
             return await self.queues.run(stream, handler, deadline)
         resolved = await handler.resolve()
         await self.authorize(handler.context, resolved.resources)
-        locked = [*resolved.streams, *resolved.implied_streams]
+        streams = [*resolved.streams, *resolved.implied_streams]
         if isinstance(handler, CommandHandler):
             await handler.prepare()
-            locked += handler.descendant_streams()
-        async with self.queues.locked(locked):
+            streams += handler.descendant_streams()
+        async with self.queues.locked(streams):
             decision = await handler.decide()
             began = time.monotonic()
-            result = await self.decision_writer.append(warehouse, decision)
-        if decision.table_to_cache is not None and result.append_result is not None and result.append_result.outcome == "appended":
+            command_result = await self.decision_writer.append(warehouse, decision)
+        append_result = command_result.append_result
+        if decision.table_to_cache is not None and append_result is not None and append_result.outcome == "appended":
             assert warehouse is not None, "of a table"
-            self._remember(warehouse, decision.table_to_cache, began)
-        return result
+            self._cache_table(warehouse, decision.table_to_cache, began)
+        return command_result
 
-    def _remember(self, warehouse: Warehouse, table: TableToCache, began: float) -> None:
+    def _cache_table(self, warehouse: Warehouse, table: TableToCache, began: float) -> None:
+        """`began` -- when the append began, in monotonic seconds."""
         stream = self.resolver.remember(warehouse, table.identifier, table.claim)
         self.queues.seed(stream, table.state, table.document_size, began)
 
@@ -212,34 +213,34 @@ class CommandExecutor:
         self, context: RequestContext, warehouse: Warehouse | None, command_result: CommandResult
     ) -> CommandResponse | None:
         """The response, or None if another command came first."""
-        decision, result = command_result.decision, command_result.append_result
-        if result is None:
+        decision, append_result = command_result.decision, command_result.append_result
+        if append_result is None:
             return decision.response.at(await self._log_position(context))
-        match result.outcome:
+        match append_result.outcome:
             case "appended" | "recorded" if context.approves is not None:
-                return CommandResponse(decision.idempotency_record.status, decision.idempotency_record.body, result.position)
+                return CommandResponse(decision.idempotency_record.status, decision.idempotency_record.body, append_result.position)
             case "appended" | "recorded":
-                return decision.response.at(result.position)
+                return decision.response.at(append_result.position)
             case "replayed" | "key_reused":
                 await self.decision_writer.discard(warehouse, decision)
-                return await self._replay_found_by_append(context, result)
+                return await self._replay_found_by_append(context, append_result)
         await self.decision_writer.discard(warehouse, decision)
-        match result.outcome:
+        match append_result.outcome:
             case "location":
-                return await self._refused(context, warehouse, location_taken_error(result.detail or ""))
+                return await self._raise_refusal(context, warehouse, location_taken_error(append_result.detail or ""))
             case "error":
                 raise InternalError(APPEND_ERROR_MESSAGE)
         return None
 
-    async def _refused(self, context: RequestContext, warehouse: Warehouse | None, refusal: CatalogError) -> CommandResponse:
+    async def _raise_refusal(self, context: RequestContext, warehouse: Warehouse | None, refusal: CatalogError) -> CommandResponse:
         """Raises the refusal, after storing it under the Idempotency-Key if there is one. Returns the first response if it was used."""
         if context.approves is not None and warehouse is not None and refusal.deterministic:
             refusal = await self.proposals.closed_or_refusal(context, warehouse, refusal)
         if context.idempotency_key is None or not refusal.deterministic:
             raise refusal
-        result = await self.committer.submit(AppendRequest(context, idempotency_record=proposals.refusal_record(refusal)))
-        if result.outcome in ("replayed", "key_reused"):
-            return await self._replay_found_by_append(context, result)
+        append_result = await self.committer.submit(AppendRequest(context, idempotency_record=refusal_record(refusal)))
+        if append_result.outcome in ("replayed", "key_reused"):
+            return await self._replay_found_by_append(context, append_result)
         raise refusal
 
     async def _raise_pending(self, handler: AnyHandler, pending: PendingApproval) -> CommandResponse:
@@ -249,26 +250,29 @@ class CommandExecutor:
         """
         context, warehouse = handler.context, handler.warehouse
         assert warehouse is not None, "only changes in a warehouse are reviewed"
-        refusal, result = await self.proposals.hold(context, warehouse, handler.command, pending)
-        if result is None:
-            return await self._refused(context, warehouse, refusal)
-        if result.outcome in ("replayed", "key_reused"):
-            return await self._replay_found_by_append(context, result)
+        refusal, append_result = await self.proposals.hold(context, warehouse, handler.command, pending)
+        if append_result is None:
+            return await self._raise_refusal(context, warehouse, refusal)
+        if append_result.outcome in ("replayed", "key_reused"):
+            return await self._replay_found_by_append(context, append_result)
         raise refusal
 
-    async def _replay_found_by_append(self, context: RequestContext, result: AppendResult) -> CommandResponse:
-        if result.outcome == "key_reused":
+    async def _replay_found_by_append(self, context: RequestContext, append_result: AppendResult) -> CommandResponse:
+        if append_result.outcome == "key_reused":
             raise idempotency.key_reused_error()
-        assert result.idempotency_record is not None
-        assert result.operation is not None
+        assert append_result.idempotency_record is not None
+        assert append_result.operation is not None
         return await self._replay(
-            context, StoredResponse(result.idempotency_record, result.position, result.operation, commits_wait_for_standbys=False)
+            context,
+            StoredResponse(
+                append_result.idempotency_record, append_result.position, append_result.operation, commits_wait_for_standbys=False
+            ),
         )
 
     async def _replay(self, context: RequestContext, stored: StoredResponse) -> CommandResponse:
         record = stored.idempotency_record
         if record.status >= 400:
-            raise proposals.stored_refusal(record)
+            raise stored_refusal(record)
         return await self._response_replayer.response(context, stored)
 
     async def _log_position(self, context: RequestContext) -> int:

@@ -69,7 +69,7 @@ class ConnectionPool:
         self._idle: deque[Connection] = deque()
         self._waiting: deque[asyncio.Future[Connection | None]] = deque()
         self._retired: set[Connection] = set()
-        self._watch = ConnectionWatchdog(dsn, self._refuse_waiting, self._drop_idle, transaction_pooled=transaction_pooled)
+        self._watchdog = ConnectionWatchdog(dsn, self._refuse_waiting, self._drop_idle, transaction_pooled=transaction_pooled)
         self.on_broken: Callable[[], None] = lambda: None
         """Called when a connection has ended or broken: the next one may reach another Postgres."""
 
@@ -77,7 +77,7 @@ class ConnectionPool:
     async def connection(self, seconds_max: float = STATEMENT_SECONDS_MAX) -> AsyncIterator[Connection]:
         """A connection in autocommit mode. A broken one is not reused. A statement that takes longer than `seconds_max` is cut off."""
         connection = await self._take()
-        self._watch.begin(connection, ConnectionUse(seconds_max))
+        self._watchdog.begin(connection, ConnectionUse(seconds_max))
         try:
             yield connection
         except asyncio.CancelledError:
@@ -92,7 +92,7 @@ class ConnectionPool:
             await connection.close()
             raise _unreachable() from error
         finally:
-            self._watch.end(connection)
+            self._watchdog.end(connection)
             self._release(connection)
 
     @asynccontextmanager
@@ -114,7 +114,7 @@ class ConnectionPool:
     async def close(self) -> None:
         while self._idle:
             await self._idle.popleft().close()
-        self._watch.close()
+        self._watchdog.close()
 
     async def _take(self) -> Connection:
         while self._idle:

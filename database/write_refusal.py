@@ -1,6 +1,11 @@
-"""Errors with which Postgres refuses every write."""
+"""What an error says of a write: whether it was rolled back, and whether Postgres refuses every write."""
 
 import psycopg
+
+
+def was_rolled_back(error: Exception) -> bool:
+    """Whether Postgres reported the error of a statement. After an error of this process or of psycopg it may have committed it."""
+    return isinstance(error, psycopg.Error) and error.sqlstate is not None
 
 
 def write_refusal_reason(error: Exception) -> str | None:

@@ -11,7 +11,7 @@ from ..database.connections import Connection
 from ..log.changes import LogHead, read_changes, read_head
 from .read_cache import ReadCache
 
-_log = structlog.get_logger("icecore.freshness")
+_log = structlog.get_logger("icecore.cache_invalidator")
 
 # A limit on one short statement that all readers of the process wait for.
 CATCH_UP_SECONDS_MAX = 2.0

@@ -119,28 +119,28 @@ async def read_metadata(store: ObjectStore, location: StorageLocation, reservati
     """
     try:
         data = await store.get(location, bytes_max=_SMALL_BYTES_MAX)
-        return (await _read(location, data, _SMALL_BYTES_MAX, _SMALL_VALUES_MAX))[0]
+        return (await _parse_in_thread_if_large(location, data, _SMALL_BYTES_MAX, _SMALL_VALUES_MAX))[0]
     except (PayloadTooLarge, _TooManyValues):
         await reservation.reserve_all()
     bytes_max = max(METADATA_BYTES_MAX, reservation.bytes_max)
     values_max = METADATA_VALUES_MAX * bytes_max // METADATA_BYTES_MAX
     data = await store.get(location, bytes_max=bytes_max)
     try:
-        document, size = await _read(location, data, bytes_max, values_max)
+        document, size = await _parse_in_thread_if_large(location, data, bytes_max, values_max)
     except _TooManyValues:
         raise _unreadable(location, f"it contains more than {values_max} values") from None
     reservation.shrink(size)
     return document
 
 
-async def _read(location: StorageLocation, data: bytes, bytes_max: int, values_max: int) -> tuple[dict[str, Any], int]:
+async def _parse_in_thread_if_large(location: StorageLocation, data: bytes, bytes_max: int, values_max: int) -> tuple[dict[str, Any], int]:
     """The document, and its size in bytes, or the size that corresponds to its number of values if that is larger."""
     if len(data) > _READ_INLINE_BYTES_MAX:
-        return await asyncio.to_thread(_document, location, data, bytes_max, values_max)
-    return _document(location, data, bytes_max, values_max)
+        return await asyncio.to_thread(_parse, location, data, bytes_max, values_max)
+    return _parse(location, data, bytes_max, values_max)
 
 
-def _document(location: StorageLocation, data: bytes, bytes_max: int, values_max: int) -> tuple[dict[str, Any], int]:
+def _parse(location: StorageLocation, data: bytes, bytes_max: int, values_max: int) -> tuple[dict[str, Any], int]:
     if data.startswith(_GZIP_MAGIC):
         data = _decompress(location, data, bytes_max, values_max)
     elif count_values(data) > values_max:

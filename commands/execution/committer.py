@@ -17,7 +17,7 @@ from ...database.connections import CONNECT_SECONDS_MAX, NETWORK_OPTIONS, Connec
 from ...database.host_lists import hosts_of
 from ...database.named_sql import named_sql
 from ...database.outage_log import OutageLog
-from ...database.write_refusal import write_refusal_reason
+from ...database.write_refusal import was_rolled_back, write_refusal_reason
 from ...domain.client_errors import client_error_text
 from ...domain.errors import CommitStateUnknown, InternalError, ServiceUnavailable, TooManyRequests
 from . import fault_points
@@ -98,7 +98,7 @@ class Committer:
         self._idle_waiters: list[asyncio.Future[None]] = []
         self._lingering = False
         self._tasks: list[asyncio.Task[None]] = []
-        self._watch = ConnectionWatchdog(dsn, self._refuse_waiting, transaction_pooled=transaction_pooled)
+        self._watchdog = ConnectionWatchdog(dsn, self._refuse_waiting, transaction_pooled=transaction_pooled)
         self._outage = OutageLog("icecore.committer", "append_connection_lost", "append_recovered")
         self.on_unavailable: Callable[[str], None] = lambda reason: None
         """Called with the reason when Postgres cannot be used, so that others can refuse waiting commands that were never sent."""
@@ -111,9 +111,9 @@ class Committer:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._watch.close()
+        self._watchdog.close()
         while self._waiting:
-            _refuse([self._waiting.popleft()], ServiceUnavailable("The server is stopping", retry_after_seconds=1))
+            _fail([self._waiting.popleft()], ServiceUnavailable("The server is stopping", retry_after_seconds=1))
 
     @property
     def writes_refused(self) -> str | None:
@@ -215,11 +215,11 @@ class Committer:
                         await self._refuse_not_appended(connection, call, error, use)
                         return connection
                     if time.monotonic() - began > (DOUBT_BEHIND_LOCK_SECONDS_MAX if use.behind_stuck_lock else DOUBT_SECONDS_MAX):
-                        _refuse(call, CommitStateUnknown("The connection to Postgres was lost before its response arrived"))
+                        _fail(call, CommitStateUnknown("The connection to Postgres was lost before its response arrived"))
                         return connection
                     await asyncio.sleep(_PAUSE_SECONDS)
         except asyncio.CancelledError:
-            _refuse_stopped(call, sent=sent)
+            _fail_stopped(call, sent=sent)
             if connection is not None:
                 await connection.close()
             raise
@@ -243,7 +243,7 @@ class Committer:
     async def _refuse_not_appended(self, connection: Connection | None, call: _Call, error: Exception, use: ConnectionUse) -> None:
         """Refuses a call that was not sent, or that Postgres reported as rolled back."""
         reason = write_refusal_reason(error) or ("Postgres cannot be reached" if connection is None else "Postgres is busy")
-        _refuse(call, ServiceUnavailable(reason, retry_after_seconds=1))
+        _fail(call, ServiceUnavailable(reason, retry_after_seconds=1))
         if isinstance(error, psycopg.errors.ReadOnlySqlTransaction) and connection is not None:
             # The next connection may reach the new primary.
             await connection.close()
@@ -254,17 +254,17 @@ class Committer:
     async def _append_call_one_by_one(self, connection: Connection | None, call: _Call, error: Exception) -> Connection | None:
         """Appends the commands of a failed call one by one, because its error does not contain which of them failed."""
         if len(call) == 1 and len(call[0].append_requests) == 1:
-            if _was_rolled_back(error) and not call[0].in_doubt:
-                _refuse(call, InternalError(APPEND_ERROR_MESSAGE))
+            if was_rolled_back(error) and not call[0].in_doubt:
+                _fail(call, InternalError(APPEND_ERROR_MESSAGE))
             else:
-                _refuse(call, CommitStateUnknown("The append was interrupted"))
+                _fail(call, CommitStateUnknown("The append was interrupted"))
             return connection
         try:
             for batch in call:
-                batch.in_doubt |= not _was_rolled_back(error)
+                batch.in_doubt |= not was_rolled_back(error)
                 connection = await self._append_batch_one_by_one(connection, batch)
         except asyncio.CancelledError:
-            _refuse_stopped(call, sent=True)
+            _fail_stopped(call, sent=True)
             raise
         return connection
 
@@ -279,7 +279,7 @@ class Committer:
                 error = CommitStateUnknown("The connection to Postgres was lost before the results of all commands of a batch arrived")
             if error is not None and not isinstance(error, InternalError):
                 # The commands after it must not be appended: if it was refused, the metadata files of the whole batch are deleted.
-                _refuse([batch], error)
+                _fail([batch], error)
                 return connection
             results += single.results.result() if error is None else [AppendResult("error", 0, str(error))]
         if not batch.results.done():
@@ -301,7 +301,7 @@ class Committer:
         waiting = [*self._waiting]
         self._waiting.clear()
         self._queued = 0
-        _refuse(waiting, ServiceUnavailable(reason, retry_after_seconds=1))
+        _fail(waiting, ServiceUnavailable(reason, retry_after_seconds=1))
         self.on_unavailable(reason)
 
     async def _connect(self) -> Connection:
@@ -317,7 +317,7 @@ class Committer:
             )
 
     async def _append(self, connection: Connection, call: _Call, use: ConnectionUse) -> None:
-        self._watch.begin(connection, use)
+        self._watchdog.begin(connection, use)
         try:
             if fault_points.SWITCHED_ON:
                 await fault_points.reach("commit.before_append")
@@ -338,7 +338,7 @@ class Committer:
                 if not batch.results.done():
                     batch.results.set_result(batch_results)
         finally:
-            self._watch.end(connection)
+            self._watchdog.end(connection)
 
     async def _rule_out_earlier_copy(self, connection: Connection, append_request: AppendRequest, result: AppendResult) -> AppendResult:
         """The result of a command that was sent again, once no earlier copy of it can change that result."""
@@ -381,20 +381,16 @@ def _result(row: tuple[Any, ...]) -> AppendResult:
     return AppendResult(outcome, position, detail, record)
 
 
-def _was_rolled_back(error: Exception) -> bool:
-    """Whether Postgres reported the error of a call. After an error of this process or of psycopg it may have committed the call."""
-    return isinstance(error, psycopg.Error) and error.sqlstate is not None
-
-
-def _refuse_stopped(call: _Call, *, sent: bool) -> None:
-    """Refuses a call that was in flight when the server stopped."""
+def _fail_stopped(call: _Call, *, sent: bool) -> None:
+    """Fails a call that was in flight when the server stopped: refused if it was not sent, otherwise in doubt."""
     if sent or any(batch.in_doubt for batch in call):
-        _refuse(call, CommitStateUnknown("The server stopped before the response of Postgres arrived"))
+        _fail(call, CommitStateUnknown("The server stopped before the response of Postgres arrived"))
     else:
-        _refuse(call, ServiceUnavailable("The server is stopping", retry_after_seconds=1))
+        _fail(call, ServiceUnavailable("The server is stopping", retry_after_seconds=1))
 
 
-def _refuse(batches: Sequence[_PendingBatch], error: BaseException) -> None:
+def _fail(batches: Sequence[_PendingBatch], error: BaseException) -> None:
+    """Completes batches with an error, unless they are complete: a refusal, or CommitStateUnknown if they may be in the log."""
     for batch in batches:
         if not batch.results.done():
             batch.results.set_exception(error)

@@ -34,14 +34,14 @@ class QueuedCommand(Generic[S]):
     arrived: float = field(default_factory=time.monotonic)
     begun: bool = False
 
-    async def decide(self, state: S, generation: int, document: SharedDocumentSize, *, large: bool) -> Decision:
+    async def decide(self, state: S, generation: int, shared_size: SharedDocumentSize, *, large: bool) -> Decision:
         """Reserves memory for a response with the document, and decides. Raises the command's refusal, or OutdatedRead.
 
-        large -- whether the state's document is large.
+        large -- whether the state's document is large. shared_size -- what the response shares with those to other commands.
         """
         context = self.handler.context
         if context.reserve_memory is not None:
-            context.reserve_memory(len(document), document)
+            context.reserve_memory(len(shared_size), shared_size)
         return await in_thread_if(large or is_large_request(context) or is_large_state(state), self._decide, state, generation)
 
     def _decide(self, state: S, generation: int) -> Decision:

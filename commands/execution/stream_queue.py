@@ -77,7 +77,7 @@ class StreamQueue(Generic[S]):
         self._task: asyncio.Task[None] | None = None
         self._reservation: DocumentReservation | None = None
         # Responses share the bytes of the document that was read, and keep them in memory.
-        self._document = SharedDocumentSize(0)
+        self._shared_size = SharedDocumentSize(0)
         self._backoff = ContentionBackoff()
 
     @property
@@ -96,7 +96,7 @@ class StreamQueue(Generic[S]):
         if self._state is None and self.idle:
             self._state, self._generation, self._confirmed_at = state, generation, confirmed_at
             self.state_bytes = _STATE_BYTES_PER_DOCUMENT_BYTE * document_size
-            self._document = SharedDocumentSize(document_size)
+            self._shared_size = SharedDocumentSize(document_size)
 
     @property
     def generation(self) -> int:
@@ -187,7 +187,7 @@ class StreamQueue(Generic[S]):
         self._state, self._generation = found
         size = known_document_size(self._state)
         # Responses to changes of a namespace do not contain its properties.
-        self._document = SharedDocumentSize(0 if isinstance(self._state, NamespaceState) else size)
+        self._shared_size = SharedDocumentSize(0 if isinstance(self._state, NamespaceState) else size)
         self.state_bytes = _STATE_BYTES_PER_DOCUMENT_BYTE * size
         self._confirmed_at = began
 
@@ -207,7 +207,7 @@ class StreamQueue(Generic[S]):
             command.begun = True
             try:
                 large = self.state_bytes >= _LARGE_STATE_BYTES_MIN
-                decision = await command.decide(state, self._generation, self._document, large=large)
+                decision = await command.decide(state, self._generation, self._shared_size, large=large)
             except Exception as refusal:
                 without_append.append(_WithoutAppend(command, refusal, len(batch)))
                 continue

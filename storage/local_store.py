@@ -1,4 +1,5 @@
-"""Files of a local directory: written completely or not at all, and never through a symbolic link below the base.
+"""Files of a local directory: written completely or not at all, and never through a symbolic link below the base or an
+allowed location.
 
 It uses system calls instead of obstore's local store, because they can refuse links at every step (`O_NOFOLLOW` from folder to folder),
 and because small files are much faster.
@@ -47,13 +48,13 @@ class LocalStore:
     """`ObjectStore` over the directory of a local profile and its allowed locations.
 
     fsync -- put_new returns once the file and its parent folders are synced to disk. Without it, the kernel writes them later.
-    folders -- the cache that it shares with the other stores of the process; None: it has its own.
+    folder_cache -- the cache that it shares with the other stores of the process; None: it has its own.
     """
 
-    def __init__(self, profile: LocalProfile, *, fsync: bool = True, folders: FolderCache | None = None) -> None:
+    def __init__(self, profile: LocalProfile, *, fsync: bool = True, folder_cache: FolderCache | None = None) -> None:
         self._profile = profile
         self._fsync = fsync
-        self._folders = FolderCache() if folders is None else folders
+        self._folder_cache = FolderCache() if folder_cache is None else folder_cache
         self._number = next(_NUMBERS)
         self._putting = 0
 
@@ -108,11 +109,11 @@ class LocalStore:
 
         Every load of a table calls this. Opening folder by folder to refuse links would double the time of a cached response.
         """
-        self._root(location)
+        self._root_of(location)
         try:
             return stat.S_ISREG(os.stat("/" + "/".join(location.segments)).st_mode)  # noqa: PTH116 - see FolderCache
         except (FileNotFoundError, NotADirectoryError):
-            self._check_root(location)
+            self._check_root_exists(location)
             return False
         except OSError as error:
             raise _refusal(error, location) from error
@@ -133,10 +134,11 @@ class LocalStore:
                     with self._folder(location, create=False) as (folder, name):
                         os.unlink(name, dir_fd=folder)
                 except FileNotFoundError:
-                    self._check_root(location)
+                    self._check_root_exists(location)
             await asyncio.sleep(0)
 
-    def _root(self, location: StorageLocation) -> StorageLocation:
+    def _root_of(self, location: StorageLocation) -> StorageLocation:
+        """The base or the allowed location that contains it. Raises BadRequest if none does."""
         if location == self._profile.base:
             return location
         root = self._profile.root_of(location)
@@ -150,29 +152,29 @@ class LocalStore:
 
         on_loop -- whether it runs on the event loop's thread; only that thread may use the folder cache.
         """
-        whole = "/" + "/".join(location.segments[:-1])
-        known = self._folders.find(self._number, whole) if on_loop else None
+        folder_path = "/" + "/".join(location.segments[:-1])
+        known = self._folder_cache.find(self._number, folder_path) if on_loop else None
         if known is not None:
             yield known, location.segments[-1]
             return
-        root = self._root(location)
-        path = "/" + "/".join(root.segments)
-        *folders, name = location.below(root) or ("",)
+        root = self._root_of(location)
+        root_path = "/" + "/".join(root.segments)
+        *segments, name = location.below(root) or ("",)
         if not name:
             raise invalid_location_error("location", "names a folder, not a file", location.text)
         if create:
-            _make_root(path, location)
-        folder = os.open(path, _FOLDER & ~os.O_NOFOLLOW)
+            _make_root(root_path, location)
+        folder = os.open(root_path, _FOLDER & ~os.O_NOFOLLOW)
         try:
-            for segment in folders:
-                below = _open_folder(folder, segment, create=create)
+            for segment in segments:
+                child = _open_folder(folder, segment, create=create)
                 os.close(folder)
-                folder = below
+                folder = child
             yield folder, name
             if on_loop:
                 # The cache is optional. Out of descriptors, what the caller has opened must still reach it.
                 with suppress(OSError):
-                    self._folders.keep(self._number, whole, os.dup(folder))
+                    self._folder_cache.keep(self._number, folder_path, os.dup(folder))
         finally:
             os.close(folder)
 
@@ -212,9 +214,9 @@ class LocalStore:
             with self._folder(location.child(name, "file"), create=True, on_loop=False):
                 pass
 
-    def _check_root(self, location: StorageLocation) -> None:
+    def _check_root_exists(self, location: StorageLocation) -> None:
         """Called when a file is missing. Raises ServiceUnavailable if the warehouse's folder is missing too, as with an unmounted disk."""
-        root = "/" + "/".join(self._root(location).segments)
+        root = "/" + "/".join(self._root_of(location).segments)
         if not os.path.isdir(root):  # noqa: PTH112 - see FolderCache
             raise store_unavailable(location, f"there is no folder {root}")
 
@@ -224,7 +226,7 @@ class LocalStore:
             yield
         except OSError as error:
             if isinstance(error, FileNotFoundError | NotADirectoryError):
-                self._check_root(location)
+                self._check_root_exists(location)
             raise _refusal(error, location) from error
 
 

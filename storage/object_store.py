@@ -68,7 +68,7 @@ class ObjectStores:
         self._fsync = fsync
         self._system = system or SystemCredentials()
         self._identities = SystemIdentities.permitted(self._system)
-        self._folders = FolderCache()
+        self._folder_cache = FolderCache()
 
     async def open(self, profile: StorageProfile, credential: StorageCredential | None, project_id: UUID | None = None) -> ObjectStore:
         """The store of `profile`. It uses `credential` only. Raises ServiceUnavailable if the settings do not permit it.
@@ -84,7 +84,7 @@ class ObjectStores:
             if (refusal := self._system.refusal(profile, credential)) is not None:
                 raise store_unavailable(profile.base, refusal)
             self._opened[key] = store = open_store(
-                profile, credential, fsync=self._fsync, identities=self._identities, folders=self._folders
+                profile, credential, fsync=self._fsync, identities=self._identities, folder_cache=self._folder_cache
             )
         return store
 
@@ -97,7 +97,7 @@ class ObjectStores:
     def close(self) -> None:
         """Forgets the stores, and closes the open folders of local ones."""
         self._opened.clear()
-        self._folders.clear()
+        self._folder_cache.clear()
 
     async def _check_folders(self, profile: LocalProfile, project_id: UUID | None) -> None:
         """Raises ServiceUnavailable if the folder overlaps that of an open store: a link may be created after both warehouses."""
@@ -122,15 +122,15 @@ def open_store(
     *,
     fsync: bool = True,
     identities: SystemIdentities | None = None,
-    folders: FolderCache | None = None,
+    folder_cache: FolderCache | None = None,
 ) -> ObjectStore:
     """Opens a store that is not cached.
 
     identities -- the server's own, for a credential that uses one of them.
-    folders -- as of LocalStore.
+    folder_cache -- as of LocalStore.
     """
     if isinstance(profile, LocalProfile):
         if credential is not None:
             raise BadRequest("Invalid storage-credential: not allowed with a local profile")
-        return LocalStore(profile, fsync=fsync, folders=folders)
+        return LocalStore(profile, fsync=fsync, folder_cache=folder_cache)
     return open_bucket_store(profile, credential, identities or SystemIdentities())

@@ -82,9 +82,9 @@ async def test_a_store_does_not_use_a_folder_that_another_one_may_open(tmp_path:
     folders = FolderCache()
     above, through_link = local_profile(tmp_path), local_profile(tmp_path / "link")
     for _ in range(2):
-        assert b"x" == await LocalStore(through_link, folders=folders).get(through_link.base.child("t", "f"))
+        assert b"x" == await LocalStore(through_link, folder_cache=folders).get(through_link.base.child("t", "f"))
         with pytest.raises(BadRequest):
-            await LocalStore(above, folders=folders).get(above.base.child("link", "t", "f"))
+            await LocalStore(above, folder_cache=folders).get(above.base.child("link", "t", "f"))
 
 
 def test_a_folder_that_cannot_be_cached_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

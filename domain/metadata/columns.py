@@ -48,7 +48,8 @@ class ColumnsBuilder:
         # Schemas that do not conflict with the partition names of the present specs.
         self._schemas_without_name_conflict: set[int] = set()
         self._partition_sources: dict[str, Counter[int]] | None = None
-        # The schema with which each spec or order was parsed. The base's specs and orders, except the defaults, were parsed without one.
+        # The schema to which each spec or order is bound: the current one when it was added. As in Java's parser, the specs of the base and
+        # its default order are bound to its current schema, and its other orders to none.
         current_schema_id: int = document["current-schema-id"]
         self._spec_schemas = dict.fromkeys(self._specs, current_schema_id)
         self._order_schemas: dict[int, int] = {document["default-sort-order-id"]: current_schema_id}
@@ -80,7 +81,7 @@ class ColumnsBuilder:
 
     def _reused_or_new_schema_id(self, schema: Json) -> int:
         schemas = self._parts["schemas"]
-        known_id = schemas.equal_to(schema)
+        known_id = schemas.id_of_equal(schema)
         current_id: int = self._draft.document["current-schema-id"]
         return schemas.next_id(current_id) if known_id is None else known_id
 
@@ -147,7 +148,7 @@ class ColumnsBuilder:
 
     def _reused_or_new_spec_id(self, spec: Json) -> int:
         specs = self._parts["partition-specs"]
-        known_id = specs.equal_to(spec)
+        known_id = specs.id_of_equal(spec)
         return specs.next_id(INITIAL_SPEC_ID) if known_id is None else known_id
 
     def set_default_spec(self, spec_id: int) -> None:
@@ -187,7 +188,7 @@ class ColumnsBuilder:
         if not order["fields"]:
             return UNSORTED_ORDER_ID
         orders = self._parts["sort-orders"]
-        known_id = orders.equal_to(order)
+        known_id = orders.id_of_equal(order)
         return orders.next_id(INITIAL_SORT_ORDER_ID) if known_id is None else known_id
 
     def set_default_sort_order(self, order_id: int) -> None:
@@ -201,8 +202,8 @@ class ColumnsBuilder:
     # Result
 
     @property
-    def missing(self) -> str | None:
-        """What the first empty list contains that a table needs before its first snapshot; None if there is none."""
+    def first_missing(self) -> str | None:
+        """Which of a schema, a partition spec and a sort order the table lacks, the first of them; None if it has all."""
         for key, what in (("schemas", "schema"), ("partition-specs", "partition spec"), ("sort-orders", "sort order")):
             if not self._parts[key].by_id:
                 return what

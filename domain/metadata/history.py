@@ -27,9 +27,9 @@ class HistoryBuilder:
         self._log_start = len(draft.document["snapshot-log"])
 
     def add_snapshot(self, snapshot: Json, sequence: int) -> None:
-        """`sequence` -- the snapshot's sequence number in the request. A negative one is checked but not written."""
+        """`sequence` -- its number in the request, which `snapshot` has only if it is positive. It becomes the table's last one."""
         document = self._draft.document
-        missing = self._columns.missing
+        missing = self._columns.first_missing
         if missing is not None:
             raise ValidationFailed(f"Attempting to add a snapshot before a {missing} is added")
         snapshot_id = snapshot["snapshot-id"]

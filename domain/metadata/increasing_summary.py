@@ -1,4 +1,4 @@
-"""A rule that a table can have: a value in the summaries of its snapshots increases with every commit that has it.
+"""A rule that a table can have: the value of one key in the summaries of its snapshots increases. Summaries without the key are permitted.
 
 A job that records its progress in the summaries of its commits then has its checkpoint in the table itself: of two runs that commit
 the same piece of work, the second is refused. A commit can also say on which value its work is based (PREVIOUS_SUFFIX): then neither an
@@ -22,9 +22,10 @@ _DIGITS_MAX = 19
 
 
 def apply_increasing_summary(base: Json | None, metadata: Json) -> Json:
-    """`metadata` with the last value, if the table has the rule before or after the change; `base` is the document before.
+    """The document after a change with the last value in VALUE_PROPERTY; `metadata` itself if it needs none or has it already.
 
-    The last value is forgotten when the table gets another key or none. Raises BadRequest for a value that is not a whole number and if the
+    base -- the document before the change; None for a new table. metadata -- the document after it.
+    A last value is removed when the table gets another key or none. Raises BadRequest for a value that is not a whole number and if the
     client changes VALUE_PROPERTY, SummaryOutOfOrder for a value that is not above the last one and for a previous value that is not
     the last one.
     """

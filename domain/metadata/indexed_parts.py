@@ -28,8 +28,8 @@ class IndexedParts:
         # Heap of the negative ids, highest first. Removed ones are dropped when they reach the top.
         self._negated_ids: list[int] | None = None
 
-    def equal_to(self, part: Json) -> int | None:
-        """The id of the first equal part."""
+    def id_of_equal(self, part: Json) -> int | None:
+        """The id of the first present part that differs from `part` at most in its id; None if there is none."""
         if self._not_keyed is None:
             self._not_keyed = {}
             for part_id, known in self.by_id.items():
@@ -51,7 +51,7 @@ class IndexedParts:
         return least if highest < least else next_id(self._id_key, highest)
 
     def add(self, part: Json) -> None:
-        """Appends a part for which `equal_to` found no equal one."""
+        """Appends a part for which `id_of_equal` found none."""
         part_id: int = part[self._id_key]
         self.by_id[part_id] = part
         self._remember(part_id, self._key(part))

@@ -31,7 +31,7 @@ def removed_metadata_files(before: Json, after: Json) -> list[str]:
 
 
 def may_delete_metadata_file(*, begun: bool, current: bool, named: bool, live: bool) -> bool:
-    """Whether a file that was removed from the metadata log may be deleted. The remaining files of a dropped table are kept.
+    """Whether a file that was removed from the metadata log may be deleted. Those of a table that is not live any more are kept.
 
     begun -- a store was asked to delete it, which may take effect at any time, so the deletion is completed in any case.
     current -- it is the table's current file, or the last one of a dropped table.

@@ -89,7 +89,7 @@ def _check_name(field: Json, index: SchemaIndex, names: set[str]) -> None:
 def check_spec(spec: Json, index: SchemaIndex, bound_to: SchemaIndex) -> None:
     """Refuses a spec with missing source columns or unsuitable types in the schema of `index`. The void transform accepts all types.
 
-    bound_to -- the schema that the spec was parsed with.
+    bound_to -- the current schema when the request added the spec, or of the document before the request.
     """
     for field in spec["fields"]:
         transform = field["transform"]

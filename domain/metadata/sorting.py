@@ -57,7 +57,8 @@ def bind_sort_order(order: Json, index: SchemaIndex) -> None:
 def check_sort_order(order: Json, index: SchemaIndex, bound_to: SchemaIndex | None) -> None:
     """Refuses an order with missing source columns or unsuitable types in the schema of `index`.
 
-    bound_to -- the schema that the order was parsed with; None if there was none.
+    bound_to -- the current schema when the request added the order, or of the document before the request if it was the default order; else
+        None.
     """
     for field in order["fields"]:
         source = index.fields.get(field["source-id"])

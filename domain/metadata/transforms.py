@@ -57,8 +57,8 @@ def bind_transform(transform: str, source: TypeJson) -> None:
 def can_transform(transform: str, source: TypeJson, bound: TypeJson | None) -> bool:
     """Whether the transform accepts values of type `source`.
 
-    bound -- the type of the source column when the transform was parsed; None if the column was missing. A date's year is a different
-    function than a timestamp's.
+    bound -- the type of the source column in the schema to which the transform was bound (`bound_to` of check_spec); None if it has none.
+        `year`, `month` and `day` are different functions for dates and timestamps, so a bound type may not change between the two.
     """
     source_id = type_id(source)
     if transform == "identity":

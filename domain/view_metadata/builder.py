@@ -101,7 +101,7 @@ class ViewMetadataBuilder:
 
     def add_schema(self, schema: Json) -> int:
         """Adds the schema with the next free id and returns the id, or that of an equal schema."""
-        known_id = self._schemas.equal_to(schema)
+        known_id = self._schemas.id_of_equal(schema)
         if known_id is not None:
             return known_id
         schema_id = self._schemas.next_id(INITIAL_SCHEMA_ID)
@@ -112,7 +112,7 @@ class ViewMetadataBuilder:
 
     def add_version(self, version: Json) -> None:
         """Adds the version with its own id, or with the next one if that is not greater than all others. An equal version is reused."""
-        known_id = self._versions.equal_to(version)
+        known_id = self._versions.id_of_equal(version)
         if known_id is not None:
             self._last_added_version_id = known_id if known_id in self._added_version_ids else None
             return

@@ -149,10 +149,10 @@ def test_a_removed_part_is_not_found_again() -> None:
 def test_parts_keep_their_order_and_their_first_equal() -> None:
     """Of two equal ones in a file, the first is found, and the second after the first is removed."""
     parts = IndexedParts([{"id": 5, "k": "a"}, {"id": 3, "k": "b"}, {"id": 4, "k": "a"}], "id", lambda part: part["k"])
-    assert (5, 3, None) == tuple(parts.equal_to({"k": key}) for key in "abc")
+    assert (5, 3, None) == tuple(parts.id_of_equal({"k": key}) for key in "abc")
     assert (6, 9) == (parts.next_id(0), parts.next_id(9))
     parts.remove([5, 77])
-    assert (4, 5) == (parts.equal_to({"k": "a"}), parts.next_id(0))
+    assert (4, 5) == (parts.id_of_equal({"k": "a"}), parts.next_id(0))
     parts.add({"id": 2**31 - 1, "k": "c"})
     assert [3, 4, 2**31 - 1] == list(parts.by_id)
     with pytest.raises(IllegalArgument, match="Cannot assign a id above 2147483647"):

@@ -1,5 +1,5 @@
--- The prefixes of a location's key that end in '/', shortest first. Among them are the keys of all locations that contain it, and its own:
--- 's3://b/a/t/' -> {'s3:/', 's3://', 's3://b/', 's3://b/a/', 's3://b/a/t/'}
+-- The prefixes of a location's claim key that end in '/', shortest first. Among them are the keys of all locations that contain it, and its
+-- own: '…|s3://b/a/' -> {'…|s3:/', '…|s3://', '…|s3://b/', '…|s3://b/a/'}
 create or replace function icecore.location_prefixes(key text) returns text[] language sql immutable as $$
   select array_agg(left(key, i)) from generate_series(1, length(key)) i where substr(key, i, 1) = '/' $$;
 

@@ -43,7 +43,7 @@ CHECKSUMS = {
     "0018_unfinished_purges": "9910517403d5aeb65f1c69d845c70b0cbfe7d8ba158a704d2753adb472e40be8",
     "0020_append_commands": "d071c532e52788fb29eff7bb5c30ba02d15886f7c786618dafbbdc003872b598",
 }
-FUNCTIONS = ("0020_append_commands", "c3ed18f7b1c99e889f4a73fc186111ebbd029303e03f5c199bb9f7ff8fd5974f")
+FUNCTIONS = ("0020_append_commands", "700fd03d05a42159cd426bc3e7184eaff770927885469af797566c160badb84b")
 """The newest migration, and the checksum of its functions."""
 
 

@@ -55,7 +55,7 @@ class Backends:
         """A connection for one large result, closed afterwards."""
         return self.connections.single_use_connection()
 
-    def forget(self) -> None:
+    def forget_credentials(self) -> None:
         """Empties the cache of credentials. They never change in one log, but after a broken connection the database may have been
         restored.
         """

@@ -86,21 +86,21 @@ class ApiRequest:
     app -- the application, which holds what all requests share. http_request -- aiohttp's request.
     segments -- the encoded path segments by placeholder; api/path_parameters.py parses them.
     context -- the principal and the operation; a command's context also has its Idempotency-Key.
-    expected_reservation -- memory reserved for the response before it is built: from its last size, or by `reserve_memory`,
+    response_reservation -- memory reserved for the response before it is built: as much as it took the last time, or by `reserve_memory`,
         until the response itself is counted.
-    content_reservation -- the same for a response that shares most of its bytes with others; those bytes are counted once.
+    shared_reservation -- the same for a response that shares most of its bytes with others; those bytes are counted once.
     """
 
     __slots__ = (
         "_query",
         "app",
         "catalog",
-        "content_reservation",
         "context",
-        "expected_reservation",
         "http_request",
         "operation",
+        "response_reservation",
         "segments",
+        "shared_reservation",
     )
 
     def __init__(
@@ -110,8 +110,8 @@ class ApiRequest:
         self.catalog: Catalog = app[CATALOG]
         self.context = self._context(principal)
         self._query: Mapping[str, str] | None = None
-        self.expected_reservation: BudgetReservation | None = None
-        self.content_reservation: ContentReservation | None = None
+        self.response_reservation: BudgetReservation | None = None
+        self.shared_reservation: ContentReservation | None = None
         if operation.parameters is not None:
             check_parameters(http_request.rel_url.raw_query_string, operation.parameters, repeatable=operation.repeatable)
         separator = app[SEPARATOR]
@@ -329,13 +329,13 @@ class ApiRequest:
         if size <= UNCOUNTED_BYTES_MAX:
             return
         if shared is not None:
-            if self.content_reservation is not None:
-                self.content_reservation.release()
-            self.content_reservation = self.app[RESPONSE_BUDGET].reserve_content(shared)
+            if self.shared_reservation is not None:
+                self.shared_reservation.release()
+            self.shared_reservation = self.app[RESPONSE_BUDGET].reserve_content(shared)
         else:
-            if self.expected_reservation is None:
-                self.expected_reservation = BudgetReservation(self.app[RESPONSE_BUDGET])
-            self.expected_reservation.raise_to(size)
+            if self.response_reservation is None:
+                self.response_reservation = BudgetReservation(self.app[RESPONSE_BUDGET])
+            self.response_reservation.raise_to(size)
 
     async def json_bytes(
         self,
@@ -356,7 +356,7 @@ class ApiRequest:
         budgeted = budgeted or not self.operation.mutates
         reservation = self._reserve_response(body) if budgeted and len(body) > UNCOUNTED_BYTES_MAX else None
         # The response to a change has its memory reserved already, from before the change.
-        before = [each for each in (self.expected_reservation, self.content_reservation) if each is not None and reservation is None]
+        before = [each for each in (self.response_reservation, self.shared_reservation) if each is not None and reservation is None]
         if len(body) >= limits.gzip_bytes_min:
             headers["Vary"] = "Accept-Encoding"
             if accepts_gzip(self.http_request.headers.get("Accept-Encoding")):
@@ -377,8 +377,8 @@ class ApiRequest:
 
     def _reserve_response(self, body: Content) -> ContentReservation:
         """Counts a response against the budget. The response to a change is reserved before instead, since 429 would be wrong after it."""
-        if self.expected_reservation is not None:
-            self.expected_reservation.release()
+        if self.response_reservation is not None:
+            self.response_reservation.release()
         if self.operation.method == "GET":
             key = self.response_key
             # Reads of a past state share one entry, but their responses differ in size.

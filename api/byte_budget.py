@@ -113,8 +113,8 @@ class ContentReservation:
 class LargeResponses:
     """The sizes of the latest large responses, so that memory is reserved before the next one is read.
 
-    Reading a response takes several times its size, so a response that does not fit the budget should not be read at all. The key
-    (`key`) is the operation and its object, whatever the spelling in the request.
+    Reading a response takes several times its size, so a response that does not fit the budget should not be read at all. They
+    are recorded by operation and object (ApiRequest.response_key), however the request spells it.
     """
 
     def __init__(self, budget: ByteBudget) -> None:

@@ -76,13 +76,13 @@ def _serving(app: web.Application) -> WebHandler:
             return await operation.handler(api_request)
         if operation.method == "GET" and not operation.long_lived and len(large_responses):
             # GET only: the path of a POST does not identify its response.
-            api_request.expected_reservation = large_responses.expect(api_request.response_key)
+            api_request.response_reservation = large_responses.expect(api_request.response_key)
         try:
             async with asyncio.timeout(None if operation.long_lived else seconds_max):
                 return await operation.handler(api_request)
         finally:
-            if api_request.expected_reservation is not None:
-                api_request.expected_reservation.release()
+            if api_request.response_reservation is not None:
+                api_request.response_reservation.release()
 
     return serve
 

@@ -33,7 +33,7 @@ CHECK_INTERVAL_SECONDS = 0.4
 
 @dataclass(slots=True, eq=False)
 class ConnectionUse:
-    """One use of a connection, from taking it until giving it back. A statement may run for at most `seconds_max` from its beginning.
+    """One use of a connection, from taking it until giving it back. A statement that still runs `seconds_max` after taking it is cut off.
 
     is_append -- the statement can be cancelled: it is rolled back and can be sent again.
     cancelled_once -- a running append is not cancelled to test its session, because an earlier cancellation succeeded.

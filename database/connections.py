@@ -75,7 +75,7 @@ class ConnectionPool:
 
     @asynccontextmanager
     async def connection(self, seconds_max: float = STATEMENT_SECONDS_MAX) -> AsyncIterator[Connection]:
-        """A connection in autocommit mode. A broken one is not reused. A statement that takes longer than `seconds_max` is cut off."""
+        """A connection in autocommit mode. A broken one is not reused. A statement that still runs after `seconds_max` is cut off."""
         connection = await self._take()
         self._watchdog.begin(connection, ConnectionUse(seconds_max))
         try:

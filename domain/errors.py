@@ -255,7 +255,7 @@ class UnprocessableEntity(CatalogError, status=422, type="UnprocessableEntityExc
 
 
 class TooManyRequests(CatalogError, status=429, type="TooManyRequestsException"):
-    """A queue is full. The client can retry later."""
+    """A queue is full, or other requests use all the memory. The client can retry later."""
 
 
 class InternalError(CatalogError, status=500, type="InternalServerError"):

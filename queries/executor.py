@@ -53,7 +53,7 @@ class QueryExecutor:
 
     def _forget(self) -> None:
         self.cache.clear()
-        self.backends.forget()
+        self.backends.forget_credentials()
 
     async def authorize(self, context: RequestContext, *resources: Resource) -> None:
         """Raises Forbidden unless the principal may do this to all resources."""
@@ -130,7 +130,7 @@ class QueryExecutor:
         try:
             result = await find()
         except BaseException:
-            self.cache.abort_fill(ticket)
+            self.cache.end_fill(ticket)
             raise
         cached = self.cache.finish_fill(ticket, key, result, result.size_bytes, result.tags)
         self._invalidator.refresh_in_background()

@@ -65,8 +65,8 @@ class ReadCache:
         self._filling[self._sequence] = self._sequence
         return self._sequence
 
-    def abort_fill(self, ticket: int) -> None:
-        """Ends a ticket without a value, because the read failed."""
+    def end_fill(self, ticket: int) -> None:
+        """Ends a ticket. Called alone if the read failed, so that there is no value."""
         del self._filling[ticket]
         oldest = next(iter(self._filling), self._sequence)
         while self._invalidated_while_filling and next(iter(self._invalidated_while_filling.values())) <= oldest:
@@ -81,7 +81,7 @@ class ReadCache:
         tags = frozenset(tags)
         size_bytes += ENTRY_OVERHEAD_BYTES + memory_bytes(key)
         stale = self._cleared_at > ticket or any(self._invalidated_while_filling.get(tag, 0) > ticket for tag in tags)
-        self.abort_fill(ticket)
+        self.end_fill(ticket)
         if stale or size_bytes > self._bytes_max // 4:
             return value
         held = self._entries.get(key)

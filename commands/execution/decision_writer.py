@@ -79,7 +79,7 @@ class DecisionWriter:
                 await self.review(warehouse, decision)
             except CatalogError:
                 # No file was written yet.
-                await self._discard_rows(decision)
+                await self._discard_secret_and_parts(decision)
                 raise
         try:
             await self.write_files(warehouse, decision)
@@ -103,9 +103,9 @@ class DecisionWriter:
                 await (await self._backends.store(warehouse)).delete(files)
             except CatalogError as error:
                 _log.warning("metadata_file_not_deleted", files=[str(file) for file in files], error=error.message)
-        await self._discard_rows(decision)
+        await self._discard_secret_and_parts(decision)
 
-    async def _discard_rows(self, decision: Decision) -> None:
+    async def _discard_secret_and_parts(self, decision: Decision) -> None:
         project_id = decision.append_request.context.project_id
         if decision.secret_ref is not None:
             try:

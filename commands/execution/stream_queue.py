@@ -45,7 +45,9 @@ _Batch: TypeAlias = list[tuple[QueuedCommand[S], Decision]]
 
 @dataclass(slots=True)
 class QueueMetrics:
-    """Counters for the metrics: batches by their number of commands, and batches that conflicted with a commit of another process."""
+    """Counters for the metrics: batches by their number of commands, batches that conflicted with a commit of another process, and commands
+    that were refused.
+    """
 
     batch_lengths: Counter[int] = field(default_factory=Counter)
     conflicts: int = 0
@@ -289,37 +291,37 @@ class StreamQueue(Generic[S]):
 
         Returns the number of commands in effect before the first that is not, and the commands to decide again.
         """
-        whole, again = await self._write_files(batch)
-        if not whole:
+        written, again = await self._write_files(batch)
+        if not written:
             return 0, again
         began = time.monotonic()
         try:
-            results = await self._decision_writer.append_batch([(command.handler.warehouse, decision) for command, decision in whole])
+            results = await self._decision_writer.append_batch([(command.handler.warehouse, decision) for command, decision in written])
         except CatalogError as error:
             self.forget()
             if isinstance(error, NOT_APPENDED_ERRORS):
-                await gather_errors([self._decision_writer.discard(command.handler.warehouse, decision) for command, decision in whole])
-            for command, _ in whole:
+                await gather_errors([self._decision_writer.discard(command.handler.warehouse, decision) for command, decision in written])
+            for command, _ in written:
                 fail(command, error)
             # The commands after them were decided on a state that does not exist, or whose existence is unknown.
             return 0, again
-        in_effect_count, conflicting = await self._finish_batch(whole, results, began)
+        in_effect_count, conflicting = await self._finish_batch(written, results, began)
         return in_effect_count, conflicting + again
 
     async def _write_files(self, batch: "_Batch[S]") -> "tuple[_Batch[S], list[QueuedCommand[S]]]":
         """Returns the part of the batch before the first file that could not be written, and the commands after it, to decide again."""
-        written = await gather_errors(
+        errors = await gather_errors(
             [self._decision_writer.write_files(command.handler.warehouse, decision) for command, decision in batch]
         )
-        bad = next((index for index, outcome in enumerate(written) if outcome is not None), None)
-        if bad is None:
+        failed = next((index for index, error in enumerate(errors) if error is not None), None)
+        if failed is None:
             return batch, []
-        failure = written[bad]
-        assert failure is not None
-        fail(batch[bad][0], failure)
-        for command, decision in batch[bad:]:
+        error = errors[failed]
+        assert error is not None
+        fail(batch[failed][0], error)
+        for command, decision in batch[failed:]:
             await self._decision_writer.discard(command.handler.warehouse, decision)
-        return batch[:bad], [command for command, _ in batch[bad + 1 :]]
+        return batch[:failed], [command for command, _ in batch[failed + 1 :]]
 
     async def _finish_batch(self, batch: "_Batch[S]", results: list[AppendResult], began: float) -> "tuple[int, list[QueuedCommand[S]]]":
         self._metrics.batch_lengths[len(batch)] += 1

@@ -122,7 +122,9 @@ class StreamQueues:
         return cast("StreamQueue[S]", queue)
 
     def _trim(self, stream_id: UUID) -> None:
-        """Removes the longest idle queues while there are too many, or while they hold too much memory."""
+        """Counts the memory of a queue's new state, and notes its generation. Then removes the least recently used idle queues while there
+        are too many, or while they hold too much memory.
+        """
         queue = self._queues.get(stream_id)
         if queue is None:
             return

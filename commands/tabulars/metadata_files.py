@@ -36,9 +36,9 @@ def next_metadata_location(warehouse: Warehouse, metadata: Json, number: int) ->
     return metadata_file_location(warehouse.profile, metadata["location"], metadata["properties"], number, uuid7())
 
 
-def metadata_file(warehouse: Warehouse, metadata: Json, written: Content, number: int) -> MetadataFile:
-    """The metadata file for a document."""
-    return MetadataFile(next_metadata_location(warehouse, metadata, number), written)
+def metadata_file(warehouse: Warehouse, metadata: Json, content: Content, number: int) -> MetadataFile:
+    """The metadata file for a document. content -- the document as it is written."""
+    return MetadataFile(next_metadata_location(warehouse, metadata, number), content)
 
 
 def next_file_number(metadata_location: str) -> int:

@@ -302,7 +302,7 @@ def test_what_was_dropped_before_all_reads_in_flight_is_not_remembered() -> None
     assert not cache._invalidated_while_filling
     cache.invalidate("tag")
     other = cache.begin_fill()
-    cache.abort_fill(other)
+    cache.end_fill(other)
     cache.finish_fill(ticket, "key", 1, 10, ["tag"])
     assert cache.get("key") is None
 

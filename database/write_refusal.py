@@ -4,8 +4,10 @@ import psycopg
 
 
 def was_rolled_back(error: Exception) -> bool:
-    """Whether Postgres reported the error of a statement. After an error of this process or of psycopg it may have committed it."""
-    return isinstance(error, psycopg.Error) and error.sqlstate is not None
+    """Whether Postgres reported that the statement failed. After an error of this process, of psycopg or of the whole session (FATAL,
+    PANIC) it may have been committed.
+    """
+    return isinstance(error, psycopg.Error) and error.sqlstate is not None and error.diag.severity_nonlocalized not in ("FATAL", "PANIC")
 
 
 def write_refusal_reason(error: Exception) -> str | None:

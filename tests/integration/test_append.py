@@ -20,6 +20,8 @@ from icecore.commands.execution.append_request import AppendRequest, AppendResul
 from icecore.commands.execution.committer import APPEND_COMMANDS_MAX, Committer
 from icecore.database import connection as connection_module
 from icecore.database.advisory_locks import AdvisoryLock
+from icecore.database.connection import connect
+from icecore.database.write_refusal import was_rolled_back
 from icecore.domain.errors import CommitStateUnknown, InternalError, ServiceUnavailable
 from icecore.domain.events import (
     NamespaceCreated,
@@ -840,3 +842,13 @@ async def append(connection: AsyncConnection[Any], append_requests: list[AppendR
     blobs: list[bytes] = []
     batch = orjson.dumps([append_request.to_json(blobs) for append_request in append_requests]).decode()
     await connection.execute("select * from icecore.append(%s::text::jsonb, %s::bytea[])", (batch, blobs))
+
+
+@pytest.mark.parametrize(("statement", "rolled_back"), [("select 1 / 0", True), ("select pg_terminate_backend(pg_backend_pid())", False)])
+async def test_only_an_error_of_the_statement_says_that_it_was_rolled_back(database: str, statement: str, rolled_back: bool) -> None:
+    """A session can be ended after a commit, while it waits for a standby."""
+    with pytest.raises(psycopg.Error) as raised:
+        async with await connect(database) as connection:
+            await connection.execute(statement.encode())
+    assert raised.value.sqlstate is not None
+    assert rolled_back == was_rolled_back(raised.value)

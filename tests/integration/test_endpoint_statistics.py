@@ -120,6 +120,27 @@ def test_a_project_sees_its_own_calls_only(server: CatalogServer, tenants: Tenan
     assert (404, "NoSuchWarehouseException") == refused.error
 
 
+def test_a_call_that_names_a_warehouse_of_another_project_is_of_none(server: CatalogServer, tenants: Tenants, tmp_path: Path) -> None:
+    """Otherwise the id, which was answered with 404, would be shown to exist, with its name."""
+    other = tenants.new_warehouse("secret", tmp_path / "secret", tenants.create("other"))
+    missing = (404, "NoSuchWarehouseException")
+    assert missing == tenants.send("GET", f"/management/v1/warehouse/{other}", project=DEFAULT).error
+    assert missing == tenants.send("GET", f"/management/v1/warehouse/{uuid4()}", project=DEFAULT).error
+    (refused,) = counted(tenants, 2, **{"status-codes": [404]})
+    assert (2, None, None) == (refused["count"], refused["warehouse-id"], refused["warehouse-name"])
+
+
+def test_a_name_of_another_project_that_was_counted_before_is_not_shown(server: CatalogServer, tenants: Tenants, tmp_path: Path) -> None:
+    """Earlier versions counted such calls with the warehouse."""
+    other = tenants.new_warehouse("secret", tmp_path / "secret", tenants.create("other"))
+    now = datetime.now(UTC)
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        values = (PROJECT_ID, now.replace(minute=0, second=0, microsecond=0), other, "GET /x", now, now)
+        connection.execute("insert into icecore.endpoint_statistics values (%s, %s, %s, %s, 404, 1, %s, %s)", values)
+    (found,) = [each for each in counted(tenants, 1) if each["http-route"] == "GET /x"]
+    assert (None, None) == (found["warehouse-id"], found["warehouse-name"])
+
+
 def test_windows_follow_each_other_without_gap_or_overlap(server: CatalogServer, tenants: Tenants) -> None:
     """Hour by hour with the tokens, back and forth."""
     now = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)

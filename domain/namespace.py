@@ -173,17 +173,19 @@ def decide_drop_in_tree(state: NamespaceState, root_id: UUID, expires_at_ms: int
     return NamespaceDropped(expires_at_ms, root_id)
 
 
-def decide_undrop(state: NamespaceState, *, taken: bool, parent_root: str | None, root: str, lost: Sequence[str]) -> NamespaceUndropped:
-    """Gives a soft-deleted namespace its name again, as the root of its tree.
+def decide_undrop(
+    state: NamespaceState, *, taken: bool, parent_root: str | None, root: str, lost: Sequence[str]
+) -> NamespaceUndropped | None:
+    """Gives a soft-deleted namespace its name again, as the root of its tree; None if it is live.
 
     taken -- whether another namespace has the name. parent_root -- describes the root of the tree that its parent was dropped with; None:
         the parent is live. root -- describes the namespace whose drop this one was part of.
     lost -- describes what was dropped with it and is not soft-deleted any more.
-    Raises NoSuchNamespace if it is not dropped, NamespaceDropExpired if its drop or that of a part of the tree is final,
+    Raises NamespaceDropExpired if its drop or that of a part of the tree is final,
     NamespaceSoftDeleted if another namespace must be undropped instead or first, and AlreadyExists.
     """
     if state.status == "live":
-        raise not_soft_deleted(state.id)
+        return None
     described = f"{state.name} ({state.id})"
     if state.status != "soft-deleted":
         raise NamespaceDropExpired(f"The drop of namespace {described} is final: it has expired, or was never soft-deleted")
@@ -217,7 +219,7 @@ def decide_expire(state: NamespaceState, now_ms: int | None) -> NamespaceExpired
 
 
 def not_soft_deleted(namespace_id: UUID) -> NoSuchNamespace:
-    """The error for an id that is not that of a soft-deleted namespace."""
+    """The error for the undrop of a namespace that the warehouse does not have."""
     return NoSuchNamespace(f"No namespace with the id {namespace_id} is soft-deleted")
 
 

@@ -32,9 +32,10 @@ _LOST_NAMED_MAX = 10
 async def undrop_namespace(
     executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: UndropNamespace
 ) -> CommandResponse:
-    """204. All or none, and nothing that was soft-deleted on its own before. An undrop and an expiry are decided by the log.
+    """204, also for a live namespace, so that a client can repeat the request. All or none, and nothing that was soft-deleted on its own
+    before. An undrop and an expiry are decided by the log.
 
-    Raises NoSuchNamespace for what is not soft-deleted, NamespaceDropExpired if the drop of a part of the tree is final,
+    Raises NoSuchNamespace for what the warehouse does not have, NamespaceDropExpired if the drop of a part of the tree is final,
     NamespaceSoftDeleted if another namespace must be undropped instead or first, AlreadyExists if the name is taken, and FilesMissing as
     for tables and views.
     """
@@ -44,12 +45,12 @@ async def undrop_namespace(
 
 @dataclass(slots=True)
 class _Tree:
-    """The namespace, what was dropped with it in the order of the drop, and the decision on it."""
+    """The namespace, what was dropped with it in the order of the drop, and the decision on it; None if it is live."""
 
     root: NamespaceState
     dropped: list[Dropped]
     states: TreeStates
-    undropped: Event
+    undropped: Event | None
 
     @property
     def members(self) -> list[AnyState]:
@@ -86,6 +87,10 @@ class _UndropHandler(CommandHandler):
 
     async def decide(self) -> Decision:
         tree = await self._read()
+        if tree.undropped is None:
+            live = AppendRequest(self.context)
+            live.depend_on(tree.root)
+            return Decision(live, IdempotencyRecord(204), CommandResponse(204, None))
         append_request = AppendRequest(self.context, must_exist=[tree.root.parent_id], table_bytes_max=self.reservation.bytes_max)
         # Outer namespaces first, as they are created.
         for state in reversed(tree.members):

@@ -301,11 +301,10 @@ def test_an_undropped_tree_is_as_it_was(client: TreeClient) -> None:
 
 
 def test_a_refused_undrop_of_a_tree_changes_nothing(client: TreeClient, tmp_path: Path) -> None:
-    """A part of the tree, a taken name, something unknown, live, final or of another warehouse, missing files."""
+    """A part of the tree, a taken name, something unknown, final or of another warehouse, missing files."""
     client.soft_delete()
     ids = client.ids()
     table_id = client.load_table(["n", "m"], "t").json["metadata"]["table-uuid"]
-    assert GONE == client.undrop_tree(ids["n"]).error
     assert 204 == client.drop_tree().status
     assert 200 == client.create_namespace("n").status
     head = client.head()
@@ -336,9 +335,30 @@ def test_a_refused_undrop_of_a_tree_changes_nothing(client: TreeClient, tmp_path
     assert head < client.head()
     path.write_bytes(content)
     assert 204 == client.undrop_tree(ids["n"]).status
-    assert GONE == client.undrop_tree(ids["n"]).error
     assert 204 == client.drop_tree(query="&force=true").status
     assert TREE_EXPIRED == client.undrop_tree(ids["n"]).error
+    checked(client.dsn)
+
+
+def test_the_undrop_of_a_live_namespace_changes_nothing(client: TreeClient) -> None:
+    """As that of a live table: a client can repeat a request whose response was lost. A part of the tree is live with it."""
+    client.soft_delete()
+    ids = client.ids()
+    assert 204 == client.undrop_tree(ids["n"]).status
+    assert 204 == client.drop_tree().status
+    assert 204 == client.undrop_tree(ids["n"]).status
+    before, head = content(client), client.head()
+    key = uuid4()
+    for each in (client.undrop_tree(ids["n"]), client.undrop_tree(ids["m"]), client.undrop_tree(ids["n"], force=True)):
+        assert (204, b"") == (each.status, each.body)
+    assert (head, before) == (client.head(), content(client))
+    first = client.undrop_tree(ids["n"], key=key)
+    assert 204 == client.drop_tree().status
+    assert (204, first.replayable) == (first.status, client.undrop_tree(ids["n"], key=key).replayable)
+    assert {} == content(client)
+    done = icecore(client.dsn, "undrop", "demo", ids["n"])
+    assert (0, 0) == (done.returncode, icecore(client.dsn, "undrop", "demo", ids["n"]).returncode)
+    assert before == content(client)
     checked(client.dsn)
 
 

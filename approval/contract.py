@@ -73,6 +73,8 @@ class ObjectChange:
         `protected`, `read-only`, format versions, `delete-profile` and `purge-default` where they differ from those of a new warehouse), or
         None.
     topics -- of the events of the change, such as `table.committed.v1`.
+    partial -- `before` and `after` of a table lack their lists and `refs` (schemas, snapshots and so on), because the metadata of all
+        objects of the change is larger than what the server reads at a time. Only an undrop of a namespace has such changes.
     """
 
     kind: ObjectKind
@@ -83,6 +85,7 @@ class ObjectChange:
     before: Json | None
     after: Json | None
     topics: tuple[str, ...]
+    partial: bool = False
 
     @property
     def names(self) -> list[tuple[str, ...]]:

@@ -93,7 +93,8 @@ class ChangeReader:
         name_before = None if before is None else await self._name(warehouse, before)
         name_after = None if after is None else await self._name(warehouse, after)
         topics = tuple(event.TOPIC for event in change.events)
-        return ObjectChange(_kind(state), state.id, uuid, name_before, name_after, _document(before), _document(after), topics)
+        partial = isinstance(state, TableState) and state.document.is_head_alone
+        return ObjectChange(_kind(state), state.id, uuid, name_before, name_after, _document(before), _document(after), topics, partial)
 
     async def _name(self, warehouse: Warehouse, state: State) -> Levels:
         match state:

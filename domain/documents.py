@@ -167,6 +167,11 @@ class Document:
     """By kind: how many of the first parts are joined already, and their bytes. Shared with later documents that only add parts."""
     _table_head: bytes | None = field(default=None, compare=False, repr=False)
 
+    @property
+    def is_head_alone(self) -> bool:
+        """Whether only the head is known, as of `head_alone`."""
+        return "schemas" not in self.value
+
 
 def split(value: Json, kinds: Sequence[str]) -> Document:
     """The first document of a stream. Every element becomes a part, numbered from 0 in the order of `kinds`."""

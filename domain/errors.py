@@ -170,7 +170,7 @@ class NamespaceProtected(CatalogError, status=409, type="NamespaceProtectedExcep
 
 
 class NamespaceTreeTooLarge(CatalogError, status=400, type="NamespaceTreeTooLargeException"):
-    """A namespace contains more than one command can drop or undrop."""
+    """A namespace contains more than one command can drop."""
 
 
 class NamespaceSoftDeleted(CatalogError, status=409, type="NamespaceSoftDeletedException"):

@@ -112,7 +112,10 @@ class _DropHandler(CommandHandler):
         async with self.executor.connection() as connection:
             nodes = await self._nodes(connection)
             size = await tree_states.states_size(connection, kinds_of(nodes), whole=self.whole)
-        await tree_states.reserve_document_memory(self.reservation, size, str(self.command.namespace))
+        if size > self.reservation.bytes_max:
+            reason = f"what must be read of its metadata is larger than {self.reservation.bytes_max} bytes"
+            raise too_large(str(self.command.namespace), reason)
+        await tree_states.reserve_document_memory(self.reservation, size)
         self.content = [*tree_states.streams(self.executor, kinds_of(nodes[1:]))]
 
     def descendant_streams(self) -> Sequence[ResolvedStream[State]]:

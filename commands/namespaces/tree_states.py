@@ -6,7 +6,6 @@ from uuid import UUID
 
 from ...database.connections import Connection
 from ...domain.namespace import NamespaceState
-from ...domain.namespace_tree import too_large
 from ...domain.table import TableState
 from ...domain.view import ViewState
 from ...projections import namespaces, tables, views
@@ -41,10 +40,8 @@ async def states_size(connection: Connection, ids: Ids, *, whole: bool) -> int:
     return size + await namespaces.document_size(connection, ids["namespace"])
 
 
-async def reserve_document_memory(reservation: DocumentReservation, size: int, root: str) -> None:
-    """Raises NamespaceTreeTooLarge if the states are larger than all that may be in use. Call it without holding a connection."""
-    if size > reservation.bytes_max:
-        raise too_large(root, f"what must be read of its metadata is larger than {reservation.bytes_max} bytes")
+async def reserve_document_memory(reservation: DocumentReservation, size: int) -> None:
+    """Reserves also what is larger than all that may be in use: then it waits until nothing is. Call it without holding a connection."""
     if size >= LARGE_BYTES_MIN:
         await reservation.reserve(size)
 

@@ -66,6 +66,7 @@ class _UndropHandler(CommandHandler):
     executor: CommandExecutor
     reservation: DocumentReservation
     content: list[ResolvedStream[State]] = field(default_factory=list)
+    whole: bool = False
 
     async def resolve(self) -> CommandTargets:
         return CommandTargets([self.executor.resolver.namespace_by_id(self.command.namespace_id)])
@@ -74,8 +75,8 @@ class _UndropHandler(CommandHandler):
         """Refuses, and checks the files, before the queues are joined: a store that does not respond delays no other command."""
         async with self.executor.connection() as connection:
             root, dropped = await self._dropped(connection)
-            size = await tree_states.states_size(connection, kinds_of(dropped), whole=self._whole)
-        await tree_states.reserve_document_memory(self.reservation, size, root.name)
+            size = await self._choose_whole(connection, kinds_of(dropped))
+        await tree_states.reserve_document_memory(self.reservation, size)
         tree = await self._read()
         self.content = [stream for stream in tree_states.streams(self.executor, kinds_of(tree.dropped)) if stream.id != root.id]
         if not self.command.force:
@@ -98,10 +99,18 @@ class _UndropHandler(CommandHandler):
             append_request.add(state.id, self.warehouse.id, state, [event], tree.states.generation)
         return Decision(append_request, IdempotencyRecord(204), CommandResponse(204, None))
 
-    @property
-    def _whole(self) -> bool:
-        """Whether approval hooks review the metadata of the tables."""
-        return self.executor.decision_writer.reviews_decisions_of(self.context)
+    async def _choose_whole(self, connection: Connection, ids: tree_states.Ids) -> int:
+        """Sets whether all metadata of the tables is read, for approval hooks, and returns the size of what is read.
+
+        Without hooks a tree of any size can be dropped, and it cannot be undropped in parts. So above the limit hooks see only heads.
+        """
+        self.whole = False
+        if self.executor.decision_writer.reviews_decisions_of(self.context):
+            size = await tree_states.states_size(connection, ids, whole=True)
+            if size <= self.reservation.bytes_max:
+                self.whole = True
+                return size
+        return await tree_states.states_size(connection, ids, whole=False)
 
     async def _dropped(self, connection: Connection) -> tuple[NamespaceState, list[Dropped]]:
         """The namespace, and what was dropped by the same command. Raises NoSuchNamespace if the warehouse does not have it."""
@@ -118,11 +127,11 @@ class _UndropHandler(CommandHandler):
         async with self.executor.connection() as connection, connection.transaction():
             await namespace_trees.begin_one_moment(connection)
             root, dropped = await self._dropped(connection)
-            states = await tree_states.read_states(connection, kinds_of(dropped), whole=self._whole)
+            states = await tree_states.read_states(connection, kinds_of(dropped), whole=self.whole)
             taken = await namespace_trees.is_taken(connection, root.parent_id, root.name_key)
             described = await names.described(connection, root.root_id or root.id)
             parent_root = await self._root_of(connection, root)
-        if self._whole:
+        if self.whole:
             await tree_states.add_whole_tables(self.executor, self.reservation, states, kinds_of(dropped))
         by_id = states.by_id
         lost = [each for each in dropped if by_id[each.object_id].event_id != each.event_id]

@@ -209,6 +209,10 @@ class FilesMissing(CatalogError, status=409, type="FilesMissingException", deter
     """Files without which the dropped table or view cannot be read are missing. The same request may succeed once they are back."""
 
 
+class FilesUnreadable(CatalogError, status=409, type="FilesUnreadableException", deterministic=False):
+    """Manifests of the dropped table are damaged, or too large to be read. The same request may succeed once they are replaced."""
+
+
 class CommitFailed(CatalogError, status=409, type="CommitFailedException"):
     """A requirement failed, or another commit came first. The client can refresh and retry."""
 

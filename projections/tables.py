@@ -158,14 +158,15 @@ async def read_heads(connection: Connection, table_ids: Sequence[UUID]) -> list[
     return found
 
 
-async def read_snapshots(connection: Connection, snapshots: Sequence[tuple[UUID, int]]) -> list[Json]:
-    """Current snapshots of tables, by the ids of the tables and of the snapshots."""
+async def read_snapshots(connection: Connection, snapshots: Sequence[tuple[UUID, int]]) -> dict[UUID, Json]:
+    """Current snapshots by table, of these ids of tables and of snapshots."""
     parameters = {
         "table_ids": [table_id for table_id, _ in snapshots],
         "snapshot_ids": [snapshot_id for _, snapshot_id in snapshots],
         "kind": KIND_NUMBERS["snapshots"],
     }
-    return [orjson.loads(body) for (body,) in await (await connection.execute(_SQL["snapshots"], parameters, binary=True)).fetchall()]
+    rows = await (await connection.execute(_SQL["snapshots"], parameters, binary=True)).fetchall()
+    return {table_id: orjson.loads(body) for table_id, body in rows}
 
 
 def _assembled(head: Json, kinds: Sequence[int], ordinals: Sequence[int], bodies: Sequence[bytes], next_ordinal: int) -> Document:

@@ -132,7 +132,7 @@ cross join lateral (
 
 -- name: snapshots --
 -- A current snapshot of each of these tables. If it was removed and added again, the newer part counts.
-select a.body
+select requested.table_id, a.body
 from unnest(%(table_ids)s::uuid[], %(snapshot_ids)s::bigint[]) requested(table_id, snapshot_id)
 cross join lateral (
   select p.body from icecore.table_parts p

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -122,6 +122,12 @@ class BucketStore:
 
     async def make_table_folders(self, location: StorageLocation) -> None:
         """Nothing: a bucket has no folders."""
+
+    async def list_files(self, location: StorageLocation) -> AsyncGenerator[list[str], None]:
+        path = _path(location)
+        async with self._request(location):
+            async for page in obstore.list(self._bucket(location), path, chunk_size=LIST_PAGE_OBJECTS):
+                yield [entry["path"] for entry in page]
 
     async def is_listed(self, location: StorageLocation) -> bool:
         path = _path(location)

@@ -10,7 +10,7 @@ import errno
 import itertools
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from io import FileIO
@@ -27,6 +27,8 @@ from .store_errors import METADATA_BYTES_MAX, file_exists, file_not_found, file_
 
 INLINE_BYTES_MAX = 256 * 1024
 """Files up to this size are read and written on the event loop: switching to a thread takes longer than the page cache."""
+
+LIST_PAGE_FILES = 1_000
 
 PUTS_INLINE_MAX = 32
 """How many small files may be in progress and still be written on the event loop: a transaction of a thousand tables would block it."""
@@ -122,6 +124,13 @@ class LocalStore:
         base = self._profile.base
         with self._errors(base):
             await asyncio.to_thread(_list_one, "/" + "/".join(base.segments))
+
+    async def list_files(self, location: StorageLocation) -> AsyncGenerator[list[str], None]:
+        self._root(location)
+        files = _files_below("/" + "/".join(location.segments))
+        with self._errors(location):
+            while page := await asyncio.to_thread(_next_files, files):
+                yield page
 
     async def is_listed(self, location: StorageLocation) -> bool:
         with self._errors(location), self._folder(location, create=False) as (folder, name), os.scandir(folder) as entries:
@@ -228,6 +237,22 @@ class LocalStore:
             if isinstance(error, FileNotFoundError | NotADirectoryError):
                 self._check_root_exists(location)
             raise _refusal(error, location) from error
+
+
+def _files_below(folder: str) -> Iterator[str]:
+    """The files in a folder and below it, without their first slash. Symbolic links are left out."""
+    folders = [folder]
+    while folders:
+        with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                elif entry.is_file(follow_symlinks=False):
+                    yield entry.path[1:]
+
+
+def _next_files(files: Iterator[str]) -> list[str]:
+    return list(itertools.islice(files, LIST_PAGE_FILES))
 
 
 def _list_one(directory: str) -> None:

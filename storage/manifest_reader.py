@@ -12,7 +12,9 @@ import structlog
 
 from ..domain.errors import ServiceUnavailable
 from .environment_credentials import environment_without_credentials
+from .locations import StorageLocation
 from .manifest_protocol import RESPONSE_LENGTH, Kind
+from .object_store import ObjectStore
 
 MANIFEST_BYTES_MAX = 32 * 1024 * 1024
 """Limit on a stored manifest or manifest list. Writers aim at 8 MB (commit.manifest.target-size-bytes)."""
@@ -27,6 +29,23 @@ _log = structlog.get_logger("icecore.purge")
 
 class UnreadableManifest(Exception):
     """The file is not a manifest, or needs more memory or time than permitted."""
+
+
+async def read_names(
+    reader: "ManifestReader", kind: Kind, store: ObjectStore, location: StorageLocation, *, seconds_max: float
+) -> AsyncIterator[list[str | None]]:
+    """Pages of the names in a stored manifest list or manifest, as `ManifestReader.pages`.
+
+    Raises the errors of the store, PayloadTooLarge over MANIFEST_BYTES_MAX, UnreadableManifest, and ServiceUnavailable if the file is not
+    read in `seconds_max`.
+    """
+    try:
+        async with asyncio.timeout(seconds_max):
+            data = await store.get(location, bytes_max=MANIFEST_BYTES_MAX)
+    except TimeoutError:
+        raise ServiceUnavailable(f"The object store does not respond: {location.text}") from None
+    async for page in reader.pages(kind, data):
+        yield page
 
 
 class ManifestReaders:

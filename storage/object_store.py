@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Protocol
 from uuid import UUID
 
@@ -48,6 +48,9 @@ class ObjectStore(Protocol):
 
     async def check_readable(self) -> None:
         """Lists one entry below the base. Raises ServiceUnavailable if that fails."""
+
+    def list_files(self, location: StorageLocation) -> AsyncGenerator[list[str], None]:
+        """Pages of the files below a folder, at most 1,000 in each: their segments joined by slashes. Empty if nothing is there."""
 
     async def is_listed(self, location: StorageLocation) -> bool:
         """Whether a listing of the file's folder contains it among the first names."""

@@ -37,6 +37,9 @@ from .resolver import OutdatedRead, Resolver
 from .response_replayer import ResponseReplayer
 from .stream_queues import StreamQueues
 
+UNDROP_CHECKS_MAX = 2
+"""Undrops that may read manifests at a time: each needs processes of its own."""
+
 AnyHandler = CommandHandler | StreamCommandHandler[Any] | ProjectCommandHandler
 
 
@@ -47,7 +50,7 @@ class CommandExecutor:
     skip_storage_validation -- stores of new and changed warehouses are not checked.
     reserved_namespaces -- names that no new top-level namespace may have, regardless of case.
     storage_change_lock -- one warehouse is created, or its storage profile changed, at a time.
-    store_check_limit -- for checks of stores.
+    store_check_limit -- for checks of stores. undrop_checks -- for undrops that read manifests.
     """
 
     def __init__(
@@ -78,6 +81,7 @@ class CommandExecutor:
         self.skip_storage_validation = skip_storage_validation
         self.storage_change_lock = asyncio.Lock()
         self.store_check_limit = StoreCheckLimit()
+        self.undrop_checks = asyncio.Semaphore(UNDROP_CHECKS_MAX)
         self._retry_seconds_max = retry_seconds_max
         self.now_ms: Callable[[], int] = clock.now_ms
         """The clock of drops and expiries."""

@@ -36,8 +36,8 @@ async def undrop_namespace(
     before. An undrop and an expiry are decided by the log.
 
     Raises NoSuchNamespace for what the warehouse does not have, NamespaceDropExpired if the drop of a part of the tree is final,
-    NamespaceSoftDeleted if another namespace must be undropped instead or first, AlreadyExists if the name is taken, and FilesMissing as
-    for tables and views.
+    NamespaceSoftDeleted if another namespace must be undropped instead or first, AlreadyExists if the name is taken, and FilesMissing
+    and FilesUnreadable as for tables and views.
     """
     async with executor.large_documents.reservation() as reservation:
         return await executor.execute(_UndropHandler(context, warehouse, command, executor, reservation))

@@ -8,7 +8,7 @@ from ...domain.errors import BadRequest, CatalogError, NotFound, PayloadTooLarge
 from ...domain.table import TableState
 from ...storage.locations import StorageLocation
 from ...storage.manifest_protocol import MANIFEST, MANIFEST_LIST, Kind
-from ...storage.manifest_reader import MANIFEST_BYTES_MAX, ManifestReader, UnreadableManifest
+from ...storage.manifest_reader import ManifestReader, UnreadableManifest, read_names
 from ...storage.object_store import ObjectStore
 
 FILES_LEFT_NAMED_MAX = 100
@@ -128,13 +128,9 @@ class TablePurge:
         try:
             if location is None:
                 raise UnreadableManifest(name)
-            async with asyncio.timeout(PURGE_STORE_SECONDS_MAX):
-                data = await self._store.get(location, bytes_max=MANIFEST_BYTES_MAX)
-            async for page in self._reader.pages(kind, data):
+            async for page in read_names(self._reader, kind, self._store, location, seconds_max=PURGE_STORE_SECONDS_MAX):
                 self._progress()
                 yield page
-        except TimeoutError:
-            raise ServiceUnavailable(f"The object store does not respond: {name}") from None
         except NotFound:
             self._files.missing += 1
         except (BadRequest, PayloadTooLarge, UnreadableManifest):

@@ -30,8 +30,7 @@ async def undrop_tabulars(
     decided by the log: the first one wins.
 
     Raises NoSuchTable or NoSuchView for what the warehouse does not have, TabularExpired if the drop is final, NamespaceSoftDeleted if the
-    namespace is soft-deleted too, AlreadyExists if the name is taken, and FilesMissing if the metadata file or the manifest list of the
-    current snapshot is not in the store.
+    namespace is soft-deleted too, AlreadyExists if the name is taken, and FilesMissing and FilesUnreadable as check_needed_files.
     """
     async with executor.large_documents.reservation() as reservation:
         return await executor.execute(_UndropHandler(context, warehouse, command, executor, reservation))

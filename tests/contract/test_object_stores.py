@@ -75,6 +75,33 @@ async def test_awkward_names_are_literal(opened_store: OpenedStore, name: str) -
     assert {str(location)} == files_below(opened_store, opened_store.profile.base)
 
 
+async def test_the_files_below_a_folder_are_listed_in_pages(opened_store: OpenedStore) -> None:
+    """Those in folders too, with their literal names; not those beside it. None below a folder that does not exist."""
+    base = opened_store.profile.base
+    wanted = {base.child("t", "data", f"{number:04}.parquet") for number in range(5)} | {base.child("t", "m.avro")}
+    wanted |= {opened_store.profile.parse_permitted(f"{base}/t/{name}/{name}") for name in AWKWARD_NAMES}
+    for location in (*wanted, base.child("t2", "data", "beside.parquet"), base.child("t-beside.parquet")):
+        await opened_store.store.put_new(location, b"x")
+    pages = [page async for page in opened_store.store.list_files(base.child("t"))]
+    assert {"/".join(each.segments) for each in wanted} == {path for page in pages for path in page}
+    assert [] == [page async for page in opened_store.store.list_files(base.child("none"))]
+    with pytest.raises(BadRequest):
+        await anext(opened_store.store.list_files(StorageLocation.parse_structure("s3://elsewhere/t", field="location")))
+
+
+async def test_links_are_not_listed(local_store: OpenedStore, tmp_path: Path) -> None:
+    """Neither to files nor to folders, so that a circle of links has an end. Pages have at most a thousand files."""
+    folder = tmp_path / "warehouse" / "t"
+    folder.mkdir(parents=True)
+    for number in range(1_005):
+        (folder / f"{number}").touch()
+    (folder / "link").symlink_to(folder / "0")
+    (folder / "circle").symlink_to(folder)
+    pages = [page async for page in local_store.store.list_files(local_store.profile.base.child("t"))]
+    assert [1_000, 5] == [len(page) for page in pages]
+    assert {f"{folder}/{number}"[1:] for number in range(1_005)} == {path for page in pages for path in page}
+
+
 async def test_an_imported_percent_sign_is_literal(opened_store: OpenedStore) -> None:
     """`%20` and a space are two files, because nothing is decoded."""
     encoded = opened_store.profile.parse_permitted(f"{opened_store.profile.base}/a%20b", percent_allowed=True)

@@ -53,6 +53,7 @@ from icecore.projections.verify import verify
 from tests.fixtures.catalog import PROJECT_ID, CatalogServer, context, opened_catalog, served_catalog
 from tests.fixtures.clocks import clocks_behind
 from tests.fixtures.rest_client import SCHEMA, RestResponse, set_properties, table_path, view_path, view_version
+from tests.fixtures.snapshots import manifest_list as empty_list
 from tests.integration.test_warehouse_changes import Management
 from tests.integration.test_warehouse_config import icecore
 
@@ -412,7 +413,9 @@ def test_a_change_by_a_server_from_before_keeps_what_it_does_not_know(client: Cl
 
 
 def test_files_that_are_missing_are_named(client: Client, server: CatalogServer) -> None:
-    """The metadata file and the manifest list of the current snapshot; nothing changes, unless it is forced."""
+    """The metadata file and the manifest list of the current snapshot; nothing changes, unless it is forced. For the other files see
+    test_undrop_files.py.
+    """
     client.soft_delete()
     created = client.create_table(["n"], "t").json
     manifest_list = f"{created['metadata']['location']}/metadata/snap-1.avro"
@@ -433,9 +436,7 @@ def test_files_that_are_missing_are_named(client: Client, server: CatalogServer)
     refused = client.undrop(target)
     assert MISSING == refused.error
     assert manifest_list in refused.message
-    path = Path(manifest_list.removeprefix("file://"))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(b"x")
+    empty_list(Path(manifest_list.removeprefix("file://")), [])
     metadata = Path(committed.json["metadata-location"].removeprefix("file://"))
     content = metadata.read_bytes()
     metadata.unlink()

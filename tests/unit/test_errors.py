@@ -3,7 +3,7 @@
 import pytest
 
 from icecore.domain import errors
-from icecore.domain.errors import CatalogError, FilesMissing, Forbidden, StoreCheckFailed
+from icecore.domain.errors import CatalogError, FilesMissing, FilesUnreadable, Forbidden, StoreCheckFailed
 
 # Java: RESTCatalogAdapter.EXCEPTION_ERROR_CODES and the types of ErrorHandlers. The others are the spec's examples, and those of approval,
 # whose types no client knows.
@@ -50,6 +50,7 @@ STATUSES = {
     "NamespaceExpiredException": 409,
     "NamespaceSoftDeletedException": 409,
     "FilesMissingException": 409,
+    "FilesUnreadableException": 409,
     "CommitFailedException": 409,
     "SummaryOutOfOrderException": 409,
     "ChangeRefusedException": 409,
@@ -80,7 +81,7 @@ def test_every_refusal_has_the_status_of_the_reference() -> None:
 def test_only_what_would_be_refused_again_is_deterministic(refusal: type[CatalogError]) -> None:
     """Missing permission, a full queue, a failed store, missing files and internal errors are not stored under an Idempotency-Key."""
     assert refusal.deterministic is (
-        refusal.status not in (401, 429, 500, 503) and refusal not in (Forbidden, StoreCheckFailed, FilesMissing)
+        refusal.status not in (401, 429, 500, 503) and refusal not in (Forbidden, StoreCheckFailed, FilesMissing, FilesUnreadable)
     )
 
 

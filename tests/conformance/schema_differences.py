@@ -72,7 +72,7 @@ class Document:
         found = [Alternative()]
         for schema in schemas:
             found = [merged for one in found for other in self._alternatives(schema) if (merged := one.both(other)) is not None]
-        return found
+        return [each for each in found if all(self.values_of(each, member) != frozenset() for member in each.required)]
 
     def _alternatives(self, schema: Any) -> Iterator[Alternative]:
         schema = self.resolved(schema)

@@ -21,7 +21,7 @@ from ..domain.byte_pieces import Content, joined
 from ..domain.errors import BadRequest, CatalogError
 from .client_failures import failure_reason, is_missing_bucket
 from .cloud_profiles import AdlsProfile, GcsProfile, S3Profile
-from .credentials import AWS_SYSTEM_IDENTITY, AZURE_SYSTEM_IDENTITY, GCP_SYSTEM_IDENTITY, StorageCredential
+from .credentials import AWS_SYSTEM_IDENTITY, AZURE_SYSTEM_IDENTITY, CLOUDFLARE_R2, GCP_SYSTEM_IDENTITY, StorageCredential
 from .locations import StorageLocation, invalid_location_error
 from .renewed_credentials import AccessToken, NoCredentials, RenewedCredentials, TemporaryCredentials
 from .storage_profile import StorageProfile
@@ -188,6 +188,8 @@ def open_bucket_store(profile: StorageProfile, credential: StorageCredential | N
                 raise _disabled(credential)
             keys = identities.aws.credentials(profile, credential.fields.get("external-id"))
             return BucketStore(profile, lambda bucket: _open_s3(profile, partial(_renewed_keys, keys), bucket), keys)
+        if credential is not None and credential.credential_type == CLOUDFLARE_R2 and profile.endpoint is None:
+            raise BadRequest(f"Invalid storage-profile: a credential of the type {CLOUDFLARE_R2} needs endpoint")
         # A provider, not two options: with options, a session token from the environment would be added.
         provide = None if credential is None else partial(_access_key, credential)
         return BucketStore(profile, lambda bucket: _open_s3(profile, provide, bucket))

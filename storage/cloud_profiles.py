@@ -9,10 +9,10 @@ from socket import inet_aton, inet_ntoa
 from typing import Annotated, ClassVar, Literal, Self
 from urllib.parse import unquote, urlsplit
 
-from pydantic import AfterValidator, AliasChoices, Field, field_validator, model_validator
+from pydantic import AfterValidator, AliasChoices, Field, ValidationInfo, field_validator, model_validator
 
 from ..domain.errors import BadRequest
-from .json_fields import Text
+from .json_fields import Text, matching
 from .locations import StorageLocation
 from .storage_profile import StorageLayout, StorageProfile
 
@@ -25,15 +25,6 @@ ADLS_AUTHORITY_DEFAULT = "https://login.microsoftonline.com"
 
 _NUMBERS = re.compile(r"(0x[0-9a-f]*|[0-9]+)(\.(0x[0-9a-f]*|[0-9]+))*")
 _AWS_HOST = re.compile(r".*\.amazonaws\.com(\.cn)?")
-
-
-def _matching(pattern: str, rule: str) -> AfterValidator:
-    def check(text: str) -> str:
-        if not re.fullmatch(pattern, text):
-            raise ValueError(rule)
-        return text
-
-    return AfterValidator(check)
 
 
 def _check_url(text: str) -> str:
@@ -144,7 +135,7 @@ class S3Profile(CloudProfile):
     """Amazon S3 or an S3-compatible store."""
 
     type: Literal["s3"]
-    bucket: Annotated[str, _matching(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", "must be 3 to 63 of a-z, 0-9, '.' and '-'")]
+    bucket: Annotated[str, matching(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", "must be 3 to 63 of a-z, 0-9, '.' and '-'")]
     region: Text
     endpoint: _Url | None = None
     sts_endpoint: _Url | None = None
@@ -168,6 +159,14 @@ class S3Profile(CloudProfile):
     legacy_md5_behavior: bool = False
 
     kind, scheme = "s3", "s3"
+
+    @field_validator("endpoint")
+    @classmethod
+    def _without_bucket(cls, endpoint: str | None, info: ValidationInfo) -> str | None:
+        """Cloudflare shows the endpoint of a bucket with its name as the path. Lakekeeper leaves it out too."""
+        if endpoint is None or not urlsplit(endpoint).path:
+            return endpoint
+        return endpoint.removesuffix(f"/{info.data.get('bucket')}")
 
     @model_validator(mode="after")
     def _check_role(self) -> Self:
@@ -208,7 +207,7 @@ class GcsProfile(CloudProfile):
     """Google Cloud Storage."""
 
     type: Literal["gcs"]
-    bucket: Annotated[str, _matching(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]", "must be 3 to 222 of a-z, 0-9, '.', '_' and '-'")]
+    bucket: Annotated[str, matching(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]", "must be 3 to 222 of a-z, 0-9, '.', '_' and '-'")]
     sts_enabled: bool = True
 
     kind, scheme = "gs", "gs"
@@ -226,9 +225,9 @@ class AdlsProfile(CloudProfile):
     """Azure Data Lake Storage Gen2, with hierarchical namespace."""
 
     type: Annotated[Literal["adls", "azdls"], AfterValidator(lambda _: "adls")]
-    account_name: Annotated[str, _matching(r"[a-z0-9]{3,24}", "must be 3 to 24 of a-z and 0-9")]
-    filesystem: Annotated[str, _matching(r"[a-z0-9]([a-z0-9-]{1,61}[a-z0-9])", "must be 3 to 63 of a-z, 0-9 and '-'")]
-    host: Annotated[str, _matching(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+", "must be a host name")] = (
+    account_name: Annotated[str, matching(r"[a-z0-9]{3,24}", "must be 3 to 24 of a-z and 0-9")]
+    filesystem: Annotated[str, matching(r"[a-z0-9]([a-z0-9-]{1,61}[a-z0-9])", "must be 3 to 63 of a-z, 0-9 and '-'")]
+    host: Annotated[str, matching(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+", "must be a host name")] = (
         "dfs.core.windows.net"
     )
     authority_host: _Url = ADLS_AUTHORITY_DEFAULT

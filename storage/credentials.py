@@ -6,12 +6,13 @@ from typing import Annotated, Any, Literal, Self
 import orjson
 from pydantic import AliasChoices, BaseModel, ConfigDict, Discriminator, Field, Tag, TypeAdapter
 
-from .json_fields import JsonFields, Text, parsed
+from .json_fields import JsonFields, Text, matching, parsed
 
 AWS_SYSTEM_IDENTITY = "aws-system-identity"
 GCP_SYSTEM_IDENTITY = "gcp-system-identity"
 AZURE_SYSTEM_IDENTITY = "azure-system-identity"
 """The credential types of the server's own identity in each cloud."""
+CLOUDFLARE_R2 = "cloudflare-r2"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -51,13 +52,25 @@ class StorageCredential:
         return cls(fields["type"], fields["credential-type"], data)
 
 
-class _S3AccessKey(JsonFields):
+class _S3Key(JsonFields):
     type: Literal["s3"]
-    credential_type: Literal["access-key"]
     # Lakekeeper's names, and its older names, under which they are stored.
     aws_access_key_id: Text = Field(validation_alias=AliasChoices("aws-access-key-id", "access-key-id"))
     aws_secret_access_key: Text = Field(validation_alias=AliasChoices("aws-secret-access-key", "secret-access-key"))
+
+
+class _S3AccessKey(_S3Key):
+    credential_type: Literal["access-key"]
     external_id: Text | None = None
+
+
+class _S3CloudflareR2(_S3Key):
+    """An access key of R2, with the API token and the account, for which Cloudflare would issue temporary credentials."""
+
+    credential_type: Literal["cloudflare-r2"]
+    token: Text
+    # It becomes part of an address.
+    account_id: Annotated[str, matching(r"[0-9A-Za-z_-]{1,64}", "must be 1 to 64 of a-z, A-Z, 0-9, '-' and '_'")]
 
 
 class _S3SystemIdentity(JsonFields):
@@ -109,6 +122,7 @@ _KINDS: TypeAdapter[JsonFields] = TypeAdapter(
     Annotated[
         Annotated[_S3AccessKey, Tag("s3/access-key")]
         | Annotated[_S3SystemIdentity, Tag("s3/aws-system-identity")]
+        | Annotated[_S3CloudflareR2, Tag("s3/cloudflare-r2")]
         | Annotated[_GcsServiceAccountKey, Tag("gcs/service-account-key")]
         | Annotated[_GcsSystemIdentity, Tag("gcs/gcp-system-identity")]
         | Annotated[_AzSharedAccessKey, Tag("az/shared-access-key")]
@@ -118,8 +132,8 @@ _KINDS: TypeAdapter[JsonFields] = TypeAdapter(
     ]
 )
 _RULE = (
-    "type and credential-type must be one of s3/access-key, s3/aws-system-identity, gcs/service-account-key, gcs/gcp-system-identity, "
-    "az/shared-access-key, az/client-credentials, az/azure-system-identity"
+    "type and credential-type must be one of s3/access-key, s3/aws-system-identity, s3/cloudflare-r2, gcs/service-account-key, "
+    "gcs/gcp-system-identity, az/shared-access-key, az/client-credentials, az/azure-system-identity"
 )
 
 

@@ -2,10 +2,11 @@
 
 import difflib
 import functools
+import re
 from typing import Annotated, Any, TypeVar
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from ..domain.errors import BadRequest
 from ..domain.invalid_values import value_must
@@ -28,6 +29,17 @@ class JsonFields(BaseModel):
     def to_json(self) -> dict[str, Any]:
         """Every field that has a value, including defaults."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def matching(pattern: str, rule: str) -> AfterValidator:
+    """A text that the whole pattern matches. rule -- what the error says."""
+
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise ValueError(rule)
+        return text
+
+    return AfterValidator(check)
 
 
 def refuse_long(json: dict[str, Any], what: str) -> None:

@@ -8,7 +8,7 @@ from ...access.backends import Backends
 from ...access.request_context import RequestContext
 from ...domain.documents import Json
 from ...security.property_rules import refuse_credential_properties
-from ...storage.credentials import StorageCredential, parse_storage_credential
+from ...storage.credentials import CLOUDFLARE_R2, StorageCredential, parse_storage_credential
 from ...storage.json_fields import refuse_long
 from ...storage.object_store import ObjectStore
 from ...storage.permitted_profiles import PermittedProfiles
@@ -33,7 +33,8 @@ class RequestedStorage:
     @classmethod
     def parse(cls, backends: Backends, profile: Json, credential: Json | None, permitted: PermittedProfiles | None) -> "RequestedStorage":
         """Parses Lakekeeper's JSON. Contacts nothing. Raises BadRequest, which names the field."""
-        return cls.open(backends, checked_profile(profile), parsed_credential(credential), permitted)
+        parsed = parsed_credential(credential)
+        return cls.open(backends, checked_profile(profile, parsed), parsed, permitted)
 
     @classmethod
     def open(
@@ -54,9 +55,11 @@ class RequestedStorage:
                 await check_store(self.store, self.profile, on_check)
 
 
-def checked_profile(json: Json) -> StorageProfile:
-    """Parses a profile that is about to be stored. Raises BadRequest, which names the field."""
-    profile = parse_storage_profile(json)
+def checked_profile(json: Json, credential: StorageCredential | None) -> StorageProfile:
+    """Parses a profile that is about to be stored with a credential. Raises BadRequest, which names the field."""
+    profile = (
+        _profile_for_r2(json) if credential is not None and credential.credential_type == CLOUDFLARE_R2 else parse_storage_profile(json)
+    )
     # The stored form, with defaults filled in. Listings and later creations read it again.
     refuse_long(profile.to_json(), "storage-profile")
     refuse_credential_properties(getattr(profile, "sts_session_tags", {}), "storage-profile: sts-session-tags")
@@ -64,6 +67,13 @@ def checked_profile(json: Json) -> StorageProfile:
         refuse_bucket_in_endpoint(profile)
         refuse_bucket_before_address(profile)
     return profile
+
+
+def _profile_for_r2(json: Json) -> StorageProfile:
+    """With a credential of R2, the flavor is always `s3-compat`, and `sts-enabled` is true, as in Lakekeeper."""
+    compatible = {**json, "flavor": "s3-compat"} if json.get("type") == "s3" and json.get("flavor") in (None, "aws") else json
+    profile = parse_storage_profile(compatible)
+    return profile.model_copy(update={"sts_enabled": True}) if isinstance(profile, S3Profile) else profile
 
 
 def parsed_credential(json: Json | None) -> StorageCredential | None:

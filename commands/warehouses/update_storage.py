@@ -62,8 +62,8 @@ async def update_storage(
 
     Raises IncompatibleStorageProfile if existing locations would not be reached. permitted, on_check -- as for create_warehouse.
     """
-    profile = checked_profile(command.storage_profile) if isinstance(command, UpdateStorageProfile) else None
     credential = parsed_credential(command.storage_credential)
+    profile = checked_profile(command.storage_profile, credential) if isinstance(command, UpdateStorageProfile) else None
     async with AsyncExitStack() as opened:
         handler = _UpdateHandler(
             with_keyed_hash(executor, context), warehouse, command, executor, profile, credential, permitted, on_check, opened

@@ -169,8 +169,9 @@ def _well_formed(
     """The storage of a request; None if its profile and credential are invalid or cannot be used together. Contacts nothing."""
     storage: RequestedStorage | None = None
     with report.check("profile-well-formed"):
-        parsed = profile if isinstance(profile, StorageProfile) else checked_profile(profile)
-        storage = RequestedStorage.open(executor.backends, parsed, parsed_credential(credential), permitted)
+        parsed = parsed_credential(credential)
+        checked = profile if isinstance(profile, StorageProfile) else checked_profile(profile, parsed)
+        storage = RequestedStorage.open(executor.backends, checked, parsed, permitted)
     return storage  # noqa: RET504 - the check may suppress the error
 
 

@@ -79,11 +79,6 @@ MISSING_OPERATIONS: dict[str, tuple[str, ...]] = {
 """By the reason, the operations of Lakekeeper that Icecore does not have."""
 
 DIFFERENCES: dict[str, tuple[str, ...]] = {
-    "credentials of Cloudflare R2 are not supported yet": (
-        "request CreateWarehouseRequest.storage-credential: credential-type=cloudflare-r2 type=s3 is refused",
-        "request UpdateWarehouseCredentialRequest.new-storage-credential: credential-type=cloudflare-r2 type=s3 is refused",
-        "request UpdateWarehouseStorageRequest.storage-credential: credential-type=cloudflare-r2 type=s3 is refused",
-    ),
     "locations of namespaces are not inside each other": ("request StorageProfile.storage-layout: type=full-hierarchy is refused",),
     "a project has no tasks of its own": ("GET /management/v1/project/task/by-id/{task_id}: is never 200",),
     "nobody is authenticated": ("GET /management/v1/whoami: is never 200",),

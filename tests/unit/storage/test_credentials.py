@@ -27,6 +27,14 @@ CREDENTIALS: list[dict[str, Any]] = [
     {"type": "az", "credential-type": "client-credentials", "client-id": "c", "tenant-id": "t", "client-secret": CANARY},
     {"type": "s3", "credential-type": "aws-system-identity", "external-id": CANARY},
     {"type": "s3", "credential-type": "aws-system-identity"},
+    {
+        "type": "s3",
+        "credential-type": "cloudflare-r2",
+        "aws-access-key-id": f"id-{CANARY}",
+        "aws-secret-access-key": CANARY,
+        "token": CANARY,
+        "account-id": "0123456789abcdef",
+    },
     {"type": "gcs", "credential-type": "gcp-system-identity"},
     {"type": "az", "credential-type": "azure-system-identity"},
 ]
@@ -58,10 +66,23 @@ def test_equal_credentials_in_another_order_are_equal() -> None:
     assert parse_storage_credential(json) != parse_storage_credential({**json, "aws-secret-access-key": "other"})
 
 
+R2 = next(each for each in CREDENTIALS if each["credential-type"] == "cloudflare-r2")
+
+
+@pytest.mark.parametrize("json", [CREDENTIALS[0], R2])
+def test_keys_have_two_spellings(json: dict[str, Any]) -> None:
+    """Those of Lakekeeper's document, and its older ones."""
+    assert parse_storage_credential(json) == parse_storage_credential({name.removeprefix("aws-"): value for name, value in json.items()})
+
+
 @pytest.mark.parametrize(
     ("json", "field"),
     [
         (None, "storage-credential"),
+        *(({name: value for name, value in R2.items() if name != missing}, missing) for missing in R2 if missing != "type"),
+        ({**R2, "account-id": "a/b"}, "'account-id': must be 1 to 64"),
+        ({**R2, "token": [CANARY]}, "token"),
+        ({**R2, "external-id": CANARY}, "external-id"),
         (CANARY, "storage-credential"),
         ({"type": CANARY, "credential-type": "access-key"}, "type"),
         ({"credential-type": "access-key"}, "type"),

@@ -415,3 +415,19 @@ def test_a_storage_layout_with_names_or_nested_folders_is_not_supported(layout: 
 def test_a_wrong_storage_layout_is_refused(layout: Any) -> None:
     with pytest.raises(BadRequest, match="storage-layout"):
         parse_storage_profile({**S3, "storage-layout": layout})
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "kept"),
+    [
+        ("https://a.r2.cloudflarestorage.com/bucket", "https://a.r2.cloudflarestorage.com"),
+        ("https://a.r2.cloudflarestorage.com/bucket/", "https://a.r2.cloudflarestorage.com"),
+        ("https://store.example/s3/bucket", "https://store.example/s3"),
+        ("https://store.example/a-bucket", "https://store.example/a-bucket"),
+        ("https://bucket", "https://bucket"),
+        (None, None),
+    ],
+)
+def test_the_bucket_at_the_end_of_an_endpoint_is_left_out(endpoint: str | None, kept: str | None) -> None:
+    """As in Lakekeeper: Cloudflare shows the address of a bucket so."""
+    assert kept == parse_storage_profile({**S3, "endpoint": endpoint}).to_json().get("endpoint")

@@ -55,8 +55,7 @@ def test_a_location_with_two_names_is_found(one: S3Profile, other: S3Profile, sh
     [
         "http://data.minio:9000",
         "http://DATA.minio:9000",
-        "http://minio:9000/data",
-        "http://minio:9000/x/data/",
+        "http://minio:9000/data/x",
         "https://data.s3.eu-central-1.amazonaws.com",
         "https://other.s3.amazonaws.com",
         "http://allowed.minio:9000",

@@ -79,7 +79,7 @@ def test_a_wrong_request_would_be_found(store: str) -> None:
     other = "Google Cloud Storage" if credential.get("type") == "s3" else "MinIO"
     for wrong in (
         {"storage-profile": {**request["storage-profile"], "bukket": "lake"}},
-        {"storage-credential": {**credential, "token": "x"}},
+        {"storage-credential": {**credential, "session-token": "x"}},
         {"storage-credential": requests()[other]["storage-credential"]},
     ):
         with pytest.raises(BadRequest):

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 Flag = Annotated[bool, Parameter(negative=(), show_default=False)]
 Json = Annotated[Flag, Parameter(name="--json", help="Print JSON.")]
+Texts = Annotated[list[str] | None, Parameter(negative=(), allow_leading_hyphen=True)]
 JsonArgument = Annotated[str, Parameter(allow_leading_hyphen=True)]
 ProtectionOff = Annotated[Flag, Parameter(help="Remove the protection.")]
 ProjectName = Annotated[str, Parameter(help="Name or id of the project.")]

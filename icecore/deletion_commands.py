@@ -73,7 +73,7 @@ def undrop(settings: Settings, reference: str, ids: Sequence[UUID], *, force: bo
             for each in ids:
                 if each not in kinds:
                     raise CommandFailed(ExitCode.NO, f"warehouse {warehouse.name} has no table, view or namespace with the id {each}")
-            present = _of_the_present(warehouse)
+            present = of_the_present(warehouse)
             if "namespace" in kinds.values():
                 if len(ids) > 1:
                     raise CommandFailed(ExitCode.USAGE, "a namespace is undropped alone: give one id")
@@ -100,7 +100,8 @@ async def _kinds(connection: Connection, warehouse_id: UUID, ids: Sequence[UUID]
     return kinds
 
 
-def _of_the_present(warehouse: Warehouse) -> Warehouse:
+def of_the_present(warehouse: Warehouse) -> Warehouse:
+    """The warehouse, for a change. Raises CommandFailed if it is named with a position or time."""
     if warehouse.as_of is not None:
         raise CommandFailed(ExitCode.USAGE, "a past state cannot be changed; name the warehouse without a position or time")
     return warehouse

@@ -4,11 +4,111 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from .command_settings import CommonOptions, Flag, Json, ProtectionOff, WarehouseName, WarehouseOptions
+from .command_settings import CommonOptions, Flag, Json, ProtectionOff, Texts, WarehouseName, WarehouseOptions
 from .exit_codes import CommandFailed, ExitCode
 from .output import Output
 
-namespace = App(name="namespace", help="Protect, move and drop namespaces, and list soft-deleted ones.")
+namespace = App(name="namespace", help="List, create, change, protect, move and drop namespaces, and list soft-deleted ones.")
+
+
+@namespace.command(name="create")
+def create_namespace(
+    warehouse: WarehouseName,
+    namespace: str,
+    /,
+    *,
+    properties: Annotated[Texts, Parameter(name="--property")] = None,
+    as_json: Json = False,
+    options: WarehouseOptions = WarehouseOptions(),
+) -> ExitCode:
+    """Create a namespace and print it with its location. The namespace above must exist.
+
+    Parameters
+    ----------
+    namespace
+        Its whole path, with dots between levels.
+    properties
+        KEY=VALUE of a property, such as location=URI. May be repeated.
+    """
+    from . import namespace_commands, operator_commands
+    from .domain.commands import CreateNamespace
+    from .domain.identifiers import NamespaceIdentifier
+
+    path = NamespaceIdentifier.parse(namespace.split("."))
+    command = CreateNamespace(path, operator_commands.properties_argument(properties or (), "--property"))
+    return namespace_commands.make_namespace(options.settings(), Output(), options.in_project(warehouse), command, as_json=as_json)
+
+
+@namespace.command(name="list")
+def list_namespaces(
+    warehouse: WarehouseName,
+    /,
+    *,
+    parent: str | None = None,
+    as_json: Json = False,
+    options: WarehouseOptions = WarehouseOptions(),
+) -> ExitCode:
+    """List the namespaces at the top level of a warehouse, or directly in another namespace.
+
+    Parameters
+    ----------
+    parent
+        List the namespaces in this one, with dots between levels.
+    """
+    from . import content_commands
+
+    return content_commands.list_objects(options.settings(), Output(), "namespace", options.in_project(warehouse), parent, as_json=as_json)
+
+
+@namespace.command(name="get")
+def get_namespace(
+    warehouse: WarehouseName, namespace: str, /, *, as_json: Json = False, options: WarehouseOptions = WarehouseOptions()
+) -> ExitCode:
+    """Print a namespace with its properties and its protection.
+
+    Parameters
+    ----------
+    namespace
+        The namespace, with dots between levels, or its id.
+    """
+    from . import content_commands
+
+    return content_commands.print_object(
+        options.settings(), Output(), "namespace", options.in_project(warehouse), namespace, as_json=as_json
+    )
+
+
+@namespace.command(name="properties")
+def namespace_properties(
+    warehouse: WarehouseName,
+    namespace: str,
+    /,
+    *,
+    set_: Annotated[Texts, Parameter(name="--set")] = None,
+    unset: Texts = None,
+    as_json: Json = False,
+    options: WarehouseOptions = WarehouseOptions(),
+) -> ExitCode:
+    """Change the properties of a namespace, then print them. Without changes, only print them.
+
+    Options may be repeated.
+
+    Parameters
+    ----------
+    namespace
+        The namespace, with dots between levels.
+    set_
+        KEY=VALUE of a property to set.
+    unset
+        Key of a property to remove.
+    """
+    from . import namespace_commands, operator_commands
+    from .domain.commands import UpdateNamespaceProperties
+    from .domain.identifiers import NamespaceIdentifier
+
+    updates = operator_commands.properties_argument(set_ or (), "--set")
+    command = UpdateNamespaceProperties(NamespaceIdentifier.parse(namespace.split(".")), unset or (), updates)
+    return namespace_commands.change_properties(options.settings(), Output(), options.in_project(warehouse), command, as_json=as_json)
 
 
 @namespace.command(name="protect")

@@ -1,4 +1,4 @@
-"""Recursive drops and soft-deleted namespaces at the command line. The commands use the database directly."""
+"""Namespaces at the command line: creation, properties, drops and soft-deleted ones. The commands use the database directly."""
 
 from typing import Any
 from uuid import UUID
@@ -10,21 +10,84 @@ from rich.table import Table
 
 from .access.resolve_warehouse import find_warehouse
 from .api.iceberg.drop_plans import written_plan
+from .commands.namespaces.create_namespace import create_namespace as execute_create_namespace
 from .commands.namespaces.drop_namespace import drop_namespace as execute_drop_namespace
 from .commands.namespaces.drop_namespace_tree import plan_namespace_drop
+from .commands.namespaces.update_namespace_properties import update_namespace_properties
 from .compose import open_catalog
+from .deletion_commands import of_the_present
 from .demo_warehouse import operator_context
-from .domain.commands import DropNamespace
+from .domain.commands import CreateNamespace, DropNamespace, UpdateNamespaceProperties
 from .domain.project import PROJECT_ID_DEFAULT
 from .domain.proposal import time_text
 from .exit_codes import ExitCode
 from .log_database import opened_database, require_schema, require_writable
-from .output import cell, print_table
+from .output import cell, print_table, printable
 from .projections import namespace_trees
 from .projections.soft_deleted import SoftDeleted
+from .queries.load_namespace import load_namespace
 from .settings import Settings
 
 _PAGE = 1_000
+
+
+def make_namespace(settings: Settings, console: Console, reference: str, command: CreateNamespace, *, as_json: bool) -> ExitCode:
+    """Creates a namespace in a warehouse as the REST API does, and prints it with its location."""
+
+    async def run(opened: Settings) -> dict[str, Any]:
+        await require_writable(opened)
+        async with open_catalog(opened) as catalog:
+            async with catalog.backends.connection() as connection:
+                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, project_named=False)
+            context = operator_context("createNamespace", warehouse.project_id)
+            response = await execute_create_namespace(catalog.commands, context, of_the_present(warehouse), command)
+        assert isinstance(response.body, bytes), "the response is one bytes object"
+        created: dict[str, Any] = orjson.loads(response.body)
+        return created
+
+    with opened_database(settings) as opened:
+        created = uvloop.run(run(opened))
+    if as_json:
+        console.out(orjson.dumps(created).decode(), highlight=False)
+    else:
+        console.out(f"{'.'.join(created['namespace'])}  {created['properties']['location']}", highlight=False)
+    return ExitCode.OK
+
+
+def change_properties(
+    settings: Settings, console: Console, reference: str, command: UpdateNamespaceProperties, *, as_json: bool
+) -> ExitCode:
+    """Changes the properties of a namespace as the REST API does, and prints the result. Without changes, they are only shown.
+
+    Keys to remove that are not there are named on standard error.
+    """
+    missing: list[str] = []
+
+    async def run(opened: Settings) -> dict[str, Any]:
+        changes = bool(command.updates or command.removals)
+        await (require_writable(opened) if changes else require_schema(opened))
+        async with open_catalog(opened) as catalog:
+            async with catalog.backends.connection() as connection:
+                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, project_named=False)
+            if changes:
+                context = operator_context("updateProperties", warehouse.project_id)
+                response = await update_namespace_properties(catalog.commands, context, of_the_present(warehouse), command)
+                assert isinstance(response.body, bytes), "the response is one bytes object"
+                missing.extend(orjson.loads(response.body)["missing"])
+            context = operator_context("loadNamespaceMetadata", warehouse.project_id)
+            found = await load_namespace(catalog.queries, context, warehouse, command.namespace)
+        return {"namespace": found.levels, "properties": dict(found.properties)}
+
+    with opened_database(settings) as opened:
+        found = uvloop.run(run(opened))
+    for key in missing:
+        Console(stderr=True).out(f"no such property: {printable(key)}", highlight=False)
+    if as_json:
+        console.out(orjson.dumps(found).decode(), highlight=False)
+        return ExitCode.OK
+    for key, value in found["properties"].items():
+        console.out(printable(f"{key}={value}"), highlight=False)
+    return ExitCode.OK
 
 
 def drop_namespace(settings: Settings, reference: str, command: DropNamespace) -> ExitCode:
@@ -36,7 +99,7 @@ def drop_namespace(settings: Settings, reference: str, command: DropNamespace) -
             async with catalog.backends.connection() as connection:
                 warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, any_project=True)
             context = operator_context("dropNamespace", warehouse.project_id)
-            await execute_drop_namespace(catalog.commands, context, warehouse, command)
+            await execute_drop_namespace(catalog.commands, context, of_the_present(warehouse), command)
 
     with opened_database(settings) as opened:
         uvloop.run(run(opened))

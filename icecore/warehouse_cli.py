@@ -5,14 +5,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from .command_settings import Flag, Json, JsonArgument, ProtectionOff, WarehouseName, WarehouseOptions
+from .command_settings import Flag, Json, JsonArgument, ProtectionOff, Texts, WarehouseName, WarehouseOptions
 from .exit_codes import CommandFailed, ExitCode
 from .output import Output
 
 if TYPE_CHECKING:
     from .warehouse_commands import WarehouseCommand
-
-Texts = Annotated[list[str] | None, Parameter(negative=(), allow_leading_hyphen=True)]
 
 warehouse = App(name="warehouse", help="Create, list, change and delete warehouses.")
 

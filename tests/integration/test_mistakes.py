@@ -202,6 +202,38 @@ MISTAKES = {
     "a name that is taken": Mistake(
         ["warehouse", "create", "demo", "--profile", LOCAL], ["icecore: Warehouse already exists: demo"], ExitCode.NO
     ),
+    # Namespaces, tables and views
+    "a namespace of no warehouse": Mistake(["namespace", "list"], ["icecore: WAREHOUSE is missing.", "icecore namespace list --help"]),
+    "a misspelt warehouse": Mistake(["namespace", "list", "dmeo"], ["icecore: Warehouse does not exist: dmeo"], ExitCode.NO),
+    "a warehouse of no such project": Mistake(
+        ["namespace", "list", "demo", "--project", "nobody"], ["icecore: Project does not exist: nobody"], ExitCode.NO
+    ),
+    "a namespace below none": Mistake(
+        ["namespace", "create", "demo", "nowhere.a"], ["icecore: Namespace does not exist: nowhere"], ExitCode.NO
+    ),
+    "a namespace of an empty level": Mistake(["namespace", "create", "demo", "a..b"], ["Invalid namespace level: must not be empty"]),
+    "a namespace with a slash at its end": Mistake(["namespace", "create", "demo", "a/"], ["Invalid namespace level", "empty segment"]),
+    "a namespace that engines use": Mistake(["namespace", "create", "demo", "system"], ["icecore: ", "system", "reserved"]),
+    "a property without a value": Mistake(["namespace", "create", "demo", "a", "--property", "owner"], ["--property must be KEY=VALUE"]),
+    "a property that is set twice": Mistake(
+        ["namespace", "properties", "demo", "a", "--set", "k=1", "--set", "k=2"], ["--set names 'k' twice"]
+    ),
+    "tables without their namespace": Mistake(["table", "list", "demo"], ["icecore: NAMESPACE is missing.", "icecore table list --help"]),
+    "tables of no namespace": Mistake(["table", "list", "demo", "nowhere"], ["icecore: Namespace does not exist: nowhere"], ExitCode.NO),
+    "a table without a namespace": Mistake(["table", "get", "demo", "orders"], ["icecore: a table is named NAMESPACE.TABLE: orders"]),
+    "a table with its warehouse before it": Mistake(
+        ["table", "drop", "demo:a.orders"], ["icecore: TABLE is missing.", "icecore table drop --help"]
+    ),
+    "a table to drop that is not there": Mistake(
+        ["table", "drop", "demo", "nowhere.t"], ["icecore: Table does not exist: nowhere.t"], ExitCode.NO
+    ),
+    "a rename without the new namespace": Mistake(
+        ["table", "rename", "demo", "a.t", "u"], ["icecore: a table is named NAMESPACE.TABLE: u"]
+    ),
+    "a view without a namespace": Mistake(["view", "drop", "demo", "v"], ["icecore: a view is named NAMESPACE.VIEW: v"]),
+    "a metadata file as a path": Mistake(["table", "register", "demo", "a.t", "/lake/v1.metadata.json"], ["icecore: Invalid"]),
+    "a view's drop with a purge": Mistake(["view", "drop", "demo", "a.v", "--purge"], ["Unknown option: --purge"]),
+    "a past state that is dropped": Mistake(["table", "drop", "demo@1", "a.t"], ["a past state cannot be changed"]),
     # Events and sinks
     "a position before the first": Mistake(["log", "--from", "0"], ["--from must be a position of at least 1"]),
     "a position after the last": Mistake(["log", "--from", "999999"], ["--from 999999 is beyond the end of the log ("]),

@@ -6,12 +6,12 @@ from uuid import UUID
 
 from cyclopts import App, Parameter
 
-from .command_settings import Json, WarehouseName, WarehouseOptions
+from .command_settings import Flag, Json, WarehouseName, WarehouseOptions
 from .domain.task import Action, TaskStatus
 from .exit_codes import CommandFailed, ExitCode
 from .output import Output
 
-task = App(name="task", help="List the expiries and purges of a warehouse, and stop, cancel or schedule purges.")
+task = App(name="task", help="List the expiries and purges of a warehouse, stop, cancel or schedule purges, and configure their queue.")
 
 Queue = Literal["tabular_expiration", "tabular_purge"]
 _Ids = Annotated[list[UUID], Parameter(negative=(), help="Ids of the tasks. `icecore task list` shows them.")]
@@ -95,6 +95,39 @@ def run_tasks_at(
     if at.tzinfo is None:
         raise CommandFailed(ExitCode.USAGE, "AT must have a zone, such as 2026-12-24T18:00:00Z")
     return _control(options, warehouse, "run-at", ids, at)
+
+
+@task.command(name="queue-config")
+def configure_queue(
+    warehouse: WarehouseName,
+    queue: Queue,
+    /,
+    *,
+    heartbeat: str | None = None,
+    reset: Flag = False,
+    as_json: Json = False,
+    options: WarehouseOptions = WarehouseOptions(),
+) -> ExitCode:
+    """Configure a queue of a warehouse, then print its configuration. Without changes, only print it.
+
+    Parameters
+    ----------
+    queue
+        The queue: tabular_purge, or tabular_expiration, which has no settings.
+    heartbeat
+        How long an attempt may make no progress before it is ended and tried again: a whole number with d, h, m or s, from 1m to 7d.
+    reset
+        Use the default again.
+    """
+    from . import task_commands
+    from .domain.warehouse import SetTaskQueueConfig
+    from .durations import seconds_argument
+
+    if reset and heartbeat is not None:
+        raise CommandFailed(ExitCode.USAGE, "give either --heartbeat or --reset")
+    seconds = None if heartbeat is None else seconds_argument(heartbeat, "--heartbeat")
+    command = SetTaskQueueConfig(queue, seconds) if reset or seconds is not None else None
+    return task_commands.queue_config(options.settings(), Output(), options.in_project(warehouse), queue, command, as_json=as_json)
 
 
 def _control(options: WarehouseOptions, warehouse: str, action: Action, ids: list[UUID], at: datetime | None = None) -> ExitCode:

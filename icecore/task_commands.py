@@ -11,16 +11,32 @@ from rich.console import Console
 from rich.table import Table
 
 from .access.resolve_warehouse import find_warehouse
+from .api.management.tasks import written_queue_config, written_task, written_task_details
 from .commands.tasks.control_tasks import control_tasks
+from .commands.warehouses.change_warehouse import change_warehouse
 from .compose import open_catalog
+from .deletion_commands import of_the_present
 from .demo_warehouse import operator_context
 from .domain.project import PROJECT_ID_DEFAULT
-from .domain.task import TASK_STATUSES, TASKS_MAX, WAREHOUSE_QUEUES, Action, ControlTasks, TaskStatus
+from .domain.task import (
+    HEARTBEAT_SECONDS_DEFAULT,
+    PURGE,
+    TASK_STATUSES,
+    TASKS_MAX,
+    WAREHOUSE_QUEUES,
+    Action,
+    ControlTasks,
+    TaskStatus,
+    check_queue_config,
+)
+from .domain.warehouse import SetTaskQueueConfig
+from .durations import duration_text
 from .exit_codes import CommandFailed, ExitCode
 from .log_database import opened_database, require_schema, require_writable
 from .output import cell, print_table, printable
 from .queries import list_tasks as query
 from .queries.list_tasks import Attempt, FoundTask, TaskFilter
+from .queries.load_warehouse import load_task_queue_config
 from .settings import Settings
 
 _PAGE = 1_000
@@ -40,7 +56,7 @@ def list_tasks(
     """Prints the newest tasks of a warehouse, newest first. statuses, queues -- all, if there is none."""
     wanted = TaskFilter(queues or WAREHOUSE_QUEUES, statuses or TASK_STATUSES)
 
-    async def run(opened: Settings) -> list[FoundTask]:
+    async def run(opened: Settings) -> tuple[UUID, list[FoundTask]]:
         await require_schema(opened)
         found: list[FoundTask] = []
         async with open_catalog(opened) as catalog:
@@ -54,12 +70,13 @@ def list_tasks(
                 if page.next_key is None:
                     break
                 after = int(page.next_key)
-        return found
+        return warehouse.project_id, found
 
     with opened_database(settings) as opened:
-        found = uvloop.run(run(opened))
+        project_id, found = uvloop.run(run(opened))
     if as_json:
-        console.out(orjson.dumps([_written(each) for each in found], option=orjson.OPT_UTC_Z).decode(), highlight=False)
+        written = [written_task(project_id, each) for each in found]
+        console.out(orjson.dumps(written, option=orjson.OPT_UTC_Z).decode(), highlight=False)
         return ExitCode.OK
     if not found:
         console.out("no tasks", highlight=False)
@@ -76,23 +93,23 @@ def list_tasks(
 def print_task(settings: Settings, console: Console, reference: str, task_id: UUID, *, as_json: bool) -> ExitCode:
     """Prints a task with its last recorded attempts that failed."""
 
-    async def run(opened: Settings) -> tuple[FoundTask, list[Attempt]]:
+    async def run(opened: Settings) -> tuple[UUID, FoundTask, list[Attempt]]:
         await require_schema(opened)
         async with open_catalog(opened) as catalog:
             async with catalog.backends.connection() as connection:
                 warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, any_project=True)
             context = operator_context("getTaskDetails", warehouse.project_id)
-            return await query.load_task(catalog.queries, context, warehouse.id, task_id, _ATTEMPTS_SHOWN_MAX)
+            found, attempts = await query.load_task(catalog.queries, context, warehouse.id, task_id, _ATTEMPTS_SHOWN_MAX)
+        return warehouse.project_id, found, attempts
 
     with opened_database(settings) as opened:
-        found, attempts = uvloop.run(run(opened))
-    written = _written(found) | {"failed-attempts": [{"attempt": each.attempt, "error": each.error} for each in attempts]}
+        project_id, found, attempts = uvloop.run(run(opened))
     if as_json:
+        written = written_task_details(project_id, found, attempts)
         console.out(orjson.dumps(written, option=orjson.OPT_UTC_Z).decode(), highlight=False)
         return ExitCode.OK
-    for name, value in _written(found).items():
-        shown = ".".join(value) if name == "name" else value
-        console.out(f"{name}: {'' if shown is None else printable(str(shown))}", highlight=False)
+    for name, value in _lines(found).items():
+        console.out(f"{name}: {'' if value is None else printable(str(value))}", highlight=False)
     for each in attempts:
         console.out(f"attempt {each.attempt} failed: {printable(each.error)}", highlight=False)
     return ExitCode.OK
@@ -116,7 +133,36 @@ def control(settings: Settings, reference: str, action: Action, ids: Sequence[UU
     return ExitCode.OK
 
 
-def _written(found: FoundTask) -> dict[str, Any]:
+def queue_config(
+    settings: Settings, console: Console, reference: str, queue: str, command: SetTaskQueueConfig | None, *, as_json: bool
+) -> ExitCode:
+    """Configures a queue of a warehouse as the management API does, and prints its configuration. command -- None: only print it."""
+    check_queue_config(queue, None if command is None else command.heartbeat_seconds_max)
+
+    async def run(opened: Settings) -> int | None:
+        await (require_schema(opened) if command is None else require_writable(opened))
+        async with open_catalog(opened) as catalog:
+            async with catalog.backends.connection() as connection:
+                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, project_named=False)
+            if command is not None:
+                context = operator_context("setTaskQueueConfig", warehouse.project_id)
+                await change_warehouse(catalog.commands, context, of_the_present(warehouse), command)
+            context = operator_context("getTaskQueueConfig", warehouse.project_id)
+            return await load_task_queue_config(catalog.queries, context, warehouse.id, queue)
+
+    with opened_database(settings) as opened:
+        seconds = uvloop.run(run(opened))
+    if as_json:
+        console.out(orjson.dumps(written_queue_config(queue, seconds)).decode(), highlight=False)
+    elif queue == PURGE:
+        shown = f"{duration_text(HEARTBEAT_SECONDS_DEFAULT)} (default)" if seconds is None else duration_text(seconds)
+        console.out(f"{queue}  an attempt without progress ends after {shown}", highlight=False)
+    else:
+        console.out(f"{queue}  no settings", highlight=False)
+    return ExitCode.OK
+
+
+def _lines(found: FoundTask) -> dict[str, Any]:
     task = found.task
     return {
         "task-id": task.task_id,
@@ -124,7 +170,7 @@ def _written(found: FoundTask) -> dict[str, Any]:
         "status": found.status,
         "type": task.kind,
         "id": task.object_id,
-        "name": task.path,
+        "name": ".".join(task.path),
         "attempt": found.attempt,
         "scheduled-for": found.scheduled_for,
         "created-at": task.created_at,

@@ -4,6 +4,7 @@ A project has no tasks of its own, because Icecore keeps what it records of task
 Lakekeeper's clients.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -53,7 +54,7 @@ async def list_tasks(request: ApiRequest) -> web.Response:
     page = await query.list_tasks(request.catalog.queries, request.context, warehouse_id, wanted, after, _size(request, fields))
     return await request.json(
         {
-            "tasks": [_written(request, each) for each in page.items],
+            "tasks": [written_task(request.context.project_id, each) for each in page.items],
             "next-page-token": None if page.next_key is None else page_token(listing, page.next_key),
         }
     )
@@ -65,16 +66,7 @@ async def get_task_details(request: ApiRequest) -> web.Response:
     found, attempts = await query.load_task(
         request.catalog.queries, request.context, warehouse_id, _task_id(request), _attempts_max(request)
     )
-    details = {"files-may-be-deleted": found.task.begun} if found.task.queue == PURGE else {}
-    return await request.json(
-        {
-            **_written(request, found),
-            "task-data": {"position": found.task.from_position},
-            "execution-details": details,
-            "message": None,
-            "attempts": [_attempt(each) for each in attempts],
-        }
-    )
+    return await request.json(written_task_details(request.context.project_id, found, attempts))
 
 
 async def control_tasks(request: ApiRequest) -> web.Response:
@@ -88,7 +80,7 @@ async def get_task_queue_config(request: ApiRequest) -> web.Response:
     queue = _queue(request)
     check_queue_config(queue, None)
     seconds = await load_task_queue_config(request.catalog.queries, request.context, parse_warehouse_id(request), queue)
-    return await request.json(_queue_config(queue, seconds))
+    return await request.json(written_queue_config(queue, seconds))
 
 
 async def set_task_queue_config(request: ApiRequest) -> web.Response:
@@ -135,7 +127,7 @@ async def control_project_tasks(request: ApiRequest) -> web.Response:
 async def get_task_log_cleanup_config(request: ApiRequest) -> web.Response:
     """Nothing can be configured, because nothing is cleaned up."""
     await _authorize_project(request)
-    return await request.json(_queue_config(TASK_LOG_CLEANUP, None))
+    return await request.json(written_queue_config(TASK_LOG_CLEANUP, None))
 
 
 async def set_task_log_cleanup_config(request: ApiRequest) -> web.Response:
@@ -235,7 +227,8 @@ def _requested_config(fields: BodyReader, queue: str) -> int | None:
     return fields.integer_or_none(_HEARTBEAT)
 
 
-def _queue_config(queue: str, seconds: int | None) -> dict[str, Any]:
+def written_queue_config(queue: str, seconds: int | None) -> dict[str, Any]:
+    """Lakekeeper's GetTaskQueueConfigResponse. seconds -- None: the queue's default."""
     return {_QUEUE_CONFIG: {_QUEUE_NAME: queue}, _HEARTBEAT: seconds}
 
 
@@ -275,12 +268,12 @@ def _attempts_max(request: ApiRequest) -> int:
     return min(int(text), _ATTEMPTS_MAX)
 
 
-def _written(request: ApiRequest, found: FoundTask) -> dict[str, Any]:
+def written_task(project_id: UUID, found: FoundTask) -> dict[str, Any]:
     """Lakekeeper's WarehouseTaskInfo."""
     task, run = found.task, found.run
     return {
         "task-id": task.task_id,
-        "project-id": str(request.context.project_id),
+        "project-id": str(project_id),
         "warehouse-id": task.warehouse_id,
         "queue-name": task.queue,
         "entity": {"type": task.kind, _OBJECT_ID.get(task.kind, f"{task.kind}-id"): task.object_id},
@@ -294,6 +287,17 @@ def _written(request: ApiRequest, found: FoundTask) -> dict[str, Any]:
         "parent-task-id": task.parent_task_id,
         "created-at": task.created_at,
         "updated-at": task.ended_at or task.last_event_at,
+    }
+
+
+def written_task_details(project_id: UUID, found: FoundTask, attempts: Sequence[Attempt]) -> dict[str, Any]:
+    """Lakekeeper's GetTaskDetailsResponse. attempts -- those that failed."""
+    return {
+        **written_task(project_id, found),
+        "task-data": {"position": found.task.from_position},
+        "execution-details": {"files-may-be-deleted": found.task.begun} if found.task.queue == PURGE else {},
+        "message": None,
+        "attempts": [_attempt(each) for each in attempts],
     }
 
 

@@ -1,21 +1,18 @@
 """Namespaces, tables and views of a warehouse at the command line."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
-import psycopg
 import pytest
 
-from icecore.cli import run
-from tests.fixtures.catalog import SECRET_KEY, CatalogServer, served_catalog
+from tests.fixtures.catalog import CatalogServer, served_catalog
+from tests.fixtures.operator_commands import Operator, operator_on, read_json
 from tests.fixtures.rest_client import RestClient, table_path
 
 UNKNOWN = str(uuid4())
-Operator = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
@@ -32,34 +29,13 @@ def client(server: CatalogServer) -> Iterator[RestClient]:
 
 @pytest.fixture
 def operator(server: CatalogServer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Operator:
-    """Runs a command on the server's database, and returns its exit code, its output and its error output."""
-    parts = psycopg.conninfo.conninfo_to_dict(server.dsn)
-    url = f"postgresql://{parts['user']}@/{parts['dbname']}?host={parts['host']}&port={parts.get('port', 5432)}"
-    monkeypatch.setenv("ICECORE_DATABASE_URL", url)
-    monkeypatch.setenv("ICECORE_SECRET_KEY", SECRET_KEY)
-    # The logs of the test process stay as they are.
-    monkeypatch.setattr("icecore.command_settings.configure_logs_for", lambda settings: None)
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        capfd.readouterr()
-        code = run([*arguments])
-        printed = capfd.readouterr()
-        return code, printed.out, printed.err
-
-    return call
-
-
-def read(operator: Operator, *arguments: str) -> Any:
-    """What a command prints as JSON, in a terminal of any width."""
-    code, printed, said = operator(*arguments, "--json")
-    assert (0, "") == (code, said)
-    return json.loads(printed)
+    return operator_on(server.dsn, monkeypatch, capfd)
 
 
 def test_namespaces_are_created_changed_and_listed_as_over_http(operator: Operator, client: RestClient) -> None:
     """With the properties and ids that the server returns."""
     assert (0, "no namespaces\n", "") == operator("namespace", "list", "demo")
-    made = read(operator, "namespace", "create", "demo", "a", "--property", "owner=x=y")
+    made = read_json(operator, "namespace", "create", "demo", "a", "--property", "owner=x=y")
     assert client.call("GET", "/namespaces/a").json == made
     code, printed, _ = operator("namespace", "create", "demo", "a.[b]")
     assert (0, True) == (code, printed.startswith("a.[b]  file:///")), printed
@@ -67,18 +43,18 @@ def test_namespaces_are_created_changed_and_listed_as_over_http(operator: Operat
     assert (1, "", "icecore: Namespace does not exist: z\n") == operator("namespace", "create", "demo", "z.y")
     listed = client.call("GET", "/namespaces?returnUuids=true").json
     below = {"id": listed["namespace-uuids"][0], "namespace": ["a"], "protected": False}
-    assert [below] == read(operator, "namespace", "list", "demo")
-    (inner,) = read(operator, "namespace", "list", "demo", "--parent", "a")
+    assert [below] == read_json(operator, "namespace", "list", "demo")
+    (inner,) = read_json(operator, "namespace", "list", "demo", "--parent", "a")
     assert ["a", "[b]"] == inner["namespace"]
     assert "a.[b]" in operator("namespace", "list", "demo", "--parent", "a")[1]
     code, printed, _ = operator("namespace", "properties", "demo", "a", "--set", "owner=z")
     assert (0, True) == (code, "owner=z" in printed.splitlines()), printed
     code, _, said = operator("namespace", "properties", "demo", "a", "--unset", "owner", "--unset", "nothing")
     assert (0, "no such property: nothing\n") == (code, said)
-    assert client.call("GET", "/namespaces/a").json == read(operator, "namespace", "properties", "demo", "a")
+    assert client.call("GET", "/namespaces/a").json == read_json(operator, "namespace", "properties", "demo", "a")
     assert 0 == operator("namespace", "protect", "demo:a")[0]
     expected = below | {"protected": True, "properties": {"location": made["properties"]["location"]}}
-    assert expected == read(operator, "namespace", "get", "demo", "a") == read(operator, "namespace", "get", "demo", below["id"])
+    assert expected == read_json(operator, "namespace", "get", "demo", "a") == read_json(operator, "namespace", "get", "demo", below["id"])
     code, printed, _ = operator("namespace", "get", "demo", "a")
     assert (0, f"name: a\nid: {below['id']}\nprotected: yes\nproperty: location={made['properties']['location']}\n") == (code, printed)
 
@@ -88,8 +64,8 @@ def test_a_past_state_is_listed_and_not_changed(operator: Operator, client: Rest
     past = f"demo@{client.create_namespace('a', k='1').position}"
     assert 0 == operator("namespace", "properties", "demo", "a", "--set", "k=2")[0]
     assert 0 == operator("namespace", "create", "demo", "b")[0]
-    assert [["a"]] == [each["namespace"] for each in read(operator, "namespace", "list", past)]
-    found = read(operator, "namespace", "get", past, "a")
+    assert [["a"]] == [each["namespace"] for each in read_json(operator, "namespace", "list", past)]
+    found = read_json(operator, "namespace", "get", past, "a")
     assert ("1", False) == (found["properties"]["k"], "protected" in found)
     code, _, said = operator("namespace", "get", past, found["id"])
     assert (2, "icecore: in a past state, give the namespace's name, not its id\n") == (code, said)
@@ -127,12 +103,12 @@ def test_tables_are_listed_loaded_and_renamed_as_over_http(operator: Operator, c
     assert 200 == client.create_table(["n"], "[t]", properties={"owner": "x" * 200}).status
     (table_id,) = client.call("GET", "/namespaces/n/tables?returnUuids=true").json["table-uuids"]
     listed = {"id": table_id, "type": "table", "namespace": ["n"], "name": "[t]", "protected": False}
-    assert [listed] == read(operator, "table", "list", "demo", "n")
+    assert [listed] == read_json(operator, "table", "list", "demo", "n")
     code, printed, _ = operator("table", "list", "demo", "n")
     assert (0, ["n.[t]", table_id]) == (code, printed.splitlines()[1].split())
     loaded = client.load_table(["n"], "[t]").json
     whole = listed | {"metadata-location": loaded["metadata-location"], "metadata": loaded["metadata"]}
-    assert whole == read(operator, "table", "get", "demo", "n.[t]") == read(operator, "table", "get", "demo", table_id)
+    assert whole == read_json(operator, "table", "get", "demo", "n.[t]") == read_json(operator, "table", "get", "demo", table_id)
     code, printed, _ = operator("table", "get", "demo", "n.[t]")
     lines = printed.splitlines()
     for line in (
@@ -167,12 +143,12 @@ def test_tables_are_dropped_as_over_http(operator: Operator, client: RestClient)
     assert (1, True) == (code, "protected" in said), said
     assert (0, "", "") == operator("table", "drop", "demo", "n.hard", "--force", "--no-purge")
     assert (0, "", "") == operator("table", "drop", "demo", "n.soft")
-    assert ["soft"] == [each["name"] for each in read(operator, "table", "deleted", "demo")]
+    assert ["soft"] == [each["name"] for each in read_json(operator, "table", "deleted", "demo")]
     assert 0 == operator("warehouse", "delete-profile", "demo", "--hard")[0]
     assert 0 == operator("warehouse", "purge-default", "demo")[0]
     assert (0, "", "") == operator("table", "drop", "demo", "n.kept", "--no-purge")
     assert (0, "", "") == operator("table", "drop", "demo", "n.purged")
-    purges = read(operator, "task", "list", "demo", "--queue", "tabular_purge")
+    purges = read_json(operator, "task", "list", "demo", "--queue", "tabular_purge")
     assert [["n", "purged"]] == [each.get("entity-name", each.get("name")) for each in purges]
     assert [] == client.table_names("n")
     assert (1, "", "icecore: Table does not exist: n.kept\n") == operator("table", "drop", "demo", "n.kept")
@@ -193,7 +169,7 @@ def test_a_table_is_unregistered_and_registered(operator: Operator, client: Rest
     code, _, said = operator("table", "register", "demo", "n.u", location)
     assert (1, True) == (code, "already exists: n.u" in said), said
     assert (0, "", "") == operator("table", "register", "demo", "n.u", location, "--overwrite")
-    assert {"metadata-location": location} == read(operator, "table", "unregister", "demo", "n.u")
+    assert {"metadata-location": location} == read_json(operator, "table", "unregister", "demo", "n.u")
 
 
 def test_views_are_listed_loaded_renamed_dropped_and_registered(operator: Operator, client: RestClient) -> None:
@@ -203,10 +179,10 @@ def test_views_are_listed_loaded_renamed_dropped_and_registered(operator: Operat
     assert 200 == client.create_view(["n"], "v", "select 1 as [one]").status
     (view_id,) = client.call("GET", "/namespaces/n/views?returnUuids=true").json["table-uuids"]
     listed = {"id": view_id, "type": "view", "namespace": ["n"], "name": "v", "protected": False}
-    assert [listed] == read(operator, "view", "list", "demo", "n")
+    assert [listed] == read_json(operator, "view", "list", "demo", "n")
     loaded = client.load_view(["n"], "v").json
     whole = listed | {"metadata-location": loaded["metadata-location"], "metadata": loaded["metadata"]}
-    assert whole == read(operator, "view", "get", "demo", "n.v") == read(operator, "view", "get", "demo", view_id)
+    assert whole == read_json(operator, "view", "get", "demo", "n.v") == read_json(operator, "view", "get", "demo", view_id)
     code, printed, _ = operator("view", "get", "demo", "n.v")
     assert (0, True) == (code, "spark: select 1 as [one]" in printed.splitlines()), printed
     assert (0, "", "") == operator("view", "rename", "demo", "n.v", "n.w")
@@ -225,7 +201,7 @@ def test_a_project_and_an_inactive_warehouse_are_respected(operator: Operator, c
     assert 0 == operator("project", "create", "Team")[0]
     assert 0 == operator("warehouse", "create", "Team/lake", "--profile", profile)[0]
     assert 0 == operator("namespace", "create", "lake", "a", "--project", "Team")[0]
-    assert [["a"]] == [each["namespace"] for each in read(operator, "namespace", "list", "Team/lake")]
+    assert [["a"]] == [each["namespace"] for each in read_json(operator, "namespace", "list", "Team/lake")]
     assert (0, "no tables\n", "") == operator("table", "list", "lake", "a", "--project", "Team")
     for command in (
         ("namespace", "list", "lake"),
@@ -238,7 +214,7 @@ def test_a_project_and_an_inactive_warehouse_are_respected(operator: Operator, c
     assert 200 == client.create_namespace("n").status
     assert 200 == client.create_table(["n"], "t").status
     assert 0 == operator("warehouse", "deactivate", "demo")[0]
-    assert ["t"] == [each["name"] for each in read(operator, "table", "list", "demo", "n")]
+    assert ["t"] == [each["name"] for each in read_json(operator, "table", "list", "demo", "n")]
     for change in (("namespace", "create", "demo", "b"), ("table", "drop", "demo", "n.t"), ("table", "rename", "demo", "n.t", "n.u")):
         assert (1, "", "icecore: Warehouse is inactive: demo\n") == operator(*change)
     assert 0 == operator("warehouse", "activate", "demo")[0]

@@ -234,6 +234,16 @@ MISTAKES = {
     "a metadata file as a path": Mistake(["table", "register", "demo", "a.t", "/lake/v1.metadata.json"], ["icecore: Invalid"]),
     "a view's drop with a purge": Mistake(["view", "drop", "demo", "a.v", "--purge"], ["Unknown option: --purge"]),
     "a past state that is dropped": Mistake(["table", "drop", "demo@1", "a.t"], ["a past state cannot be changed"]),
+    # Tasks
+    "tasks of no such status": Mistake(["task", "list", "demo", "--status", "DONE"], ["--status", '"DONE"']),
+    "a task by its number": Mistake(["task", "get", "demo", "1"], ["TASK_ID", '"1"']),
+    "a task to run at no time": Mistake(
+        ["task", "run-at", "demo", "tomorrow", "00000000-0000-7000-8000-000000000000"], ["AT", '"tomorrow"']
+    ),
+    "a queue of no such name": Mistake(["task", "queue-config", "demo", "purge"], ["QUEUE", '"purge"']),
+    "a heartbeat without its unit": Mistake(
+        ["task", "queue-config", "demo", "tabular_purge", "--heartbeat", "600"], ["--heartbeat must be a whole number with d, h, m or s"]
+    ),
     # Events and sinks
     "a position before the first": Mistake(["log", "--from", "0"], ["--from must be a position of at least 1"]),
     "a position after the last": Mistake(["log", "--from", "999999"], ["--from 999999 is beyond the end of the log ("]),

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -12,6 +13,7 @@ import pytest
 
 from icecore.projections.verify import verify
 from tests.fixtures.catalog import CatalogServer, served_catalog
+from tests.fixtures.operator_commands import operator_on
 from tests.fixtures.rest_client import RestResponse
 from tests.integration.test_projects import Tenants
 from tests.integration.test_soft_deletion import DAY, Client
@@ -141,6 +143,40 @@ def test_a_queue_is_configured(client: Tasks) -> None:
     assert 600 == client.call_warehouse("GET", address).json[name]
 
 
+_SAME = ("task-id", "project-id", "warehouse-id", "queue-name", "entity", "entity-name", "status", "attempt", "task-data")
+
+
+def test_a_queue_is_configured_at_the_command_line(
+    client: Tasks, server: CatalogServer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """As over HTTP, with the same names."""
+    run = partial(operator_on(server.dsn, monkeypatch, capfd), "task", "queue-config")
+
+    def configured() -> Any:
+        # Another connection, because the server closes one that is idle for so long.
+        with closing(Tasks(server.url)) as again:
+            return again.call_warehouse("GET", "/task-queue/tabular_purge/config").json
+
+    line, name = "tabular_purge  an attempt without progress ends after", "max-seconds-since-last-heartbeat"
+    assert (0, f"{line} 1h (default)\n", "") == run("demo", "tabular_purge")
+    assert (0, f"{line} 10m\n", "") == run("demo", "tabular_purge", "--heartbeat", "10m")
+    code, printed, _ = run("demo", "tabular_purge", "--json")
+    assert (0, 600, configured()) == (code, json.loads(printed)[name], json.loads(printed))
+    for arguments, said in (
+        (("tabular_purge", "--heartbeat", "59s"), "60"),
+        (("tabular_purge", "--heartbeat", "ten"), "--heartbeat must be a whole number with d, h, m or s"),
+        (("tabular_purge", "--heartbeat", "10m", "--reset"), "give either --heartbeat or --reset"),
+        (("tabular_expiration", "--heartbeat", "10m"), "tabular_expiration"),
+        (("purge",), "tabular_purge"),
+    ):
+        code, printed, error = run("demo", *arguments)
+        assert (2, "", True) == (code, printed, said in error), error
+    assert 600 == configured()[name], "a refused command changed it"
+    assert (0, f"{line} 1h (default)\n", "") == run("demo", "tabular_purge", "--reset")
+    assert (0, "tabular_expiration  no settings\n", "") == run("demo", "tabular_expiration")
+    assert None is configured()[name]
+
+
 async def test_the_command_line_does_what_the_page_says(client: Tasks, server: CatalogServer) -> None:
     """List, get and control."""
     newest, oldest = (each["task-id"] for each in client.tasks())
@@ -161,7 +197,15 @@ async def test_the_command_line_does_what_the_page_says(client: Tasks, server: C
     code, printed, _ = run("get", "demo", newest)
     assert (0, True) == (code, "status: CANCELLED" in printed)
     code, printed, _ = run("get", "demo", oldest, "--json")
-    assert (0, "SCHEDULED", []) == (code, json.loads(printed)["status"], json.loads(printed)["failed-attempts"])
+    # Another connection, because the server has closed one that was idle for so long.
+    with closing(Tasks(server.url)) as again:
+        loaded, listed = again.call_warehouse("GET", f"/task/by-id/{oldest}").json, again.tasks()
+    found = json.loads(printed)
+    assert (0, loaded.keys(), []) == (code, found.keys(), found["attempts"])
+    assert [loaded[name] for name in _SAME] == [found[name] for name in _SAME]
+    assert all(datetime.fromisoformat(loaded[name]) == datetime.fromisoformat(found[name]) for name in ("created-at", "scheduled-for"))
+    code, printed, _ = run("list", "demo", "--json")
+    assert (0, [each["entity"] for each in listed]) == (code, [each["entity"] for each in json.loads(printed)])
     unknown = str(uuid4())
     assert (1, "", f"icecore: Task does not exist: {unknown}\n") == run("stop", "demo", unknown)
     code, _, said = run("cancel", "demo", oldest, oldest)

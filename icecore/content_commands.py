@@ -49,7 +49,7 @@ def list_objects(
         above = None if parent is None else NamespaceIdentifier.parse(parent.split("."))
         async with open_catalog(opened) as catalog:
             async with catalog.backends.connection() as connection:
-                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, project_named=False)
+                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, any_project=True)
             context, queries = operator_context(_LISTS[kind], warehouse.project_id), catalog.queries
             if above is None or kind == "namespace":
                 return above.levels if above else (), await list_namespaces(queries, context, warehouse, above, _ALL)
@@ -81,7 +81,7 @@ def print_object(settings: Settings, console: Console, kind: ProtectedKind, refe
         await require_schema(opened)
         async with open_catalog(opened) as catalog:
             async with catalog.backends.connection() as connection:
-                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, project_named=False)
+                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, any_project=True)
                 object_id, path = await _named(connection, warehouse, kind, text)
             found = _identified(kind, object_id, path)
             if warehouse.as_of is None:

@@ -38,7 +38,7 @@ def make_namespace(settings: Settings, console: Console, reference: str, command
         await require_writable(opened)
         async with open_catalog(opened) as catalog:
             async with catalog.backends.connection() as connection:
-                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, project_named=False)
+                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, any_project=True)
             context = operator_context("createNamespace", warehouse.project_id)
             response = await execute_create_namespace(catalog.commands, context, of_the_present(warehouse), command)
         assert isinstance(response.body, bytes), "the response is one bytes object"
@@ -68,7 +68,7 @@ def change_properties(
         await (require_writable(opened) if changes else require_schema(opened))
         async with open_catalog(opened) as catalog:
             async with catalog.backends.connection() as connection:
-                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, project_named=False)
+                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, any_project=True)
             if changes:
                 context = operator_context("updateProperties", warehouse.project_id)
                 response = await update_namespace_properties(catalog.commands, context, of_the_present(warehouse), command)

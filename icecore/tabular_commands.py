@@ -50,7 +50,7 @@ def _change(settings: Settings, reference: str, command: TabularCommand) -> Comm
         await require_writable(opened)
         async with open_catalog(opened) as catalog:
             async with catalog.backends.connection() as connection:
-                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, project_named=False)
+                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, any_project=True)
             # The REST specification names its operations after the commands.
             name = type(command).__name__
             context = operator_context(f"{name[0].lower()}{name[1:]}", warehouse.project_id)

@@ -143,7 +143,7 @@ def queue_config(
         await (require_schema(opened) if command is None else require_writable(opened))
         async with open_catalog(opened) as catalog:
             async with catalog.backends.connection() as connection:
-                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, project_named=False)
+                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, any_project=True)
             if command is not None:
                 context = operator_context("setTaskQueueConfig", warehouse.project_id)
                 await change_warehouse(catalog.commands, context, of_the_present(warehouse), command)

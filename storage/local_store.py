@@ -126,7 +126,7 @@ class LocalStore:
             await asyncio.to_thread(_list_one, "/" + "/".join(base.segments))
 
     async def list_files(self, location: StorageLocation) -> AsyncGenerator[list[str], None]:
-        self._root(location)
+        self._root_of(location)
         files = _files_below("/" + "/".join(location.segments))
         with self._errors(location):
             while page := await asyncio.to_thread(_next_files, files):

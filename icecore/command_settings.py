@@ -1,6 +1,6 @@
 """Options that commands share, and the settings of a command."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -58,3 +58,8 @@ class WarehouseOptions(CommonOptions):
     def in_project(self, name: str) -> str:
         """The reference of a warehouse. Without a project, an id is that of any project, and a name that of the default project."""
         return name if self.project is None else f"{self.project}/{name}"
+
+    def of_new(self, name: str) -> tuple[str, "WarehouseOptions"]:
+        """The name of a new warehouse, and the options with the project that it names as PROJECT/NAME."""
+        project, slash, own_name = name.rpartition("/")
+        return (own_name, replace(self, project=project)) if slash and self.project is None else (name, self)

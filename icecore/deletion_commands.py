@@ -1,7 +1,6 @@
 """Soft-deleted tables and views at the command line."""
 
 from collections.abc import Sequence
-from typing import Any
 from uuid import UUID
 
 import orjson
@@ -11,6 +10,7 @@ from rich.table import Table
 
 from .access.resolve_warehouse import find_warehouse
 from .access.warehouse import Warehouse
+from .api.management.deleted_tabulars import written_tabular
 from .commands.namespaces.undrop_namespace import undrop_namespace
 from .commands.tabulars.undrop_tabulars import undrop_tabulars
 from .compose import open_catalog
@@ -32,7 +32,7 @@ _PAGE = 1_000
 def list_deleted(settings: Settings, console: Console, reference: str, *, as_json: bool) -> ExitCode:
     """Prints what is soft-deleted in a warehouse, active or not, in the order of creation."""
 
-    async def run(opened: Settings) -> list[SoftDeleted]:
+    async def run(opened: Settings) -> tuple[UUID, list[SoftDeleted]]:
         await require_schema(opened)
         found: list[SoftDeleted] = []
         async with open_catalog(opened) as catalog, catalog.backends.connection() as connection:
@@ -41,12 +41,13 @@ def list_deleted(settings: Settings, console: Console, reference: str, *, as_jso
                 connection, warehouse.id, None, found[-1].object_id if found else None, _PAGE
             ):
                 found += page
-        return found
+        return warehouse.id, found
 
     with opened_database(settings) as opened:
-        found = uvloop.run(run(opened))
+        warehouse_id, found = uvloop.run(run(opened))
     if as_json:
-        console.out(orjson.dumps([_written(each) for each in found], option=orjson.OPT_UTC_Z).decode(), highlight=False)
+        written = [written_tabular(warehouse_id, each) for each in found]
+        console.out(orjson.dumps(written, option=orjson.OPT_UTC_Z).decode(), highlight=False)
         return ExitCode.OK
     if not found:
         console.out("no table or view is soft-deleted", highlight=False)
@@ -105,15 +106,3 @@ def of_the_present(warehouse: Warehouse) -> Warehouse:
     if warehouse.as_of is not None:
         raise CommandFailed(ExitCode.USAGE, "a past state cannot be changed; name the warehouse without a position or time")
     return warehouse
-
-
-def _written(each: SoftDeleted) -> dict[str, Any]:
-    return {
-        "id": each.object_id,
-        "type": each.kind,
-        "namespace": each.namespace,
-        "name": each.name,
-        "created-at": each.created_at,
-        "deleted-at": each.dropped_at,
-        "expiration-date": time_text(each.expires_at_ms),
-    }

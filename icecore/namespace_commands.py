@@ -10,6 +10,7 @@ from rich.table import Table
 
 from .access.resolve_warehouse import find_warehouse
 from .api.iceberg.drop_plans import written_plan
+from .api.management.deleted_namespaces import written_namespace
 from .commands.namespaces.create_namespace import create_namespace as execute_create_namespace
 from .commands.namespaces.drop_namespace import drop_namespace as execute_drop_namespace
 from .commands.namespaces.drop_namespace_tree import plan_namespace_drop
@@ -134,7 +135,7 @@ def print_plan(settings: Settings, console: Console, reference: str, command: Dr
 def list_deleted_namespaces(settings: Settings, console: Console, reference: str, *, as_json: bool) -> ExitCode:
     """Prints the namespaces of a warehouse that can be undropped, not those that were dropped with another."""
 
-    async def run(opened: Settings) -> list[SoftDeleted]:
+    async def run(opened: Settings) -> tuple[UUID, list[SoftDeleted]]:
         await require_schema(opened)
         found: list[SoftDeleted] = []
         after: UUID | None = None
@@ -143,21 +144,12 @@ def list_deleted_namespaces(settings: Settings, console: Console, reference: str
             while page := await namespace_trees.list_roots(connection, warehouse.id, after, _PAGE):
                 found += page
                 after = page[-1].object_id
-        return found
+        return warehouse.id, found
 
     with opened_database(settings) as opened:
-        found = uvloop.run(run(opened))
+        warehouse_id, found = uvloop.run(run(opened))
     if as_json:
-        written = [
-            {
-                "id": each.object_id,
-                "namespace": [*each.namespace, each.name],
-                "created-at": each.created_at,
-                "deleted-at": each.dropped_at,
-                "expiration-date": time_text(each.expires_at_ms),
-            }
-            for each in found
-        ]
+        written = [written_namespace(warehouse_id, each) for each in found]
         console.out(orjson.dumps(written, option=orjson.OPT_UTC_Z).decode(), highlight=False)
         return ExitCode.OK
     if not found:

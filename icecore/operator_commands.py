@@ -3,7 +3,7 @@
 import asyncio
 import re
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -33,10 +33,11 @@ from .exit_codes import CommandFailed, ExitCode
 from .listening import check_address, listen_for_metrics
 from .log_database import opened_database, owner_required, prepare_database, require_schema, require_sessions, require_writable
 from .metrics_port import metrics_port
-from .projections import projects, warehouses
+from .projections import projects
 from .projections.rebuild import RebuildRunningError, rebuild_on_every_core
 from .projections.verify import verify as verify_log
 from .projections.watch import Watch
+from .queries.load_warehouse import list_warehouses as load_warehouses
 from .queries.load_warehouse import load_config
 from .secret_keys import check_secret_keys
 from .server import stop_on_signals
@@ -117,23 +118,17 @@ def verify(settings: Settings, console: Console, *, as_json: bool) -> ExitCode:
     return ExitCode.OK if report.ok else ExitCode.NO
 
 
-def list_warehouses(settings: Settings, console: Console, project: str | None = None, *, as_json: bool) -> ExitCode:
-    """Lists the warehouses of a project (None: the default one) with their locations, or profiles as JSON. Shows no credential."""
+def list_warehouses(settings: Settings, console: Console, project: str | None, statuses: Collection[str], *, as_json: bool) -> ExitCode:
+    """Lists the warehouses of a project (None: the default one) with their locations, or as JSON as the management API does. Shows no
+    credential.
+    """
 
     async def run(opened: Settings) -> list[dict[str, Any]]:
         await require_schema(opened)
-        async with open_catalog(opened) as catalog, catalog.backends.connection() as connection:
-            found = await warehouses.read_all(connection, await named_project_id(connection, project))
-        return [
-            {
-                "id": str(each.id),
-                "name": each.name,
-                "status": each.status,
-                "protected": each.protected,
-                "storage-profile": each.storage_profile,
-            }
-            for each in found
-        ]
+        async with open_catalog(opened) as catalog:
+            async with catalog.backends.connection() as connection:
+                context = operator_context("listWarehouses", await named_project_id(connection, project))
+            return await load_warehouses(catalog.queries, context, statuses)
 
     with opened_database(settings) as opened:
         found = uvloop.run(run(opened))
@@ -152,8 +147,10 @@ def list_warehouses(settings: Settings, console: Console, project: str | None = 
     return ExitCode.OK
 
 
-def make_warehouse(settings: Settings, console: Console, command: CreateWarehouse, project: str | None) -> ExitCode:
-    """Creates a warehouse in a project (None: the default one) as the management API does. Prints checks and warnings to standard error."""
+def make_warehouse(settings: Settings, console: Console, command: CreateWarehouse, project: str | None, *, as_json: bool) -> ExitCode:
+    """Creates a warehouse in a project (None: the default one) as the management API does, and prints its id, or all of it as JSON. Checks
+    and warnings are printed to standard error.
+    """
 
     async def run(opened: Settings) -> dict[str, Any]:
         await require_writable(opened)
@@ -168,7 +165,7 @@ def make_warehouse(settings: Settings, console: Console, command: CreateWarehous
     with opened_database(settings) as opened:
         created = uvloop.run(run(opened))
     print_warnings(created)
-    console.out(orjson.dumps({"warehouse-id": created["warehouse-id"]}).decode(), highlight=False)
+    print_report(console, created if as_json else {"warehouse-id": created["warehouse-id"]})
     return ExitCode.OK
 
 

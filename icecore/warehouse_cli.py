@@ -1,18 +1,21 @@
 """The commands `icecore warehouse …`."""
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Parameter
 
 from .command_settings import Flag, Json, JsonArgument, ProtectionOff, Texts, WarehouseName, WarehouseOptions
 from .exit_codes import CommandFailed, ExitCode
 from .output import Output
+from .warehouse_storage_cli import update_credential, update_storage, validate_warehouse
 
 if TYPE_CHECKING:
     from .warehouse_commands import WarehouseCommand
 
 warehouse = App(name="warehouse", help="Create, list, change and delete warehouses.")
+warehouse.command(update_storage, name="storage")
+warehouse.command(update_credential, name="credential")
+warehouse.command(validate_warehouse, name="validate")
 
 
 @warehouse.command(name="create")
@@ -23,6 +26,11 @@ def create_warehouse(
     profile: JsonArgument,
     credential: JsonArgument | None = None,
     exact_names: Flag = False,
+    soft: str | None = None,
+    purge_default: Flag = False,
+    allow: Annotated[list[int] | None, Parameter(negative=())] = None,
+    default: int | None = None,
+    as_json: Annotated[Json, Parameter(help="Print the whole warehouse as JSON.")] = False,
     options: WarehouseOptions = WarehouseOptions(),
 ) -> ExitCode:
     """Create a warehouse and print its id.
@@ -37,36 +45,52 @@ def create_warehouse(
         Storage credential as JSON, @FILE, or - for standard input. It is stored encrypted and never shown.
     exact_names
         Make names of namespaces, tables and views case-sensitive.
+    soft
+        How long a dropped table or view can be undropped: a whole number with d, h, m or s, such as 7d. Default: drops are final.
+    purge_default
+        Drops that do not set purgeRequested will delete the table's files.
+    allow
+        Format version that is allowed: 1, 2 or 3. May be repeated. Default: all.
+    default
+        Format version for requests that do not specify one. Default: 2 if it is allowed, else the highest allowed.
     """
     from . import operator_commands
     from .commands.warehouses.create_warehouse import CreateWarehouse
+    from .domain.format_versions import FORMAT_VERSIONS
+    from .domain.warehouse import DeleteProfile, FormatVersionPolicy
+    from .durations import seconds_argument
 
-    name, options = _split(name, options)
+    name, options = options.of_new(name)
     command = CreateWarehouse(
         name=name,
         storage_profile=operator_commands.json_argument(profile, "--profile"),
         storage_credential=None if credential is None else operator_commands.json_argument(credential, "--credential"),
         exact_names=exact_names,
+        format_versions=FormatVersionPolicy(FORMAT_VERSIONS if allow is None else tuple(allow), default),
+        delete_profile=DeleteProfile(None if soft is None else seconds_argument(soft, "--soft")),
+        purge_default=purge_default,
     )
-    return operator_commands.make_warehouse(options.settings(), Output(), command, options.project)
-
-
-def _split(name: str, options: WarehouseOptions) -> tuple[str, WarehouseOptions]:
-    """The name of a new warehouse, and the options with the project that it names as PROJECT/NAME."""
-    project, slash, own_name = name.rpartition("/")
-    return (own_name, replace(options, project=project)) if slash and options.project is None else (name, options)
+    return operator_commands.make_warehouse(options.settings(), Output(), command, options.project, as_json=as_json)
 
 
 @warehouse.command(name="list")
 def list_warehouses(
     *,
-    as_json: Annotated[Json, Parameter(help="Print JSON, with the storage profiles.")] = False,
+    status: Literal["active", "inactive"] | None = None,
+    as_json: Annotated[Json, Parameter(help="Print JSON, with the storage profiles and other settings.")] = False,
     options: WarehouseOptions = WarehouseOptions(),
 ) -> ExitCode:
-    """List the warehouses of the default project, or of the one that `--project` names."""
+    """List the warehouses of the default project, or of the one that `--project` names.
+
+    Parameters
+    ----------
+    status
+        Only warehouses with this status: active or inactive.
+    """
     from . import operator_commands
 
-    return operator_commands.list_warehouses(options.settings(), Output(), options.project, as_json=as_json)
+    statuses = ("active", "inactive") if status is None else (status,)
+    return operator_commands.list_warehouses(options.settings(), Output(), options.project, statuses, as_json=as_json)
 
 
 @warehouse.command(name="get")
@@ -75,6 +99,29 @@ def get_warehouse(warehouse: WarehouseName, /, *, as_json: Json = False, options
     from . import warehouse_commands
 
     return warehouse_commands.print_settings(options.settings(), Output(), options.in_project(warehouse), as_json=as_json)
+
+
+@warehouse.command(name="statistics")
+def warehouse_statistics(
+    warehouse: WarehouseName,
+    /,
+    *,
+    limit: int = 24,
+    as_json: Json = False,
+    options: WarehouseOptions = WarehouseOptions(),
+) -> ExitCode:
+    """Print how many tables, views and namespaces a warehouse had at the end of each hour with events, and its commits, newest first.
+
+    Parameters
+    ----------
+    limit
+        Print at most this number of hours.
+    """
+    from . import warehouse_commands
+
+    if limit < 1:
+        raise CommandFailed(ExitCode.USAGE, "--limit must be a positive whole number")
+    return warehouse_commands.print_statistics(options.settings(), Output(), options.in_project(warehouse), limit, as_json=as_json)
 
 
 @warehouse.command(name="config")
@@ -250,102 +297,6 @@ def limit_format_versions(
 
     command = UpdateWarehouseFormatVersionPolicy(FormatVersionPolicy(tuple(allow), default))
     return _change(warehouse, command, options, as_json=as_json)
-
-
-@warehouse.command(name="storage")
-def update_storage(
-    warehouse: WarehouseName,
-    /,
-    *,
-    profile: JsonArgument,
-    credential: JsonArgument | None = None,
-    as_json: Json = False,
-    options: WarehouseOptions = WarehouseOptions(),
-) -> ExitCode:
-    """Change the storage profile of a warehouse. A profile that would change the location of existing files is refused.
-
-    Parameters
-    ----------
-    profile
-        The complete new storage profile as JSON, @FILE, or - for standard input.
-    credential
-        Storage credential as JSON, @FILE, or - for standard input. Without this option, the warehouse has none afterwards: the old
-        credential is removed in any case.
-    """
-    from . import operator_commands, storage_commands
-    from .commands.warehouses.update_storage import UpdateStorageProfile
-
-    command = UpdateStorageProfile(
-        operator_commands.json_argument(profile, "--profile"),
-        None if credential is None else operator_commands.json_argument(credential, "--credential"),
-    )
-    return storage_commands.update_storage(options.settings(), Output(), options.in_project(warehouse), command, as_json=as_json)
-
-
-@warehouse.command(name="credential")
-def update_credential(
-    warehouse: WarehouseName,
-    /,
-    *,
-    credential: JsonArgument,
-    as_json: Json = False,
-    options: WarehouseOptions = WarehouseOptions(),
-) -> ExitCode:
-    """Replace the storage credential of a warehouse. The former one is destroyed.
-
-    Parameters
-    ----------
-    credential
-        Storage credential as JSON, @FILE, or - for standard input; null removes the credential.
-    """
-    from . import operator_commands, storage_commands
-    from .commands.warehouses.update_storage import UpdateStorageCredential
-
-    command = UpdateStorageCredential(operator_commands.json_argument(credential, "--credential"))
-    return storage_commands.update_storage(options.settings(), Output(), options.in_project(warehouse), command, as_json=as_json)
-
-
-@warehouse.command(name="validate")
-def validate_warehouse(
-    warehouse: WarehouseName,
-    /,
-    *,
-    profile: JsonArgument | None = None,
-    credential: JsonArgument | None = None,
-    new: Flag = False,
-    as_json: Json = False,
-    options: WarehouseOptions = WarehouseOptions(),
-) -> ExitCode:
-    """Check a warehouse's storage, a change to it (--profile, --credential), or the creation of a warehouse (--new).
-
-    Nothing is changed. The exit code is 1 if a check fails.
-
-    Parameters
-    ----------
-    profile
-        Check a change to this storage profile: JSON, @FILE, or - for standard input.
-    credential
-        Check a change to this storage credential, alone or together with --profile: JSON, @FILE, or - for standard input.
-    new
-        Check the creation of a warehouse with this name and profile.
-    """
-    from . import operator_commands, storage_commands
-    from .commands.warehouses.create_warehouse import CreateWarehouse
-    from .commands.warehouses.update_storage import StorageUpdate, UpdateStorageCredential, UpdateStorageProfile
-
-    storage_credential = None if credential is None else operator_commands.json_argument(credential, "--credential")
-    if not new:
-        change: StorageUpdate | None = None
-        if profile is not None:
-            change = UpdateStorageProfile(operator_commands.json_argument(profile, "--profile"), storage_credential)
-        elif credential is not None:
-            change = UpdateStorageCredential(storage_credential)
-        return storage_commands.validate_storage(options.settings(), Output(), options.in_project(warehouse), change, as_json=as_json)
-    if profile is None:
-        raise CommandFailed(ExitCode.USAGE, "--new needs --profile")
-    warehouse, options = _split(warehouse, options)
-    command = CreateWarehouse(warehouse, operator_commands.json_argument(profile, "--profile"), storage_credential)
-    return storage_commands.validate_creation(options.settings(), Output(), command, options.project, as_json=as_json)
 
 
 @warehouse.command(name="delete")

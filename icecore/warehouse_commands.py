@@ -6,9 +6,11 @@ from typing import Any
 import orjson
 import uvloop
 from rich.console import Console
+from rich.table import Table
 
 from .access.resolve_warehouse import find_warehouse
 from .access.warehouse import Warehouse
+from .api.management.warehouses import written_hour
 from .commands.execution.command_response import CommandResponse
 from .commands.execution.executor import CommandExecutor
 from .commands.warehouses.change_warehouse import change_warehouse as execute_change
@@ -31,6 +33,8 @@ from .durations import duration_text
 from .exit_codes import CommandFailed, ExitCode
 from .log_database import opened_database, require_schema, require_writable
 from .operator_commands import print_report
+from .output import print_table
+from .queries.load_statistics import load_statistics
 from .queries.load_warehouse import load_warehouse, updated_up_to
 from .settings import Settings
 
@@ -52,6 +56,34 @@ def print_settings(settings: Settings, console: Console, reference: str, *, as_j
     with opened_database(settings) as opened:
         found = uvloop.run(run(opened))
     return print_warehouse(console, found, as_json=as_json)
+
+
+def print_statistics(settings: Settings, console: Console, reference: str, limit: int, *, as_json: bool) -> ExitCode:
+    """Prints the newest hours of a warehouse, active or not, as the management API counts them."""
+
+    async def run(opened: Settings) -> dict[str, Any]:
+        await require_schema(opened)
+        async with open_catalog(opened) as catalog:
+            async with catalog.backends.connection() as connection:
+                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, any_project=True)
+            context = operator_context("getWarehouseStatistics", warehouse.project_id)
+            page = await load_statistics(catalog.queries, context, warehouse.id, before=None, size=limit)
+        return {"warehouse-ident": warehouse.id, "stats": [written_hour(each) for each in page.hours], "position": page.position}
+
+    with opened_database(settings) as opened:
+        found = uvloop.run(run(opened))
+    if as_json:
+        print_report(console, found)
+        return ExitCode.OK
+    if not found["stats"]:
+        console.out("no statistics", highlight=False)
+        return ExitCode.OK
+    table = Table("hour until", "tables", "views", "namespaces", "commits", box=None, pad_edge=False)
+    for each in found["stats"]:
+        counts = (str(each[f"number-of-{name}"]) for name in ("tables", "views", "namespaces", "commits"))
+        table.add_row(f"{each['timestamp']:%Y-%m-%dT%H:%M:%SZ}", *counts)
+    print_table(console, table)
+    return ExitCode.OK
 
 
 def change_warehouse(settings: Settings, console: Console, reference: str, command: WarehouseCommand, *, as_json: bool) -> ExitCode:

@@ -10,6 +10,8 @@ from ..projections import statistics, warehouses
 from ..projections.statistics import HourlyStatistics
 from .executor import QueryExecutor
 
+__all__ = ["HourlyStatistics", "StatisticsPage", "load_statistics"]
+
 
 @dataclass(frozen=True, slots=True)
 class StatisticsPage:

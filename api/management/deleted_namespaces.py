@@ -29,7 +29,7 @@ async def list_deleted_namespaces(request: ApiRequest) -> web.Response:
 
     async def read(after: UUID | None, size: int) -> tuple[list[dict[str, object]], str | None]:
         page = await list_soft_deleted_namespaces(request.catalog.queries, request.context, warehouse_id, after, size)
-        return [_written(warehouse_id, each) for each in page.items], page.next_key
+        return [written_namespace(warehouse_id, each) for each in page.items], page.next_key
 
     return await listed_page(request, listing, "namespaces", read)
 
@@ -45,7 +45,8 @@ async def undrop_namespace(request: ApiRequest) -> web.Response:
     return await execute_on_warehouse(request, execute_undrop_namespace, UndropNamespace(namespace_id, fields.boolean("force")), body)
 
 
-def _written(warehouse_id: UUID, each: SoftDeleted) -> dict[str, object]:
+def written_namespace(warehouse_id: UUID, each: SoftDeleted) -> dict[str, object]:
+    """As a deleted table or view is written, without its type."""
     return {
         "id": each.object_id,
         "name": each.name,

@@ -28,7 +28,7 @@ async def list_deleted_tabulars(request: ApiRequest) -> web.Response:
 
     async def read(after: UUID | None, size: int) -> tuple[list[dict[str, object]], str | None]:
         page = await list_soft_deleted(request.catalog.queries, request.context, warehouse_id, namespace_id, after, size)
-        return [_written(warehouse_id, each) for each in page.items], page.next_key
+        return [written_tabular(warehouse_id, each) for each in page.items], page.next_key
 
     return await listed_page(request, listing, "tabulars", read)
 
@@ -82,7 +82,7 @@ def _namespace_id(text: str | None) -> UUID | None:
     return namespace_id
 
 
-def _written(warehouse_id: UUID, each: SoftDeleted) -> dict[str, object]:
+def written_tabular(warehouse_id: UUID, each: SoftDeleted) -> dict[str, object]:
     """Lakekeeper's DeletedTabularResponse."""
     return {
         "id": each.object_id,

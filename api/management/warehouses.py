@@ -38,7 +38,7 @@ from ...domain.warehouse import (
 )
 from ...domain.warehouse_config import UpdateWarehouseConfig
 from ...queries import load_warehouse as load_warehouse_query
-from ...queries.load_statistics import load_statistics
+from ...queries.load_statistics import HourlyStatistics, load_statistics
 from ..api_request import POSITION_HEADER, PROJECT_PARAMETER, ApiRequest, Command, Execute
 from ..bodies import BodyReader
 from ..paging import listing_digest, page_token, parse_page
@@ -316,20 +316,22 @@ async def get_warehouse_statistics(request: ApiRequest) -> web.Response:
     requested = parse_page(request.query, listing, request.catalog.limits, STATISTICS_PARAMETERS, size_alone=True)
     before, size = None if requested.after is None else _hour(requested.after), requested.size or request.catalog.limits.page_size_default
     page = await load_statistics(request.catalog.queries, request.context, warehouse_id, before=before, size=size)
-    stats = [
-        {
-            # The end of the hour, as in Lakekeeper.
-            "timestamp": each.begins_at + _HOUR,
-            "number-of-tables": each.counts.tables,
-            "number-of-views": each.counts.views,
-            "number-of-namespaces": each.counts.namespaces,
-            "number-of-commits": each.counts.commits,
-            "updated-at": each.updated_at,
-        }
-        for each in page.hours
-    ]
+    stats = [written_hour(each) for each in page.hours]
     token = None if page.next_before is None else page_token(listing, page.next_before.isoformat())
     return await request.json({"warehouse-ident": warehouse_id, "stats": stats, "position": page.position, "next-page-token": token})
+
+
+def written_hour(hour: HourlyStatistics) -> dict[str, object]:
+    """Lakekeeper's WarehouseStatistics."""
+    return {
+        # The end of the hour, as in Lakekeeper.
+        "timestamp": hour.begins_at + _HOUR,
+        "number-of-tables": hour.counts.tables,
+        "number-of-views": hour.counts.views,
+        "number-of-namespaces": hour.counts.namespaces,
+        "number-of-commits": hour.counts.commits,
+        "updated-at": hour.updated_at,
+    }
 
 
 def parse_warehouse_id(request: ApiRequest) -> UUID:

@@ -199,6 +199,15 @@ MISTAKES = {
         ["warehouse", "create", "w", "--profile", S3, "--credential", f"@{SECRET}"], ["--credential cannot be read"]
     ),
     "a relative directory": Mistake(["warehouse", "create", "w", "--profile", LOCAL.replace("$folder/", "")], ["'directory'", "absolute"]),
+    "a soft deletion without its unit": Mistake(
+        ["warehouse", "create", "w", "--profile", LOCAL, "--soft", "7"], ["--soft must be a whole number with d, h, m or s"]
+    ),
+    "a format version that is none": Mistake(
+        ["warehouse", "create", "w", "--profile", LOCAL, "--allow", "4"], ["Invalid allowed-format-versions: must be some of 1, 2, 3"]
+    ),
+    "warehouses of no such status": Mistake(["warehouse", "list", "--status", "deleted"], ["--status", '"deleted"']),
+    "statistics of no warehouse": Mistake(["warehouse", "statistics", "nowhere"], ["Warehouse does not exist: nowhere"], ExitCode.NO),
+    "no hour of statistics": Mistake(["warehouse", "statistics", "demo", "--limit", "0"], ["--limit must be a positive whole number"]),
     "a name that is taken": Mistake(
         ["warehouse", "create", "demo", "--profile", LOCAL], ["icecore: Warehouse already exists: demo"], ExitCode.NO
     ),

@@ -89,6 +89,31 @@ def test_every_command_on_a_warehouse_takes_its_project(operator: Any, tmp_path:
     assert (1, True) == (code, "Warehouse does not exist: lake" in printed), "the default project has none"
 
 
+def test_a_warehouse_is_created_with_its_settings(operator: Any, tmp_path: Path) -> None:
+    """Those of a request; `--json` prints what `get` prints, and the list is filtered."""
+    profile = json.dumps({"type": "local", "directory": str(tmp_path / "lake")})
+    settings = ("--soft", "7d", "--purge-default", "--allow", "3", "--allow", "2", "--default", "3", "--exact-names")
+    code, printed = operator("warehouse", "create", "lake", "--profile", profile, *settings, "--json")
+    created = json.loads(printed[printed.index("{") : printed.rindex("}") + 1])
+    got = json.loads(operator("warehouse", "get", "lake", "--json")[1])
+    assert (0, got) == (code, created)
+    assert ({"type": "soft", "expiration-seconds": 7 * 86_400}, True, [2, 3], 3, True) == (
+        got["delete-profile"],
+        got["purge-default"],
+        sorted(got["allowed-format-versions"]),
+        got["default-format-version"],
+        got["exact-names"],
+    )
+    profile = json.dumps({"type": "local", "directory": str(tmp_path / "sea")})
+    code, printed = operator("warehouse", "create", "sea", "--profile", profile)
+    assert (0, True) == (code, '{"warehouse-id":' in printed)
+    assert 0 == operator("warehouse", "deactivate", "sea")[0]
+    for status, names in ((), ["lake", "sea"]), (("--status", "active"), ["lake"]), (("--status", "inactive"), ["sea"]):
+        code, printed = operator("warehouse", "list", *status, "--json")
+        assert (0, names) == (code, [each["name"] for each in json.loads(printed)])
+    assert got == json.loads(operator("warehouse", "list", "--json")[1])[0]
+
+
 def test_a_database_is_waited_for(operator: Any, monkeypatch: pytest.MonkeyPatch, database: str) -> None:
     """Until it is reachable and migrated, or the time is over: the last reason is printed."""
     assert (0, "the database is ready\n") == operator("wait-for-db")

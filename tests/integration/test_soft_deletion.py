@@ -749,9 +749,15 @@ def test_an_operator_lists_and_undrops_at_the_command_line(client: Client, serve
     found = json.loads(printed)
     assert (0, [("table", ["n"], "[t]"), ("view", ["n"], "v")]) == (
         code,
-        [(each["type"], each["namespace"], each["name"]) for each in found],
+        [(each["typ"], each["namespace"], each["name"]) for each in found],
     )
     ids = [each["id"] for each in found]
+    # Another connection, because the server has closed one that was idle for so long.
+    with closing(Client(server.url)) as again:
+        (namespace_id,) = again.call("GET", "/namespaces?returnUuids=true").json["namespace-uuids"]
+        assert [each.keys() for each in again.call_warehouse("GET", "/deleted-tabulars").json["tabulars"]] == [
+            each.keys() for each in found
+        ]
     code, printed = run("table", "deleted", "demo")
     assert 0 == code
     assert all(text in printed for text in ("n.[t]", "n.v", *ids))
@@ -760,8 +766,7 @@ def test_an_operator_lists_and_undrops_at_the_command_line(client: Client, serve
     assert 2 == run("undrop", "demo", ids[0], ids[0])[0]
     assert (0, "") == run("undrop", "demo", *ids)
     assert (0, "") == run("undrop", "demo", *ids), "the table and the view are live, so nothing is left to do"
-    (namespace_id,) = client.call("GET", "/namespaces?returnUuids=true").json["namespace-uuids"]
-    assert (1, f"icecore: No namespace with the id {namespace_id} is soft-deleted\n") == run("undrop", "demo", namespace_id)
+    assert (0, "") == run("undrop", "demo", namespace_id), "the namespace is live"
     assert (0, "no table or view is soft-deleted\n") == run("table", "deleted", "demo")
     assert (0, f"{named}, purge by default\n") == run("warehouse", "delete-profile", "demo", "--hard")
     # Another connection, because the server has closed one that was idle for so long.

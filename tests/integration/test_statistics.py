@@ -43,6 +43,7 @@ from tests.fixtures.asynchronous import caught_up, fold_asynchronous, head, posi
 from tests.fixtures.catalog import SECRET_KEY, CatalogServer
 from tests.fixtures.command_runs import EVERY_KIND, CommandRun, Step
 from tests.fixtures.cutting_proxy import CuttingProxy
+from tests.fixtures.operator_commands import operator_on, read_json
 from tests.fixtures.rest_client import RestClient
 from tests.integration.test_outage_logs import closed, opened
 from tests.integration.test_warehouse_routes import Management
@@ -609,6 +610,29 @@ def test_the_route_returns_hours_newest_first_in_pages(catalog_server: CatalogSe
         pages += page["stats"]
         token = page["next-page-token"]
     assert body["stats"] == pages
+
+
+def test_an_operator_sees_the_hours_at_the_command_line(
+    catalog_server: CatalogServer, management: Management, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Those that the server returns, the newest ones if their number is limited."""
+    operator = operator_on(catalog_server.dsn, monkeypatch, capfd)
+    assert (0, "no statistics\n", "") == operator("warehouse", "statistics", "demo")
+    with closing(RestClient(catalog_server.url, "demo")) as client:
+        for name in ("a", "b", "c"):
+            assert 200 == client.create_namespace(name).status
+    spread_over_hours(catalog_server.dsn)
+    asyncio.run(fold_asynchronous(catalog_server.dsn))
+    with closing(Management(catalog_server.url)) as again:
+        warehouse_id = again.call_root("GET", "").json["warehouses"][0]["id"]
+        body = again.call_root("GET", f"/{warehouse_id}/statistics").json
+    body.pop("next-page-token")
+    assert len(body["stats"]) > 1
+    assert body == read_json(operator, "warehouse", "statistics", "demo")
+    assert body["stats"][:1] == read_json(operator, "warehouse", "statistics", "demo", "--limit", "1")["stats"]
+    code, printed, _ = operator("warehouse", "statistics", "demo", "--limit", "1")
+    end = datetime.fromisoformat(body["stats"][0]["timestamp"])
+    assert (0, [f"{end:%Y-%m-%dT%H:%M:%SZ}", "0", "0", "3", "0"]) == (code, printed.splitlines()[1].split())
 
 
 def test_the_route_refuses_what_it_cannot_mean(management: Management) -> None:

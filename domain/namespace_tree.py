@@ -13,7 +13,7 @@ from .table import TableState, keeps_its_files
 from .view import ViewState
 
 Action = Literal["drop", "soft-delete", "expire", "keep"]
-"""What a recursive drop does: a final drop, a soft deletion, the expiry of what was soft-deleted before, or nothing to it."""
+"""What becomes of an object by a recursive drop: a final drop, a soft deletion, the expiry of what was soft-deleted before, or nothing."""
 PROTECTED_NAMED_MAX = 10
 """Limit on the protected objects that a refusal names."""
 
@@ -47,12 +47,23 @@ class TreeObject:
 
 @dataclass(frozen=True, slots=True)
 class PlannedDrop:
-    """What a recursive drop does to an object, with its event, if any. purges -- whether its files are deleted in the end."""
+    """What a recursive drop does to an object, with its event. purges -- whether its files are deleted in the end."""
 
     object: TreeObject
     action: Action
-    event: Event | None
+    event: Event
     purges: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LeftObject:
+    """A soft-deleted object in a tree that a recursive drop leaves as it is. purges -- whether its files are deleted in the end."""
+
+    id: UUID
+    kind: Literal["namespace", "table", "view"]
+    path: tuple[str, ...]
+    protected: bool
+    purges: bool
 
 
 def too_large(root: str, reason: str) -> NamespaceTreeTooLarge:
@@ -72,21 +83,21 @@ def check_protection(objects: Sequence[TreeObject], root: str) -> None:
     )
 
 
-def common_expiry(objects: Sequence[TreeObject], expires_at_ms: int | None) -> int | None:
-    """When a soft deletion of these objects expires; None: the drop is final. Not before those that were soft-deleted already: without
-    their namespace they could not be undropped.
+def common_expiry(expires_at_ms: int, last_expiry_ms: int | None) -> int:
+    """When a soft deletion of a tree expires: not before what was soft-deleted in it already, which could not be undropped without its
+    namespace.
+
+    last_expiry_ms -- of what was soft-deleted already.
     """
-    if expires_at_ms is None:
-        return None
-    return max(expires_at_ms, *(each.state.expires_at_ms or 0 for each in objects))
+    return expires_at_ms if last_expiry_ms is None else max(expires_at_ms, last_expiry_ms)
 
 
 def plan_drop(objects: Sequence[TreeObject], *, purge_requested: bool, expires_at_ms: int | None) -> list[PlannedDrop]:
     """What the recursive drop of the first of these objects does, in the order of its events: the content of a namespace before itself.
 
     objects -- the namespace, then what is in it, each after its parent.
-    expires_at_ms -- everything can be undropped until then, as common_expiry gives it; None: the drop is final, also of what was
-    soft-deleted before.
+    expires_at_ms -- everything can be undropped until then; None: the drop is final, also of those that were soft-deleted before. Only
+    then may there be such.
     """
     root_id = objects[0].state.id
     namespaces = [each for each in objects if each.kind == "namespace"]
@@ -98,8 +109,7 @@ def _plan(each: TreeObject, root_id: UUID, *, purge_requested: bool, expires_at_
     state = each.state
     purges = isinstance(state, TableState) and (state.purges if state.status != "live" else purge_requested and not keeps_its_files(state))
     if state.status != "live":
-        if expires_at_ms is not None:
-            return PlannedDrop(each, "keep", None, purges)
+        assert expires_at_ms is None, "a soft deletion leaves it as it is"
         return PlannedDrop(each, "expire", _expiry(state), purges)
     action: Action = "drop" if expires_at_ms is None else "soft-delete"
     match state:
@@ -112,11 +122,14 @@ def _plan(each: TreeObject, root_id: UUID, *, purge_requested: bool, expires_at_
             return PlannedDrop(each, action, view.decide_drop(state, expires_at_ms, force=True))
 
 
-def _expiry(state: NamespaceState | TableState | ViewState) -> Event | None:
+def _expiry(state: NamespaceState | TableState | ViewState) -> Event:
+    event: Event | None
     match state:
         case NamespaceState():
-            return namespace.decide_expire(state, None)
+            event = namespace.decide_expire(state, None)
         case TableState():
-            return table.decide_expire(state, None)
+            event = table.decide_expire(state, None)
         case ViewState():
-            return view.decide_expire(state, None)
+            event = view.decide_expire(state, None)
+    assert event is not None, "soft-deleted"
+    return event

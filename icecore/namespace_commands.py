@@ -129,6 +129,8 @@ def print_plan(settings: Settings, console: Console, reference: str, command: Dr
         files = "deleted" if each["purge"] else "kept" if each["type"] == "table" else ""
         table.add_row(name, each["type"], str(each["id"]), each["action"], files, "yes" if each["protected"] else "")
     print_table(console, table)
+    if unlisted := plan["soft-deleted-not-listed"]:
+        console.out(f"and {unlisted} more that are soft-deleted already", highlight=False)
     return ExitCode.OK
 
 

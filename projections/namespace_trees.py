@@ -23,6 +23,18 @@ class TreeNode(NamedTuple):
     deleted: bool
 
 
+class DeletedInside(NamedTuple):
+    """A soft-deleted object in a tree, and how many there are in all. purges -- whether its files are deleted when it has expired."""
+
+    kind: Kind
+    object_id: UUID
+    parent_id: UUID
+    name: str
+    protected: bool
+    purges: bool
+    total: int
+
+
 class Dropped(NamedTuple):
     """An object that a command dropped, and the event."""
 
@@ -36,13 +48,25 @@ async def begin_one_moment(connection: Connection) -> None:
     await connection.execute(_SQL["one_moment"])
 
 
-async def read_tree(connection: Connection, root_id: UUID, limit: int, *, inside_deleted: bool) -> list[TreeNode]:
-    """The namespace and at most `limit` objects in it, each after its parent.
-
-    inside_deleted -- also what is in soft-deleted namespaces of the tree.
-    """
-    parameters = {"root_id": root_id, "inside_deleted": inside_deleted, "limit": limit + 1}
+async def read_tree(connection: Connection, root_id: UUID, limit: int, *, with_deleted: bool) -> list[TreeNode]:
+    """The namespace and at most `limit` objects in it, each after its parent. with_deleted -- also what is soft-deleted."""
+    parameters = {"root_id": root_id, "with_deleted": with_deleted, "limit": limit + 1}
     return [TreeNode(*row) for row in await (await connection.execute(_SQL["tree"], parameters, binary=True)).fetchall()]
+
+
+async def last_expiry(connection: Connection, namespace_ids: Sequence[UUID]) -> int | None:
+    """When the last of what is soft-deleted in these namespaces expires, in milliseconds since 1970, UTC; None: nothing is."""
+    row = await (await connection.execute(_SQL["last_expiry"], {"namespace_ids": list(namespace_ids)})).fetchone()
+    return None if row is None else row[0]
+
+
+async def deleted_inside(connection: Connection, namespace_ids: Sequence[UUID], limit: int, *, inside_deleted: bool) -> list[DeletedInside]:
+    """At most `limit` of what is soft-deleted in these namespaces, each after its parent.
+
+    inside_deleted -- also what is in soft-deleted namespaces.
+    """
+    parameters = {"namespace_ids": list(namespace_ids), "inside_deleted": inside_deleted, "limit": limit}
+    return [DeletedInside(*row) for row in await (await connection.execute(_SQL["deleted_inside"], parameters, binary=True)).fetchall()]
 
 
 async def dropped_together(connection: Connection, namespace_id: UUID, version: int) -> list[Dropped]:

@@ -2,8 +2,7 @@
 set transaction isolation level repeatable read
 
 -- name: tree --
--- A namespace and what is in it, outer ones first: what is live, and what is soft-deleted in its place. What is in a soft-deleted namespace
--- follows if it is wanted.
+-- A namespace and what is in it, outer ones first: what is live, and what is soft-deleted, if it is wanted.
 with recursive tree(kind, object_id, parent_id, name, deleted) as (
   select 'namespace', %(root_id)s::uuid, null::uuid, '', false
   union all
@@ -16,10 +15,45 @@ with recursive tree(kind, object_id, parent_id, name, deleted) as (
     union all
     select s.kind, s.object_id, s.name, true from icecore.soft_deleted s
     where s.generation = (select generation from icecore.read_models) and s.namespace_id = t.object_id and s.to_position is null
+      and %(with_deleted)s
   ) c
-  where t.kind = 'namespace' and (not t.deleted or %(inside_deleted)s)
+  where t.kind = 'namespace'
 )
 select kind, object_id, parent_id, name, deleted from tree limit %(limit)s
+
+-- name: last_expiry --
+-- When the last of what is soft-deleted in these namespaces expires. A namespace expires no earlier than what is in it.
+select max(s.expires_at_ms) from icecore.soft_deleted s
+where s.generation = (select generation from icecore.read_models) and s.namespace_id = any (%(namespace_ids)s::uuid[]) and s.to_position is null
+
+-- name: deleted_inside --
+-- Some of what is soft-deleted in these namespaces, outer ones first, and the number of all. What is in a soft-deleted namespace follows if it is wanted.
+with recursive inside(kind, object_id, parent_id, name) as (
+  select s.kind, s.object_id, s.namespace_id, s.name from icecore.soft_deleted s
+  where s.generation = (select generation from icecore.read_models) and s.namespace_id = any (%(namespace_ids)s::uuid[]) and s.to_position is null
+  union all
+  select s.kind, s.object_id, s.namespace_id, s.name
+  from inside i
+  join icecore.soft_deleted s on s.namespace_id = i.object_id
+  where i.kind = 'namespace' and %(inside_deleted)s
+    and s.generation = (select generation from icecore.read_models) and s.to_position is null
+)
+select i.kind, i.object_id, i.parent_id, i.name, coalesce(t.protected, v.protected, n.protected), coalesce(t.purges, false), i.total
+from (select i.*, count(*) over () as total, row_number() over () as place from inside i limit %(limit)s) i
+left join lateral (
+  select x.protected, x.purges from icecore.tables x
+  where x.generation = (select generation from icecore.read_models) and x.table_id = i.object_id and i.kind = 'table' order by x.version desc limit 1
+) t on true
+left join lateral (
+  select x.protected from icecore.views x
+  where x.generation = (select generation from icecore.read_models) and x.view_id = i.object_id and i.kind = 'view' order by x.version desc limit 1
+) v on true
+left join lateral (
+  select x.protected from icecore.namespaces x
+  where x.generation = (select generation from icecore.read_models) and x.namespace_id = i.object_id and i.kind = 'namespace'
+  order by x.version desc limit 1
+) n on true
+order by i.place
 
 -- name: dropped_together --
 -- What was dropped by the command of a namespace's event, in the order of the events.

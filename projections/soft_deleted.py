@@ -44,13 +44,17 @@ class SoftDeleted(NamedTuple):
 
 
 class Due(NamedTuple):
-    """A soft-deleted object that is due to expire. now_ms -- the earlier of the two clocks."""
+    """A soft-deleted object that is due to expire.
+
+    now_ms -- the earlier of the two clocks. due_namespace_id -- the namespace above that is due, if the object itself is not.
+    """
 
     expires_at_ms: int
     object_id: UUID
     kind: Kind
     warehouse_id: UUID
     now_ms: int
+    due_namespace_id: UUID | None = None
 
 
 async def list_soft_deleted(
@@ -105,3 +109,17 @@ async def due(
         "kinds": list(kinds),
     }
     return [Due(*row) for row in await (await connection.execute(_SQL["due"], parameters, binary=True)).fetchall()]
+
+
+async def due_inside(
+    connection: Connection, now_ms: int, after: UUID | None, without_warehouses: Sequence[UUID], limit: int, kinds: Sequence[Kind]
+) -> Sequence[Due]:
+    """What is not due itself, but in a namespace that is due, or below one, in the order of ids after `after`. Otherwise as `due`."""
+    parameters = {
+        "now_ms": now_ms,
+        "after_id": after or BEFORE_ALL,
+        "limit": limit,
+        "without_warehouses": list(without_warehouses),
+        "kinds": list(kinds),
+    }
+    return [Due(*row) for row in await (await connection.execute(_SQL["due_inside"], parameters, binary=True)).fetchall()]

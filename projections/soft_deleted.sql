@@ -36,6 +36,33 @@ where s.generation = (select generation from icecore.read_models) and s.to_posit
     where x.generation = s.generation and x.namespace_id = s.object_id and x.to_position is null))
 order by s.expires_at_ms, s.object_id limit %(limit)s
 
+-- name: due_inside --
+-- What is soft-deleted and not due itself, but in a namespace that is, or below one, in the order of ids.
+with recursive ending(object_id, due_id) as (
+  select s.object_id, s.object_id from icecore.soft_deleted s
+  where s.generation = (select generation from icecore.read_models) and s.to_position is null and s.kind = 'namespace'
+    and s.expires_at_ms <= least(%(now_ms)s::bigint, (extract(epoch from statement_timestamp()) * 1000)::bigint)
+    and s.warehouse_id <> all (%(without_warehouses)s::uuid[])
+  union
+  select s.object_id, e.due_id from ending e
+  join icecore.soft_deleted s on s.namespace_id = e.object_id
+  where s.generation = (select generation from icecore.read_models) and s.to_position is null and s.kind = 'namespace'
+)
+select s.expires_at_ms, s.object_id, s.kind, s.warehouse_id,
+       least(%(now_ms)s::bigint, (extract(epoch from statement_timestamp()) * 1000)::bigint), e.due_id
+from ending e
+cross join lateral (
+  select x.* from icecore.soft_deleted x
+  where x.generation = (select generation from icecore.read_models) and x.namespace_id = e.object_id and x.to_position is null
+    and x.object_id > %(after_id)s and x.kind = any (%(kinds)s::text[])
+    and x.expires_at_ms > least(%(now_ms)s::bigint, (extract(epoch from statement_timestamp()) * 1000)::bigint)
+    and (x.kind <> 'namespace' or not exists (
+      select 1 from icecore.soft_deleted y
+      where y.generation = x.generation and y.namespace_id = x.object_id and y.to_position is null))
+  order by x.object_id limit %(limit)s
+) s
+order by s.object_id limit %(limit)s
+
 -- name: database_now --
 select (extract(epoch from clock_timestamp()) * 1000)::bigint
 

@@ -94,6 +94,7 @@ class AppendRequest:
     must_exist, must_be_empty -- objects that must exist, and objects that must contain no others.
     expected_child_counts -- objects that must contain as many others as given, before the command: those that it depends on or
         changes.
+    expected_live_child_counts -- as expected_child_counts, without what is soft-deleted.
     """
 
     context: RequestContext
@@ -103,6 +104,7 @@ class AppendRequest:
     must_exist: list[UUID] = field(default_factory=list)
     must_be_empty: list[UUID] = field(default_factory=list)
     expected_child_counts: list[tuple[UUID, int]] = field(default_factory=list)
+    expected_live_child_counts: list[tuple[UUID, int]] = field(default_factory=list)
     rows: Rows = field(default_factory=Rows)
     preloaded: list[tuple[UUID, int]] = field(default_factory=list)
     changes: list[StreamChange] = field(default_factory=list)
@@ -230,7 +232,8 @@ class AppendRequest:
             command["warehouse_head"] = (warehouse.id, warehouse.event_id)
         if self.no_warehouse_events_since is not None:
             command["no_warehouse_events_since"] = self.no_warehouse_events_since
-        if self.must_exist or self.must_be_empty or self.expected_child_counts or self._released or self._taken:
+        counts = self.expected_child_counts or self.expected_live_child_counts
+        if self.must_exist or self.must_be_empty or counts or self._released or self._taken:
             command["claims"] = self._claims()
         if self.generation is not None:
             command["generation"] = self.generation
@@ -255,10 +258,12 @@ class AppendRequest:
     def _claims(self) -> Json:
         """The claims that the command takes, releases and depends on. The keys are fixed: servers of other versions read them too."""
         contents = {"contents": self.expected_child_counts} if self.expected_child_counts else {}
+        live = {"live_contents": self.expected_live_child_counts} if self.expected_live_child_counts else {}
         return {
             "parents": self.must_exist,
             "empty": self.must_be_empty,
             **contents,
+            **live,
             "release": [tuple(claim) for claim in self._released if isinstance(claim, NameClaim)],
             "take": [tuple(claim) for claim in self._taken if isinstance(claim, NameClaim)],
             "release_locations": [tuple(claim) for claim in self._released if not isinstance(claim, NameClaim)],

@@ -10,7 +10,7 @@ from ...database.connections import Connection
 from ...domain.commands import DropNamespace
 from ...domain.errors import CommitFailed, UnsupportedOperation
 from ...domain.namespace import NamespaceState
-from ...domain.namespace_tree import PlannedDrop, TreeObject, check_protection, common_expiry, plan_drop, too_large
+from ...domain.namespace_tree import Action, LeftObject, PlannedDrop, TreeObject, check_protection, common_expiry, plan_drop, too_large
 from ...domain.streams import State
 from ...projections import namespace_trees
 from ...projections.namespace_trees import TreeNode, kinds_of
@@ -24,16 +24,26 @@ from ..execution.resolver import OutdatedRead, ResolvedStream
 from . import tree_states
 from .tree_states import TREE_OBJECTS_MAX, TreeStates
 
+_NODES_MAX = TREE_OBJECTS_MAX + 1
+"""The namespace itself and what is in it."""
 PLAN_ATTEMPTS_MAX = 10
 """How often the tree is read for a dry run if other commands keep changing it."""
 
 
 @dataclass(frozen=True, slots=True)
 class DropPlan:
-    """What a recursive drop would do, in the order of its events. expires_at_ms -- None: the drop is final."""
+    """What a recursive drop would do, in the order of its events.
+
+    expires_at_ms -- None: the drop is final.
+    left, left_count -- at most TREE_OBJECTS_MAX of what is soft-deleted and not dropped by the command itself, and the number of all.
+    left_action -- whether they keep their expiry, or expire with the namespace.
+    """
 
     drops: Sequence[PlannedDrop]
     expires_at_ms: int | None
+    left: Sequence[LeftObject] = ()
+    left_count: int = 0
+    left_action: Action = "keep"
 
 
 async def drop_namespace_tree(
@@ -41,8 +51,9 @@ async def drop_namespace_tree(
 ) -> CommandResponse:
     """204. All or nothing: what is created in the tree, moved into it or changed in it meanwhile is found, and it is decided again.
 
-    In a soft-deleting warehouse everything can be undropped until one moment, unless `force`. A final drop also makes the drops of what is
-    soft-deleted in the tree final.
+    In a soft-deleting warehouse everything can be undropped until one moment, unless `force`; what was soft-deleted in the tree before is
+    left as it is. A final drop also makes the drops of what is soft-deleted in the tree final. If that is too much for one command, the
+    tree is soft-deleted instead and expires at once with all that is in it, by the job.
     Raises NamespaceProtected without `force`, and NamespaceTreeTooLarge.
     """
     async with executor.large_documents.reservation() as reservation:
@@ -72,26 +83,34 @@ async def _plan(executor: CommandExecutor, context: RequestContext, warehouse: W
         await drop.prepare()
         tree = await drop.read()
         expires_at_ms = drop.expires_at_ms(tree)
-        return DropPlan(drop.plan(tree, expires_at_ms), expires_at_ms)
+        left, count = await drop.read_left(tree)
+        return DropPlan(drop.plan(tree, expires_at_ms), expires_at_ms, left, count, "expire" if drop.final else "keep")
 
 
 @dataclass(slots=True)
 class _Tree:
-    """The objects of a tree, each after its parent, and how many are in each namespace whose content the drop depends on."""
+    """The objects of a tree that are dropped, each after its parent.
+
+    contents -- how many of them are in each namespace. last_expiry_ms -- of what is soft-deleted in it and left as it is.
+    """
 
     objects: list[TreeObject]
     states: TreeStates
     contents: dict[UUID, int]
+    last_expiry_ms: int | None
 
 
 @dataclass(slots=True, eq=False)
 class _DropHandler(CommandHandler):
+    """with_deleted -- whether this command itself makes the drops of what is soft-deleted in the tree final."""
+
     command: DropNamespace
     executor: CommandExecutor
     reservation: DocumentReservation
     namespace: ResolvedStream[NamespaceState] | None = None
     expiry: DropExpiry | None = None
     content: list[ResolvedStream[State]] = field(default_factory=list)
+    with_deleted: bool = False
 
     async def resolve(self) -> CommandTargets:
         self.expiry = await DropExpiry.read(self.executor, self.warehouse, force=self.command.force)
@@ -99,8 +118,11 @@ class _DropHandler(CommandHandler):
         return CommandTargets([self.namespace])
 
     def expires_at_ms(self, tree: _Tree) -> int | None:
+        """None: the drop is final."""
         assert self.expiry is not None
-        return common_expiry(tree.objects, self.expiry.at_ms())
+        if (at_ms := self.expiry.at_ms()) is not None:
+            return common_expiry(at_ms, tree.last_expiry_ms)
+        return None if self.with_deleted else self.executor.now_ms()
 
     @property
     def whole(self) -> bool:
@@ -110,8 +132,16 @@ class _DropHandler(CommandHandler):
     async def prepare(self) -> None:
         """Finds the objects whose queues wait during the decision. What is created later is found by append."""
         async with self.executor.connection() as connection:
+            self.with_deleted = self.final
             nodes = await self._nodes(connection)
-            size = await tree_states.states_size(connection, kinds_of(nodes), whole=self.whole)
+            size = await self._size(connection, nodes)
+            if self.with_deleted and (len(nodes) > _NODES_MAX or size > self.reservation.bytes_max):
+                self.with_deleted = False
+                nodes = await self._nodes(connection)
+                size = await self._size(connection, nodes)
+        if len(nodes) > _NODES_MAX:
+            reason = f"it contains more than {TREE_OBJECTS_MAX} objects, not counting what is soft-deleted"
+            raise too_large(str(self.command.namespace), reason)
         if size > self.reservation.bytes_max:
             reason = f"what must be read of its metadata is larger than {self.reservation.bytes_max} bytes"
             raise too_large(str(self.command.namespace), reason)
@@ -125,15 +155,14 @@ class _DropHandler(CommandHandler):
         tree = await self.read()
         if not self.command.force:
             check_protection(tree.objects, str(self.command.namespace))
-        append_request = AppendRequest(
-            self.context, expected_child_counts=[*tree.contents.items()], table_bytes_max=self.reservation.bytes_max
-        )
+        append_request = AppendRequest(self.context, table_bytes_max=self.reservation.bytes_max)
+        if self.with_deleted:
+            append_request.expected_child_counts = [*tree.contents.items()]
+        else:
+            append_request.expected_live_child_counts = [*tree.contents.items()]
         for planned in self.plan(tree, self.expires_at_ms(tree)):
             state = planned.object.state
-            if planned.event is None:
-                append_request.depend_on(state)
-            else:
-                append_request.add(state.id, self.warehouse.id, state, [planned.event], tree.states.generation)
+            append_request.add(state.id, self.warehouse.id, state, [planned.event], tree.states.generation)
         return Decision(append_request, IdempotencyRecord(204), CommandResponse(204, None))
 
     def plan(self, tree: _Tree, expires_at_ms: int | None) -> list[PlannedDrop]:
@@ -147,7 +176,11 @@ class _DropHandler(CommandHandler):
         async with self.executor.connection() as connection, connection.transaction():
             await namespace_trees.begin_one_moment(connection)
             nodes = await self._nodes(connection)
+            if len(nodes) > _NODES_MAX:
+                raise OutdatedRead
             states = await tree_states.read_states(connection, kinds_of(nodes), whole=self.whole)
+            left = [] if self.with_deleted else kinds_of(nodes)["namespace"]
+            last_expiry_ms = await namespace_trees.last_expiry(connection, left)
         if self.whole:
             await tree_states.add_whole_tables(self.executor, self.reservation, states, kinds_of(nodes))
         objects: list[TreeObject] = []
@@ -165,18 +198,31 @@ class _DropHandler(CommandHandler):
                 contents[node.parent_id] += 1
             if node.kind == "namespace":
                 paths[node.object_id] = path
-                # A kept one is soft-deleted and stays as it is.
-                if not node.deleted or self._final:
-                    contents[node.object_id] = 0
-        return _Tree(objects, states, contents)
+                contents[node.object_id] = 0
+        return _Tree(objects, states, contents, last_expiry_ms)
+
+    async def read_left(self, tree: _Tree) -> tuple[list[LeftObject], int]:
+        """At most TREE_OBJECTS_MAX of what is soft-deleted in the tree and left as it is, each after its parent, and the number of all."""
+        if self.with_deleted:
+            return [], 0
+        paths = {each.state.id: each.path for each in tree.objects if each.kind == "namespace"}
+        async with self.executor.connection() as connection:
+            found = await namespace_trees.deleted_inside(connection, [*paths], TREE_OBJECTS_MAX, inside_deleted=self.final)
+        left: list[LeftObject] = []
+        for each in found:
+            path = paths[each.object_id] = (*paths[each.parent_id], each.name)
+            left.append(LeftObject(each.object_id, each.kind, path, each.protected, each.purges))
+        return left, found[0].total if found else 0
 
     @property
-    def _final(self) -> bool:
+    def final(self) -> bool:
+        """Whether nothing of the tree can be undropped in the end."""
         return self.command.force or self.warehouse.delete_profile.expiration_seconds is None
 
     async def _nodes(self, connection: Connection) -> list[TreeNode]:
+        """The objects of the tree that are dropped. If they are too many, more than _NODES_MAX are returned."""
         assert self.namespace is not None
-        nodes = await namespace_trees.read_tree(connection, self.namespace.id, TREE_OBJECTS_MAX + 1, inside_deleted=self._final)
-        if len(nodes) > TREE_OBJECTS_MAX + 1:
-            raise too_large(str(self.command.namespace), f"it contains more than {TREE_OBJECTS_MAX} objects")
-        return nodes
+        return await namespace_trees.read_tree(connection, self.namespace.id, _NODES_MAX, with_deleted=self.with_deleted)
+
+    async def _size(self, connection: Connection, nodes: Sequence[TreeNode]) -> int:
+        return await tree_states.states_size(connection, kinds_of(nodes), whole=self.whole)

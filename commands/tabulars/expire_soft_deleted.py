@@ -1,6 +1,7 @@
 """The job that makes drops of soft-deleted tables, views and namespaces final, at the moment that was fixed at the drop.
 
-A namespace expires once nothing soft-deleted is left in it, so a tree expires from the inside.
+A namespace expires once nothing soft-deleted is left in it, so a tree expires from the inside. What is soft-deleted in it expires with it,
+also before its own moment: only a final drop of the namespace ends so early (commands/namespaces/drop_namespace_tree.py).
 
 It can be stopped at any moment: each expiry is one event, and what is not expired yet is found again. An undrop that comes first wins. It
 goes on in an inactive warehouse, as purges do; what is in it can also be undropped. In a read-only warehouse it waits, as they do.
@@ -23,7 +24,7 @@ from ...domain.namespace import NamespaceState
 from ...domain.table import TableState
 from ...domain.task import EXPIRATION
 from ...domain.view import ViewState
-from ...projections import soft_deleted, tasks, warehouses
+from ...projections import namespaces, soft_deleted, tasks, warehouses
 from ...projections.soft_deleted import Due, Kind
 from ..execution.append_request import AppendRequest
 from ..execution.executor import CommandExecutor
@@ -54,9 +55,25 @@ class ExpireSoftDeletedJob(LeaderJob):
     async def _round(self, leading: Connection) -> int:
         read_only = await warehouses.read_only_ids(leading)
         expired = await self._expire_all(leading, read_only, soft_deleted.TABULARS)
+        expired += await self._expire_inside(leading, read_only, soft_deleted.TABULARS)
         # Each pass expires the innermost namespaces that are left.
-        while of_this_pass := await self._expire_all(leading, read_only, ("namespace",)):
+        while of_this_pass := await self._expire_namespaces(leading, read_only):
             expired += of_this_pass
+        return expired
+
+    async def _expire_namespaces(self, leading: Connection, read_only: Sequence[UUID]) -> int:
+        expired = await self._expire_all(leading, read_only, ("namespace",))
+        return expired + await self._expire_inside(leading, read_only, ("namespace",))
+
+    async def _expire_inside(self, leading: Connection, read_only: Sequence[UUID], kinds: Sequence[Kind]) -> int:
+        """Expires what is in due namespaces and not due itself."""
+        expired, after = 0, None
+        waiting = {*self._pauses.waiting_ids()}
+        while page := await soft_deleted.due_inside(leading, self._executor.now_ms(), after, read_only, _PAGE_SIZE, kinds):
+            for each in page:
+                if each.object_id not in waiting:
+                    expired += await self._attempt(each)
+            after = page[-1].object_id
         return expired
 
     async def _expire_all(self, leading: Connection, read_only: Sequence[UUID], kinds: Sequence[Kind]) -> int:
@@ -112,8 +129,9 @@ class ExpireSoftDeletedJob(LeaderJob):
             if found is None:
                 return False
             state, generation = found
-            event = _decide(state, due.now_ms)
-            if event is None:
+            above = await self._due_namespace(due)
+            event = _decide(state, due.now_ms if above is None else None)
+            if event is None or (due.due_namespace_id is not None and above is None):
                 # It was undropped meanwhile.
                 return False
             context = RequestContext(str(uuid7()), warehouse.project_id, _PRINCIPAL, "expireSoftDeleted", causation_id=state.event_id)
@@ -121,6 +139,8 @@ class ExpireSoftDeletedJob(LeaderJob):
             append_request = AppendRequest(context, decided_on_warehouse=as_warehouse(warehouse, None))
             if isinstance(state, NamespaceState):
                 append_request.must_be_empty.append(state.id)
+            if above is not None:
+                append_request.depend_on(above)
             append_request.add(state.id, state.warehouse_id, state, [event], generation)
             result = await self._executor.committer.submit(append_request)
         if result.outcome == "error":
@@ -129,8 +149,17 @@ class ExpireSoftDeletedJob(LeaderJob):
             _log.info("soft_deletion_expired", kind=due.kind, id=str(due.object_id))
         return result.outcome == "appended"
 
+    async def _due_namespace(self, due: Due) -> NamespaceState | None:
+        """The namespace with which the object expires; None if it expires on its own, or the namespace was undropped meanwhile."""
+        if due.due_namespace_id is None:
+            return None
+        async with self._executor.connection() as connection:
+            found = await namespaces.read_states(connection, [due.due_namespace_id])
+        state = found[0][0] if found else None
+        return state if state is not None and namespace.decide_expire(state, due.now_ms) is not None else None
 
-def _decide(state: NamespaceState | TableState | ViewState, now_ms: int) -> NamespaceExpired | TableExpired | ViewExpired | None:
+
+def _decide(state: NamespaceState | TableState | ViewState, now_ms: int | None) -> NamespaceExpired | TableExpired | ViewExpired | None:
     match state:
         case NamespaceState():
             return namespace.decide_expire(state, now_ms)

@@ -37,6 +37,13 @@ begin
       raise exception using errcode = 'IC409', constraint = 'not_empty', detail = v_item->>0;
     end if;
   end loop;
+  -- As contents, but only what is live: any number of soft-deleted objects costs nothing here.
+  for n in 0 .. coalesce(jsonb_array_length(claims->'live_contents'), 0) - 1 loop
+    v_item := claims->'live_contents'->n;
+    if (select count(*) from icecore.claims where kind in ('namespace', 'tabular') and scope = (v_item->>0)::uuid) <> (v_item->>1)::bigint then
+      raise exception using errcode = 'IC409', constraint = 'not_empty', detail = v_item->>0;
+    end if;
+  end loop;
   for n in 0 .. jsonb_array_length(claims->'release') - 1 loop
     v_item := claims->'release'->n;
     delete from icecore.claims where kind = v_item->>0 and scope = (v_item->>1)::uuid and key = v_item->>2 and owner = (v_item->>3)::uuid;

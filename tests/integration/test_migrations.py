@@ -41,9 +41,10 @@ CHECKSUMS = {
     "0016_metrics_report_positions": "d28e4a88f643aaf562acade5bfdd1e06d9199fc0096b76d42637a489118736f0",
     "0017_append_names": "08bc92eaf8dd2a30cb5df95cf74c071941f14aeb385ee4bee8062818767e596e",
     "0018_unfinished_purges": "9910517403d5aeb65f1c69d845c70b0cbfe7d8ba158a704d2753adb472e40be8",
+    "0019_soft_deleted_in_trees": "049f57a13b6a77d2cc3a166fd9c9077bbc1ec07b2ef412b1517f635dc1d2f9fe",
     "0020_append_commands": "d071c532e52788fb29eff7bb5c30ba02d15886f7c786618dafbbdc003872b598",
 }
-FUNCTIONS = ("0020_append_commands", "700fd03d05a42159cd426bc3e7184eaff770927885469af797566c160badb84b")
+FUNCTIONS = ("0020_append_commands", "719f623b8c98e9ff1515a7b7f6ede4ae4623fe760b29c73da2640cb7476e0617")
 """The newest migration, and the checksum of its functions."""
 
 

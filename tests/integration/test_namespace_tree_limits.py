@@ -1,35 +1,250 @@
 """Limits on trees of namespaces: how much metadata, and how many soft-deleted objects, one command drops or undrops."""
 
+import asyncio
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from uuid import UUID, uuid4
 
+import psycopg
 import pytest
 
+from icecore.access.resolve_warehouse import resolve_warehouse
+from icecore.access.warehouse import Warehouse
+from icecore.commands.namespaces import drop_namespace_tree as tree_module
+from icecore.commands.namespaces.drop_namespace_tree import drop_namespace_tree, plan_namespace_drop
 from icecore.commands.namespaces.update_namespace_properties import update_namespace_properties
 from icecore.commands.tables.create_table import create_table
+from icecore.commands.tables.drop_table import drop_table
+from icecore.commands.warehouses.change_warehouse import change_warehouse
 from icecore.compose import Application
-from icecore.domain.commands import CreateTable, UpdateNamespaceProperties
-from icecore.domain.errors import NamespaceTreeTooLarge
-from icecore.projections import tables
+from icecore.domain.commands import CreateTable, DropNamespace, DropTable, UpdateNamespaceProperties
+from icecore.domain.errors import NamespaceDropExpired, NamespaceTreeTooLarge
+from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.domain.warehouse import DeleteProfile, UpdateWarehouseDeleteProfile
+from icecore.projections import namespace_trees, soft_deleted, tables
 from icecore.projections.verify import verify
-from tests.fixtures.catalog import context, served_catalog
+from tests.fixtures.catalog import PROJECT_ID, context, served_catalog
 from tests.fixtures.rest_client import SCHEMA
 from tests.integration.approval.judging import Judge, asking
 from tests.integration.approval.test_webhook import SECRET, Endpoint, endpoint
-from tests.integration.test_namespace_tree_races import M, Processes, drop, processes, root, undrop
+from tests.integration.test_namespace_tree_races import M, N, Processes, drop, make_namespaces, make_table, processes, root, undrop
 from tests.integration.test_namespace_trees import TreeClient
 
 __all__ = ["endpoint", "processes"]
 
+K = NamespaceIdentifier(("n", "m", "k"))
+MANY = tree_module.TREE_OBJECTS_MAX + 1
 BYTES_MAX = 1_500_000
 LARGE_SCHEMA = {**SCHEMA, "fields": [{**SCHEMA["fields"][0], "doc": "x" * 400_000}]}
 
 
-async def make_large_tables(catalog: Application, warehouse: Any, count: int) -> None:
+async def make_large_tables(catalog: Application, warehouse: Warehouse, count: int) -> None:
     for number in range(count):
         command = CreateTable(M, f"large{number}", None, LARGE_SCHEMA, None, None, {"owner": "sales"}, stage_create=False)
         await create_table(catalog.commands, context("createTable"), warehouse, command)
+
+
+async def drop_tables(catalog: Application, warehouse: Warehouse, count: int, *, namespace: NamespaceIdentifier = M) -> None:
+    """Creates tables and soft-deletes them. The files of the first one are to be deleted."""
+
+    async def run(numbers: range) -> None:
+        for number in numbers:
+            await make_table(catalog, warehouse, namespace, f"gone{number}")
+            command = DropTable(TabularIdentifier(namespace, f"gone{number}"), number == 0)
+            await drop_table(catalog.commands, context("dropTable"), warehouse, command)
+
+    await asyncio.gather(*(run(range(worker, count, 16)) for worker in range(16)))
+
+
+async def deleted(catalog: Application, warehouse: Warehouse) -> dict[UUID, int]:
+    """The moments of expiry of all that is soft-deleted, by id."""
+    async with catalog.backends.connection() as connection:
+        found = await soft_deleted.list_soft_deleted(connection, warehouse.id, None, None, 10_000, soft_deleted.EVERY_KIND)
+    return {each.object_id: each.expires_at_ms for each in found}
+
+
+def statuses(database: str) -> list[str]:
+    """Of all tables, now."""
+    with psycopg.connect(database) as connection:
+        newest = "select distinct on (table_id) status from icecore.tables order by table_id, version desc"
+        return sorted(status for (status,) in connection.execute(newest))
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One command drops at most three objects of a namespace."""
+    monkeypatch.setattr(tree_module, "TREE_OBJECTS_MAX", 3)
+    monkeypatch.setattr(tree_module, "_NODES_MAX", 4)
+
+
+# Soft-deleted objects
+
+
+async def test_what_is_soft_deleted_already_does_not_count(processes: Processes, database: str) -> None:
+    """A soft drop leaves it as it is, and the tree does not expire before it. The dry run lists some and counts the others."""
+    first, _, warehouse = processes
+    await make_table(first, warehouse, M)
+    await drop_tables(first, warehouse, MANY)
+    before = await deleted(first, warehouse)
+    command = DropNamespace(N, recursive=True)
+    plan = await plan_namespace_drop(first.commands, context("dropNamespace"), warehouse, command)
+    assert (3, tree_module.TREE_OBJECTS_MAX, MANY, "keep") == (len(plan.drops), len(plan.left), plan.left_count, plan.left_action)
+    assert {("n", "m")} == {each.path[:-1] for each in plan.left}
+    assert {True, False} == {each.purges for each in plan.left}
+    await drop(first, warehouse, 3500)
+    after = await deleted(first, warehouse)
+    assert before == {each: after[each] for each in before}
+    assert {max(before.values())} == {moment for each, moment in after.items() if each not in before}
+    await undrop(first, warehouse, await root(first, warehouse))
+    assert before == await deleted(first, warehouse)
+    assert (await verify(database)).ok
+
+
+@pytest.mark.parametrize("how", ["force", "hard"])
+async def test_a_final_drop_with_many_soft_deleted_objects_expires_at_once(processes: Processes, database: str, how: str) -> None:
+    """It needs no other step: the job makes everything final, and deletes the files of which the drop requested it."""
+    first, second, warehouse = processes
+    await make_namespaces(first, warehouse, K)
+    await make_table(first, warehouse, K)
+    await drop_namespace_tree(first.commands, context("dropNamespace"), warehouse, DropNamespace(K, recursive=True))
+    await make_table(first, warehouse, M)
+    await drop_tables(first, warehouse, MANY)
+    if how == "hard":
+        change = UpdateWarehouseDeleteProfile(DeleteProfile(None))
+        await change_warehouse(first.commands, context("updateWarehouseDeleteProfile"), warehouse, change)
+        warehouse = await resolve_warehouse(first.backends, PROJECT_ID, "demo")
+    command = DropNamespace(N, force=how == "force", recursive=True)
+    plan = await plan_namespace_drop(first.commands, context("dropNamespace"), warehouse, command)
+    assert plan.expires_at_ms is not None
+    assert (3, MANY + 2, "expire") == (len(plan.drops), plan.left_count, plan.left_action)
+    assert {("n", "m")} == {each.path[:-1] for each in plan.left}
+    await drop_namespace_tree(first.commands, context("dropNamespace"), warehouse, command)
+    command_of_undrop = await root(first, warehouse)
+    await undrop(first, warehouse, command_of_undrop)
+    assert MANY + 2 == len(await deleted(first, warehouse)), "an undrop before the job"
+    await drop_namespace_tree(first.commands, context("dropNamespace"), warehouse, command)
+    assert MANY + 5 == sum(await asyncio.gather(first.soft_deletion.run_once(), second.soft_deletion.run_once()))
+    assert {} == await deleted(first, warehouse)
+    assert ["dropped"] * (MANY + 1) + ["purging"] == statuses(database)
+    with pytest.raises(NamespaceDropExpired):
+        await undrop(second, warehouse, command_of_undrop)
+    await make_namespaces(first, warehouse, N)
+    assert (await verify(database)).ok
+
+
+async def test_a_dry_run_lists_what_is_in_soft_deleted_namespaces_if_it_expires(processes: Processes, few: None) -> None:
+    """Each after its namespace. A soft drop lists only the namespace, which keeps its moment with all that is in it."""
+    first, _, warehouse = processes
+    await make_namespaces(first, warehouse, K)
+    for number in range(3):
+        await make_table(first, warehouse, K, f"t{number}")
+    await drop_namespace_tree(first.commands, context("dropNamespace"), warehouse, DropNamespace(K, recursive=True))
+    listed = []
+    for force in (False, True):
+        command = DropNamespace(N, force=force, recursive=True)
+        plan = await plan_namespace_drop(first.commands, context("dropNamespace"), warehouse, command)
+        listed.append(([(each.kind, each.path[:3]) for each in plan.left], plan.left_count))
+    inner = ("namespace", ("n", "m", "k"))
+    assert [([inner], 1), ([inner, ("table", ("n", "m", "k")), ("table", ("n", "m", "k"))], 4)] == listed
+
+
+async def test_only_what_is_below_a_due_namespace_expires_early(processes: Processes, few: None) -> None:
+    """Beside it, and in a namespace that is soft-deleted and not due, everything keeps its moment."""
+    first, _, warehouse = processes
+    beside = NamespaceIdentifier(("beside",))
+    await make_namespaces(first, warehouse, beside)
+    await drop_tables(first, warehouse, 2, namespace=beside)
+    await drop_namespace_tree(first.commands, context("dropNamespace"), warehouse, DropNamespace(beside, recursive=True))
+    kept = await deleted(first, warehouse)
+    await drop_tables(first, warehouse, 4)
+    await drop(first, warehouse, force=True)
+    assert 6 == await first.soft_deletion.run_once()
+    assert kept == await deleted(first, warehouse)
+
+
+async def test_an_undrop_before_an_early_expiry_wins(processes: Processes, few: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The namespace is undropped after the job decided on what is in it: that keeps its moment."""
+    first, second, warehouse = processes
+    await drop_tables(first, warehouse, 4)
+    kept = await deleted(first, warehouse)
+    await drop(first, warehouse, force=True)
+    submit, command = first.commands.committer.submit, await root(first, warehouse)
+    submitted = list[Any]()
+
+    async def late(request: Any) -> Any:
+        submitted.append(request)
+        if len(submitted) == 1:
+            await undrop(second, warehouse, command)
+        return await submit(request)
+
+    monkeypatch.setattr(first.commands.committer, "submit", late)
+    assert 0 == await first.soft_deletion.run_once()
+    assert submitted
+    assert kept == await deleted(first, warehouse)
+
+
+async def test_what_becomes_too_much_while_it_is_decided_expires_at_once(
+    processes: Processes, few: None, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The drop is decided again, as one that the job completes."""
+    first, second, warehouse = processes
+    await drop_tables(second, warehouse, 1)
+    read, reads = tree_module._DropHandler.read, list[Any]()
+
+    async def later(self: Any) -> Any:
+        reads.append(self.with_deleted)
+        if len(reads) == 1:
+            await drop_tables(second, warehouse, 4)
+        return await read(self)
+
+    monkeypatch.setattr(tree_module._DropHandler, "read", later)
+    await drop(first, warehouse, force=True)
+    assert [True, False] == reads
+    assert 7 == await first.soft_deletion.run_once()
+    assert (await verify(database)).ok
+
+
+async def test_too_much_metadata_of_what_is_soft_deleted_blocks_no_drop(processes: Processes) -> None:
+    """Neither a soft nor a final one."""
+    first, _, warehouse = processes
+    for number in range(5):
+        create = CreateTable(M, f"t{number}", None, SCHEMA, None, None, {"comment": "x" * 400_000}, stage_create=False)
+        await create_table(first.commands, context("createTable"), warehouse, create)
+        command = DropTable(TabularIdentifier(M, f"t{number}"), False)
+        await drop_table(first.commands, context("dropTable"), warehouse, command)
+    first.backends.large_documents.bytes_max = BYTES_MAX
+    await drop(first, warehouse)
+    await undrop(first, warehouse, await root(first, warehouse))
+    await drop(first, warehouse, force=True)
+    assert 7 == await first.soft_deletion.run_once()
+
+
+def plan_of(connection: psycopg.Connection[Any], query: Any, parameters: Any) -> tuple[str, int]:
+    """How Postgres executes a query, and the pages that it reads."""
+    rows = connection.execute(b"explain (analyze, buffers, format json) " + query.encode(), parameters).fetchall()
+    ((((plan,),),)) = rows
+    return str(plan), plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"]
+
+
+def test_a_page_of_namespaces_costs_the_same_with_many_soft_deleted_tables(database: str) -> None:
+    """By an index of its own. Without it, all tables of the warehouse are read."""
+    warehouse_id, namespace_id = uuid4(), uuid4()
+    row = "insert into icecore.soft_deleted select 1, gen_random_uuid(), g, null, %s, %s, %s, 'o' || g, 9e12 from generate_series(1, %s) g"
+    parameters = {"warehouse_id": warehouse_id, "after": soft_deleted.BEFORE_ALL, "size": 101}
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(row, [warehouse_id, namespace_id, "table", 100_000])
+        connection.execute(row, [warehouse_id, warehouse_id, "namespace", 1])
+        connection.execute("analyze icecore.soft_deleted")
+        plan, pages = plan_of(connection, namespace_trees._SQL["roots"], parameters)
+        assert "soft_deleted_namespaces_idx" in plan
+        assert pages < 20, plan
+        with connection.transaction(force_rollback=True):
+            connection.execute("drop index icecore.soft_deleted_namespaces_idx")
+            assert plan_of(connection, namespace_trees._SQL["roots"], parameters)[1] > 300, "a negative control"
+
+
+# Metadata
 
 
 @pytest.mark.parametrize(("count", "partial"), [(2, False), (5, True)])

@@ -149,7 +149,7 @@ async def test_without_the_number_of_its_objects_a_table_would_be_left_in_a_drop
     append = first.commands.decision_writer.append
 
     async def late(given_warehouse: Any, decision: Any) -> Any:
-        decision.append_request.expected_child_counts = []
+        decision.append_request.expected_live_child_counts = []
         await make_table(second, warehouse, M)
         return await append(given_warehouse, decision)
 

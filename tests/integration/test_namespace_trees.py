@@ -275,6 +275,25 @@ def test_a_final_drop_expires_what_was_soft_deleted_before(client: TreeClient, h
     checked(client.dsn)
 
 
+def test_a_plain_drop_of_an_empty_namespace_is_final_and_leaves_nothing_behind(client: TreeClient) -> None:
+    """Also in a soft-deleting warehouse: its parent, its location and its warehouse are free at once. A recursive drop can be undropped."""
+    client.soft_delete()
+    for levels in (["a"], ["a", "b"]):
+        assert 200 == client.create_namespace(*levels).status
+    location = client.call("GET", namespace_path(["a"])).json["properties"]["location"]
+    assert [204, 204] == [client.call("DELETE", namespace_path(levels)).status for levels in (["a", "b"], ["a"])]
+    assert [] == client.deleted_namespaces()
+    properties = {"location": location, "owner": "sales"}
+    assert 200 == client.call("POST", "/namespaces", {"namespace": ["a"], "properties": properties}).status
+    assert 204 == client.drop_tree("a").status
+    (found,) = client.deleted_namespaces()
+    assert 204 == client.undrop_tree(found["id"]).status
+    assert properties == client.call("GET", namespace_path(["a"])).json["properties"]
+    assert 204 == client.call("DELETE", "/namespaces/a").status
+    assert 204 == client.drop_tree(query="&force=true").status
+    assert 204 == client.call_warehouse("DELETE").status
+
+
 # Undrop
 
 

@@ -7,6 +7,9 @@ is a list of `point:action@probability`. Actions: `kill` (SIGKILL to this proces
     commit.after_metadata_put   the metadata files of a command are written, nothing is appended yet
     commit.before_append        a batch is about to be sent to Postgres
     commit.after_append         Postgres has committed the batch, no client has the response yet
+    purge.before_delete         a page of a table's files is about to be deleted
+    purge.after_delete          the page is deleted
+    purge.before_event          all files are deleted, the event is not appended yet
 
 Callers check `if fault_points.SWITCHED_ON` first, so that an ordinary process only pays for a lookup of a name.
 ICECORE_TEST_FAULT_SEED (an integer) makes the random choices of a process repeatable.
@@ -19,7 +22,16 @@ import signal
 import time
 from dataclasses import dataclass
 
-POINTS = frozenset({"commit.after_metadata_put", "commit.before_append", "commit.after_append"})
+POINTS = frozenset(
+    {
+        "commit.after_metadata_put",
+        "commit.before_append",
+        "commit.after_append",
+        "purge.before_delete",
+        "purge.after_delete",
+        "purge.before_event",
+    }
+)
 _VARIABLE = "ICECORE_TEST_FAULT"
 _SEED_VARIABLE = "ICECORE_TEST_FAULT_SEED"
 

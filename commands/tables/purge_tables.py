@@ -29,6 +29,7 @@ from ...projections import tables, task_runs, tasks, warehouses
 from ...projections.tasks import NextPurge
 from ...storage.large_documents import DocumentReservation
 from ...storage.manifest_reader import ManifestReaders
+from ..execution import fault_points
 from ..execution.append_request import AppendRequest, AppendResult
 from ..execution.executor import CommandExecutor
 from ..execution.leader_job import FENCE_SECONDS_MAX, LeaderJob, LeadershipLost
@@ -230,6 +231,8 @@ class PurgeJob(LeaderJob):
                 files = await purge.run()
             except _NotToBeDone:
                 return False
+        if fault_points.SWITCHED_ON:
+            await fault_points.reach("purge.before_event")
         while True:
             result = await self._append(warehouse, table_id, files)
             if result is None:

@@ -10,6 +10,7 @@ from ...storage.locations import StorageLocation
 from ...storage.manifest_protocol import MANIFEST, MANIFEST_LIST, Kind
 from ...storage.manifest_reader import ManifestReader, UnreadableManifest, read_names
 from ...storage.object_store import ObjectStore
+from ..execution import fault_points
 
 FILES_LEFT_NAMED_MAX = 100
 """Limit on the remaining files that the event names. The others are only counted."""
@@ -152,11 +153,15 @@ class TablePurge:
 
     async def _delete(self, page: list[StorageLocation]) -> None:
         await self._fence()
+        if fault_points.SWITCHED_ON:
+            await fault_points.reach("purge.before_delete")
         try:
             async with asyncio.timeout(PURGE_STORE_SECONDS_MAX):
                 await self._store.delete(page)
             self._files.deleted += len(page)
             self._progress()
+            if fault_points.SWITCHED_ON:
+                await fault_points.reach("purge.after_delete")
         except TimeoutError:
             raise ServiceUnavailable(f"The object store does not respond: {page[0].text}") from None
         except ServiceUnavailable:

@@ -61,6 +61,10 @@ class InvalidQueueConfig(BadRequest, status=400, type="InvalidQueueConfig"):
     """The queue has no such setting, or its value is out of bounds."""
 
 
+class MissingCredential(BadRequest, status=400, type="MissingCredentialError", deterministic=False):
+    """The store of a warehouse needs a storage-credential (Lakekeeper's type). An operator may permit one without."""
+
+
 class StoreCheckFailed(CatalogError, status=400, type="StoreCheckFailedException", deterministic=False):
     """Engines could not use the store of the warehouse. The same request may succeed once the store is repaired."""
 

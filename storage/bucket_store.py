@@ -18,7 +18,7 @@ from obstore.exceptions import AlreadyExistsError, PermissionDeniedError, Precon
 from obstore.store import AzureStore, GCSStore, S3Store
 
 from ..domain.byte_pieces import Content, joined
-from ..domain.errors import BadRequest, CatalogError
+from ..domain.errors import BadRequest, CatalogError, MissingCredential
 from .client_failures import failure_reason, is_missing_bucket
 from .cloud_profiles import AdlsProfile, GcsProfile, S3Profile
 from .credentials import AWS_SYSTEM_IDENTITY, AZURE_SYSTEM_IDENTITY, CLOUDFLARE_R2, GCP_SYSTEM_IDENTITY, StorageCredential
@@ -194,7 +194,9 @@ def open_bucket_store(profile: StorageProfile, credential: StorageCredential | N
         provide = None if credential is None else partial(_access_key, credential)
         return BucketStore(profile, lambda bucket: _open_s3(profile, provide, bucket))
     if credential is None:
-        raise BadRequest(f"Invalid storage-credential: required for a {profile.type} profile")
+        raise MissingCredential(
+            f"A storage-credential is required for the storage-profile {profile.type}: one of the type {_CREDENTIAL_TYPES[profile.type]}"
+        )
     if isinstance(profile, GcsProfile):
         if credential.credential_type == GCP_SYSTEM_IDENTITY:
             if identities.gcp is None:

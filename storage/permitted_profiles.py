@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
-from ..domain.errors import Forbidden, ServiceUnavailable
+from ..domain.errors import Forbidden, MissingCredential, ServiceUnavailable
 from .cloud_profiles import ADLS_AUTHORITY_DEFAULT, AdlsProfile, Endpoint, GcsProfile, S3Profile
 from .credentials import StorageCredential
 from .locations import StorageLocation
@@ -34,12 +34,15 @@ class PermittedProfiles:
     without_credential: bool = False
 
     async def check(self, profile: StorageProfile, credential: StorageCredential | None, project_id: UUID | None = None) -> None:
-        """Raises Forbidden, or ServiceUnavailable if the file system does not respond. project_id -- for the limit on checks of folders."""
+        """Raises Forbidden, MissingCredential, or ServiceUnavailable if the file system does not respond.
+
+        project_id -- for the limit on checks of folders.
+        """
         if isinstance(profile, LocalProfile):
             await self._check_local(profile, project_id)
             return
         if credential is None and not self.without_credential:
-            raise Forbidden(
+            raise MissingCredential(
                 f"A storage-credential is required: {_ASK_OPERATOR} permit such warehouses by ICECORE_WAREHOUSES_WITHOUT_CREDENTIAL"
             )
         for field, address in _addresses(profile, credential):

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from icecore.domain.byte_pieces import BytePieces, joined
-from icecore.domain.errors import AlreadyExists, BadRequest, NotFound, PayloadTooLarge, ServiceUnavailable
+from icecore.domain.errors import AlreadyExists, BadRequest, MissingCredential, NotFound, PayloadTooLarge, ServiceUnavailable
 from icecore.storage.credentials import parse_storage_credential
 from icecore.storage.environment_credentials import remove_environment_credentials
 from icecore.storage.large_documents import DocumentReservation, LargeDocuments
@@ -574,5 +574,5 @@ class TestCredentials:
         """A profile needs a credential of its own type. GCS and ADLS require one, because their clients would otherwise search the machine
         for it.
         """
-        with pytest.raises(BadRequest, match="storage-credential"):
+        with pytest.raises(BadRequest if credential else MissingCredential, match="storage-credential"):
             open_store(parse_storage_profile(profile), parse_storage_credential(credential) if credential else None)

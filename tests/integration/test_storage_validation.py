@@ -138,17 +138,18 @@ def test_an_update_that_would_be_refused_fails(lake: Management, store: KeyedSto
 
 
 def test_what_is_not_permitted_is_not_contacted(lake: Management, store: KeyedStore, tmp_path: Path) -> None:
-    """403 before any check. Invalid requests get 400, and a missing warehouse 404."""
+    """403 before any check, or 400 without a credential. Invalid requests get 400, and a missing warehouse 404."""
     asked, current = len(store.used), lake.call_warehouse("GET").json["storage-profile"]
     not_listed = current | {"endpoint": f"{store.endpoint}/hidden"}
-    for path, body in (
-        (CREATION, {"warehouse-name": "sea", "storage-profile": not_listed, "storage-credential": credential("one")}),
-        (CREATION, {"warehouse-name": "sea", "storage-profile": current}),
-        (CREATION, {"warehouse-name": "sea", "storage-profile": {"type": "local", "directory": "/etc/sea"}}),
-        ("validate-profile", {"storage-profile": not_listed, "storage-credential": credential("one")}),
-        ("validate-credential", {}),
+    missing, forbidden = (400, "MissingCredentialError"), (403, "ForbiddenException")
+    for path, body, error in (
+        (CREATION, {"warehouse-name": "sea", "storage-profile": not_listed, "storage-credential": credential("one")}, forbidden),
+        (CREATION, {"warehouse-name": "sea", "storage-profile": current}, missing),
+        (CREATION, {"warehouse-name": "sea", "storage-profile": {"type": "local", "directory": "/etc/sea"}}, forbidden),
+        ("validate-profile", {"storage-profile": not_listed, "storage-credential": credential("one")}, forbidden),
+        ("validate-credential", {}, missing),
     ):
-        assert (403, "ForbiddenException") == validated(lake, path, body).error, path
+        assert error == validated(lake, path, body).error, path
     assert asked == len(store.used)
     for path, body in (
         (CREATION, {"warehouse-name": "sea"}),

@@ -24,6 +24,9 @@ from tests.integration.approval.program import serving
 ENDPOINT = "http://127.0.0.1:9"
 S3 = {"type": "s3", "bucket": "lake", "region": "mars-1", "endpoint": ENDPOINT, "path-style-access": True, "flavor": "s3-compat"}
 KEY = {"type": "s3", "credential-type": "access-key", "access-key-id": f"id-{CANARY}", "secret-access-key": CANARY}
+GCS = {"type": "gcs", "bucket": "lake"}
+ADLS = {"type": "adls", "account-name": "account", "filesystem": "lake"}
+MISSING = (400, "MissingCredentialError")
 PROJECT = str(UUID(int=0))
 NOWHERE: dict[str, Any] = {"warehouse_endpoints": (ENDPOINT,), "skip_storage_validation": True}
 """Settings of a server that accepts a store that does not exist."""
@@ -151,7 +154,10 @@ def test_what_lakekeeper_s_clients_send_by_default_is_taken(management: Manageme
             (406, "UnsupportedOperationException"),
             "full-hierarchy",
         ),
-        ({"storage-profile": S3}, (403, "ForbiddenException"), "ICECORE_WAREHOUSES_WITHOUT_CREDENTIAL"),
+        ({"storage-profile": S3}, MISSING, "ICECORE_WAREHOUSES_WITHOUT_CREDENTIAL"),
+        ({"storage-profile": S3, "storage-credential": None}, MISSING, "A storage-credential is required"),
+        ({"storage-profile": GCS}, MISSING, "A storage-credential is required for the storage-profile gcs: one of the type gcs"),
+        ({"storage-profile": ADLS}, MISSING, "A storage-credential is required for the storage-profile adls: one of the type az"),
         (
             {"storage-profile": S3 | {"endpoint": "http://127.0.0.1:10"}, "storage-credential": KEY},
             (403, "ForbiddenException"),

@@ -3,7 +3,7 @@
 import pytest
 
 from icecore.domain import errors
-from icecore.domain.errors import CatalogError, FilesMissing, FilesUnreadable, Forbidden, StoreCheckFailed
+from icecore.domain.errors import CatalogError, FilesMissing, FilesUnreadable, Forbidden, MissingCredential, StoreCheckFailed
 
 # Java: RESTCatalogAdapter.EXCEPTION_ERROR_CODES and the types of ErrorHandlers. The others are the spec's examples, and those of approval,
 # whose types no client knows.
@@ -31,6 +31,7 @@ STATUSES = {
     "NamespaceNotEmptyException": 409,
     "CreateWarehouseStorageProfileOverlap": 400,
     "ReservedNamespace": 400,
+    "MissingCredentialError": 400,
     "UpdateError": 400,
     "WarehouseNotEmptyException": 409,
     "ProjectNotEmptyException": 409,
@@ -79,9 +80,10 @@ def test_every_refusal_has_the_status_of_the_reference() -> None:
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: refusal.__name__)
 def test_only_what_would_be_refused_again_is_deterministic(refusal: type[CatalogError]) -> None:
-    """Missing permission, a full queue, a failed store, missing files and internal errors are not stored under an Idempotency-Key."""
+    """Missing permission, what an operator may permit, a full queue, a failed store, missing files and internal errors are not stored."""
     assert refusal.deterministic is (
-        refusal.status not in (401, 429, 500, 503) and refusal not in (Forbidden, StoreCheckFailed, FilesMissing, FilesUnreadable)
+        refusal.status not in (401, 429, 500, 503)
+        and refusal not in (Forbidden, MissingCredential, StoreCheckFailed, FilesMissing, FilesUnreadable)
     )
 
 

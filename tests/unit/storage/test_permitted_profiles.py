@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from icecore.domain.errors import Forbidden, ServiceUnavailable
+from icecore.domain.errors import Forbidden, MissingCredential, ServiceUnavailable
 from icecore.storage import permitted_profiles
 from icecore.storage.cloud_profiles import Endpoint
 from icecore.storage.credentials import parse_storage_credential
@@ -136,6 +136,7 @@ async def test_a_server_sends_requests_to_the_clouds_own_stores_and_those_that_a
 
 async def test_a_store_is_asked_anonymously_only_where_the_operator_permits_it() -> None:
     """A bucket may be public only in the server's network."""
-    assert not await is_permitted(PermittedProfiles(), S3, None)
+    with pytest.raises(MissingCredential, match="ICECORE_WAREHOUSES_WITHOUT_CREDENTIAL"):
+        await is_permitted(PermittedProfiles(), S3, None)
     assert await is_permitted(PermittedProfiles(without_credential=True), S3, None)
     assert not await is_permitted(PermittedProfiles(without_credential=True), S3 | {"endpoint": "http://minio:9000"}, None)

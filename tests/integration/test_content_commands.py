@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 
@@ -12,7 +11,7 @@ from tests.fixtures.catalog import CatalogServer, served_catalog
 from tests.fixtures.operator_commands import Operator, operator_on, read_json
 from tests.fixtures.rest_client import RestClient, table_path
 
-UNKNOWN = str(uuid4())
+UNKNOWN = "7d8f5c1e-3b0a-4a52-9c61-2f4e8d9b7a10"
 
 
 @pytest.fixture

@@ -80,5 +80,5 @@ def decide_undropped_name(
 
 
 def not_soft_deleted(kind: Literal["table", "view"], object_id: UUID) -> NoSuchTable | NoSuchView:
-    """The error for an id that is not that of a soft-deleted object of the kind."""
+    """The error for an id of the kind that the warehouse does not have."""
     return (NoSuchTable if kind == "table" else NoSuchView)(f"No {kind} with the id {object_id} is soft-deleted")

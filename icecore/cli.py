@@ -223,7 +223,7 @@ def undrop(
     ids
         Ids of the tables and views, or of the namespace. `icecore table deleted` and `icecore namespace deleted` show them.
     force
-        Undrop them even if their metadata file or manifest list is missing.
+        Undrop them without looking for their files, which may be missing.
     """
     from . import deletion_commands
 

@@ -114,7 +114,9 @@ async def due(
 async def due_inside(
     connection: Connection, now_ms: int, after: UUID | None, without_warehouses: Sequence[UUID], limit: int, kinds: Sequence[Kind]
 ) -> Sequence[Due]:
-    """What is not due itself, but in a namespace that is due, or below one, in the order of ids after `after`. Otherwise as `due`."""
+    """What is not due itself, but in a namespace that was dropped finally, or below one, in the order of ids after `after`. Otherwise as
+    `due`.
+    """
     parameters = {
         "now_ms": now_ms,
         "after_id": after or BEFORE_ALL,

@@ -37,9 +37,12 @@ where s.generation = (select generation from icecore.read_models) and s.to_posit
 order by s.expires_at_ms, s.object_id limit %(limit)s
 
 -- name: due_inside --
--- What is soft-deleted and not due itself, but in a namespace that is, or below one, in the order of ids.
+-- What is soft-deleted and not due itself, but in a namespace that was dropped finally, or below one, in the order of ids. Such a namespace
+-- was due when it was dropped.
 with recursive ending(object_id, due_id) as (
   select s.object_id, s.object_id from icecore.soft_deleted s
+  join icecore.events dropped on dropped.notification_id = s.from_position
+    and s.expires_at_ms <= extract(epoch from dropped.recorded_at) * 1000
   where s.generation = (select generation from icecore.read_models) and s.to_position is null and s.kind = 'namespace'
     and s.expires_at_ms <= least(%(now_ms)s::bigint, (extract(epoch from statement_timestamp()) * 1000)::bigint)
     and s.warehouse_id <> all (%(without_warehouses)s::uuid[])
@@ -50,7 +53,7 @@ with recursive ending(object_id, due_id) as (
 )
 select s.expires_at_ms, s.object_id, s.kind, s.warehouse_id,
        least(%(now_ms)s::bigint, (extract(epoch from statement_timestamp()) * 1000)::bigint), e.due_id
-from ending e
+from (select distinct on (object_id) object_id, due_id from ending order by object_id, due_id) e
 cross join lateral (
   select x.* from icecore.soft_deleted x
   where x.generation = (select generation from icecore.read_models) and x.namespace_id = e.object_id and x.to_position is null

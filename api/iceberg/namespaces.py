@@ -66,8 +66,8 @@ async def namespace_exists(request: ApiRequest) -> web.Response:
 
 
 async def drop_namespace(request: ApiRequest) -> web.Response:
-    """`force`: also if it is protected. `recursive`: with all that is in it; `purge`: whether the files of its tables are deleted, if not
-    the warehouse's purge default. `dryRun`: 200 with what a recursive drop would do.
+    """`force`: also if it is protected; a recursive drop is then final. `recursive`: with all that is in it; `purge`: whether the files
+    of its tables are deleted, if not the warehouse's purge default. `dryRun`: 200 with what a recursive drop would do.
     """
     force = requested_force(request)
     recursive = parse_boolean(request.query.get("recursive") or "false", "recursive")

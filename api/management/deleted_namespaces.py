@@ -35,14 +35,17 @@ async def list_deleted_namespaces(request: ApiRequest) -> web.Response:
 
 
 async def undrop_namespace(request: ApiRequest) -> web.Response:
-    """204. `force` in the body: also if files are missing."""
+    """204. `force` in the body, which may be left out: no files are looked for."""
     text = decode_segment(request.segments["namespace_id"], "namespace id")
     namespace_id = uuid_or_none(text)
     if namespace_id is None:
         raise NoSuchNamespace(f"Namespace does not exist: {text[:64]} (must be an id)")
-    body, fields = await request.fields()
-    fields.refuse_unknown(("force",))
-    return await execute_on_warehouse(request, execute_undrop_namespace, UndropNamespace(namespace_id, fields.boolean("force")), body)
+    body, force = b"", False
+    if request.http_request.can_read_body:
+        body, fields = await request.fields()
+        fields.refuse_unknown(("force",))
+        force = fields.boolean("force")
+    return await execute_on_warehouse(request, execute_undrop_namespace, UndropNamespace(namespace_id, force), body)
 
 
 def written_namespace(warehouse_id: UUID, each: SoftDeleted) -> dict[str, object]:

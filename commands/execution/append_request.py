@@ -256,7 +256,7 @@ class AppendRequest:
         return command
 
     def _claims(self) -> Json:
-        """The claims that the command takes, releases and depends on. The keys are fixed: servers of other versions read them too."""
+        """The claims that the command takes, releases and depends on. The keys are fixed: servers of other versions send them too."""
         contents = {"contents": self.expected_child_counts} if self.expected_child_counts else {}
         live = {"live_contents": self.expected_live_child_counts} if self.expected_live_child_counts else {}
         return {

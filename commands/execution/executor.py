@@ -101,7 +101,9 @@ class CommandExecutor:
         await self._authorizer.authorize(context, resources)
 
     async def execute(self, handler: AnyHandler) -> CommandResponse:
-        """Returns the response once the command is in the log. Raises its refusal, which is stored under its Idempotency-Key."""
+        """Returns the response once the command is in the log. Raises its refusal, which is stored under its
+        Idempotency-Key if it is deterministic.
+        """
         try:
             return await self._execute(handler)
         except CatalogError as refusal:

@@ -34,7 +34,8 @@ class OutdatedRead(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ResolvedStream(Generic[S_co]):
-    """A stream. `claim` is the name by which it was found; None if it was found by its id or is never renamed."""
+    """A stream. `claim` is the name by which it was found; None if it was found by its id, and for namespaces, whose moves are
+    events of the warehouse."""
 
     resource: Resource
     claim: NameClaim | None

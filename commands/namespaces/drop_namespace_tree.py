@@ -102,7 +102,9 @@ class _Tree:
 
 @dataclass(slots=True, eq=False)
 class _DropHandler(CommandHandler):
-    """with_deleted -- whether this command itself makes the drops of what is soft-deleted in the tree final."""
+    """with_deleted -- whether this command itself makes the drops of what is soft-deleted in the tree final. due_ms -- else when the tree
+    expires, if the drop is final.
+    """
 
     command: DropNamespace
     executor: CommandExecutor
@@ -111,6 +113,7 @@ class _DropHandler(CommandHandler):
     expiry: DropExpiry | None = None
     content: list[ResolvedStream[State]] = field(default_factory=list)
     with_deleted: bool = False
+    due_ms: int | None = None
 
     async def resolve(self) -> CommandTargets:
         self.expiry = await DropExpiry.read(self.executor, self.warehouse, force=self.command.force)
@@ -122,7 +125,7 @@ class _DropHandler(CommandHandler):
         assert self.expiry is not None
         if (at_ms := self.expiry.at_ms()) is not None:
             return common_expiry(at_ms, tree.last_expiry_ms)
-        return None if self.with_deleted else self.executor.now_ms()
+        return None if self.with_deleted else self.due_ms
 
     @property
     def whole(self) -> bool:
@@ -137,6 +140,8 @@ class _DropHandler(CommandHandler):
             size = await self._size(connection, nodes)
             if self.with_deleted and (len(nodes) > _NODES_MAX or size > self.reservation.bytes_max):
                 self.with_deleted = False
+                # By the earlier clock, because the job waits for both.
+                self.due_ms = min(self.executor.now_ms(), await self.executor.database_now_ms(connection))
                 nodes = await self._nodes(connection)
                 size = await self._size(connection, nodes)
         if len(nodes) > _NODES_MAX:

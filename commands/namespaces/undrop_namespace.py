@@ -21,7 +21,7 @@ from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..execution.handler import CommandHandler, CommandTargets, Decision
-from ..execution.resolver import ResolvedStream
+from ..execution.resolver import OutdatedRead, ResolvedStream
 from ..tabulars.needed_files import check_needed_files
 from . import tree_states
 from .tree_states import AnyState, TreeStates
@@ -102,7 +102,7 @@ class _UndropHandler(CommandHandler):
     async def _choose_whole(self, connection: Connection, ids: tree_states.Ids) -> int:
         """Sets whether all metadata of the tables is read, for approval hooks, and returns the size of what is read.
 
-        Without hooks a tree of any size can be dropped, and it cannot be undropped in parts. So above the limit hooks see only heads.
+        Without hooks a tree is dropped whatever the tables' lists, and cannot be undropped in parts. Above the limit hooks see only heads.
         """
         self.whole = False
         if self.executor.decision_writer.reviews_decisions_of(self.context):
@@ -123,7 +123,7 @@ class _UndropHandler(CommandHandler):
         return root, await namespace_trees.dropped_together(connection, root.id, root.version) if soft else []
 
     async def _read(self) -> _Tree:
-        """The tree as of one moment. Raises the refusals."""
+        """The tree as of one moment; whole tables are read after it. Raises the refusals."""
         async with self.executor.connection() as connection, connection.transaction():
             await namespace_trees.begin_one_moment(connection)
             root, dropped = await self._dropped(connection)
@@ -135,6 +135,9 @@ class _UndropHandler(CommandHandler):
             await tree_states.add_whole_tables(self.executor, self.reservation, states, kinds_of(dropped))
         by_id = states.by_id
         lost = [each for each in dropped if by_id[each.object_id].event_id != each.event_id]
+        if any(by_id[each.object_id].status == "live" for each in lost):
+            # Whole tables are read after the tree: it was undropped in between.
+            raise OutdatedRead
         undropped = namespace.decide_undrop(
             root,
             taken=taken,

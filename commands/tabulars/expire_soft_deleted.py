@@ -132,7 +132,7 @@ class ExpireSoftDeletedJob(LeaderJob):
             above = await self._due_namespace(due)
             event = _decide(state, due.now_ms if above is None else None)
             if event is None or (due.due_namespace_id is not None and above is None):
-                # It was undropped meanwhile.
+                # It was undropped meanwhile, or another process expired it.
                 return False
             context = RequestContext(str(uuid7()), warehouse.project_id, _PRINCIPAL, "expireSoftDeleted", causation_id=state.event_id)
             # Nothing expires after the warehouse has become read-only.

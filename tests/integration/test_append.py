@@ -852,3 +852,27 @@ async def test_only_an_error_of_the_statement_says_that_it_was_rolled_back(datab
             await connection.execute(statement.encode())
     assert raised.value.sqlstate is not None
     assert rolled_back == was_rolled_back(raised.value)
+
+
+@pytest.mark.parametrize("commands", [1, 2])
+async def test_an_error_after_a_lost_response_says_nothing_of_the_earlier_call(
+    database: str, monkeypatch: pytest.MonkeyPatch, commands: int
+) -> None:
+    """The earlier one may have committed the commands, so that their metadata files must stay."""
+    sent = 0
+
+    async def failing(connection: Any, *_: object) -> Any:
+        nonlocal sent
+        sent += 1
+        if sent == 1:
+            await connection.close()
+            raise psycopg.OperationalError("the connection was lost")
+        raise psycopg.errors.InvalidTextRepresentation("refused")
+
+    monkeypatch.setattr(committing, "_send", failing)
+    committer = Committer(database)
+    committer.start()
+    with pytest.raises(CommitStateUnknown):
+        await committer.submit_batch([namespace(f"n{number}")[0] for number in range(commands)])
+    await committer.close()
+    assert sent > 1

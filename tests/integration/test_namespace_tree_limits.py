@@ -11,20 +11,23 @@ import pytest
 
 from icecore.access.resolve_warehouse import resolve_warehouse
 from icecore.access.warehouse import Warehouse
+from icecore.commands.execution.clock import now_ms
 from icecore.commands.namespaces import drop_namespace_tree as tree_module
+from icecore.commands.namespaces import tree_states
 from icecore.commands.namespaces.drop_namespace_tree import drop_namespace_tree, plan_namespace_drop
 from icecore.commands.namespaces.update_namespace_properties import update_namespace_properties
 from icecore.commands.tables.create_table import create_table
 from icecore.commands.tables.drop_table import drop_table
+from icecore.commands.tabulars.undrop_tabulars import undrop_tabulars
 from icecore.commands.warehouses.change_warehouse import change_warehouse
 from icecore.compose import Application
-from icecore.domain.commands import CreateTable, DropNamespace, DropTable, UpdateNamespaceProperties
-from icecore.domain.errors import NamespaceDropExpired, NamespaceTreeTooLarge
+from icecore.domain.commands import CreateTable, DropNamespace, DropTable, UndropTabulars, UndropTarget, UpdateNamespaceProperties
+from icecore.domain.errors import NamespaceDropExpired, NamespaceTreeTooLarge, ServiceUnavailable
 from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.domain.warehouse import DeleteProfile, UpdateWarehouseDeleteProfile
 from icecore.projections import namespace_trees, soft_deleted, tables
 from icecore.projections.verify import verify
-from tests.fixtures.catalog import PROJECT_ID, context, served_catalog
+from tests.fixtures.catalog import PROJECT_ID, before_append, context, served_catalog
 from tests.fixtures.rest_client import SCHEMA
 from tests.integration.approval.judging import Judge, asking
 from tests.integration.approval.test_webhook import SECRET, Endpoint, endpoint
@@ -184,6 +187,87 @@ async def test_an_undrop_before_an_early_expiry_wins(processes: Processes, few: 
     assert kept == await deleted(first, warehouse)
 
 
+async def test_an_undrop_and_a_new_drop_before_an_early_expiry_win(
+    processes: Processes, few: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The namespace is soft-deleted again, and not due any more."""
+    first, second, warehouse = processes
+    await drop_tables(first, warehouse, 4)
+    kept = await deleted(first, warehouse)
+    await drop(first, warehouse, force=True)
+    expire, command = first.soft_deletion._expire, await root(first, warehouse)
+    tried = list[Any]()
+
+    async def late(due: Any) -> bool:
+        tried.append(due)
+        if len(tried) == 1:
+            await undrop(second, warehouse, command)
+            await drop(second, warehouse)
+        return await expire(due)
+
+    monkeypatch.setattr(first.soft_deletion, "_expire", late)
+    assert 0 == await first.soft_deletion.run_once()
+    assert tried[0].due_namespace_id is not None
+    assert kept.items() <= (await deleted(first, warehouse)).items()
+
+
+async def test_a_final_drop_by_a_process_whose_clock_is_ahead_expires_at_once(processes: Processes, few: None) -> None:
+    """For the jobs of others too."""
+    first, second, warehouse = processes
+    await drop_tables(first, warehouse, 4)
+    first.commands.now_ms = lambda: now_ms() + 3_000_000
+    command = DropNamespace(N, force=True, recursive=True)
+    await drop_namespace_tree(first.commands, context("dropNamespace"), warehouse, command)
+    assert 6 == await second.soft_deletion.run_once()
+
+
+async def test_what_is_soft_deleted_again_during_a_soft_drop_expires_at_its_own_moment(
+    processes: Processes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The drop of the tree has been decided, with an earlier moment. Its namespaces wait for the table."""
+    first, second, warehouse = processes
+    change = UpdateWarehouseDeleteProfile(DeleteProfile(2))
+    await change_warehouse(first.commands, context("updateWarehouseDeleteProfile"), warehouse, change)
+    warehouse = await resolve_warehouse(first.backends, PROJECT_ID, "demo")
+    await drop_tables(first, warehouse, 1)
+    (table_id,) = await deleted(first, warehouse)
+
+    async def drop_again() -> None:
+        command = UndropTabulars([UndropTarget("table", table_id)], force=True)
+        await undrop_tabulars(second.commands, context("undropTabulars"), warehouse, command)
+        await asyncio.sleep(1)
+        await drop_table(second.commands, context("dropTable"), warehouse, DropTable(TabularIdentifier(M, "gone0"), False))
+
+    before_append(monkeypatch, first, drop_again)
+    await drop(first, warehouse)
+    moments = await deleted(first, warehouse)
+    assert min(moments.values()) + 500 < moments[table_id]
+    await asyncio.sleep(max(0, min(moments.values()) - now_ms() + 100) / 1_000)
+    assert now_ms() < moments[table_id], "the test was too slow"
+    assert 0 == await first.soft_deletion.run_once()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_what_expires_early_is_attempted_once_in_a_round(
+    processes: Processes, few: None, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    """Although it is below two namespaces that were dropped finally."""
+    first, _, warehouse = processes
+    await drop_tables(first, warehouse, 4)
+    await drop(first, warehouse, force=True)
+    expire, tried = first.soft_deletion._expire, list[UUID]()
+
+    async def attempt(due: Any) -> bool:
+        tried.append(due.object_id)
+        if fails:
+            raise ServiceUnavailable("the test refuses it")
+        return await expire(due)
+
+    monkeypatch.setattr(first.soft_deletion, "_expire", attempt)
+    await first.soft_deletion.run_once()
+    assert len(set(tried)) == len(tried)
+
+
 async def test_what_becomes_too_much_while_it_is_decided_expires_at_once(
     processes: Processes, few: None, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -278,6 +362,26 @@ async def test_a_tree_that_was_dropped_without_hooks_is_undropped_with_them(
 async def table_ids(connection: Any) -> list[Any]:
     rows = await (await connection.execute("select distinct table_id from icecore.tables order by 1")).fetchall()
     return [table_id for (table_id,) in rows]
+
+
+async def test_of_two_undrops_with_hooks_both_succeed(processes: Processes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other one comes between the reading of the tree and that of its tables."""
+    first, second, warehouse = processes
+    await make_table(first, warehouse, M)
+    await drop(first, warehouse)
+    asking(Judge())(first)
+    add, calls, command = tree_states.add_whole_tables, list[int](), await root(first, warehouse)
+
+    async def late(*given: Any) -> None:
+        calls.append(1)
+        if len(calls) == 1:
+            await undrop(second, warehouse, command)
+        await add(*given)
+
+    monkeypatch.setattr(tree_states, "add_whole_tables", late)
+    await undrop(first, warehouse, command)
+    assert calls
+    assert {} == await deleted(first, warehouse)
 
 
 async def test_a_drop_with_hooks_reads_all_metadata_or_is_refused(processes: Processes) -> None:

@@ -40,7 +40,14 @@ from icecore.domain.commands import (
     UndropTarget,
     UpdateNamespaceProperties,
 )
-from icecore.domain.errors import CatalogError, CommitFailed, NamespaceDropExpired, NamespaceTreeTooLarge, NoSuchNamespace
+from icecore.domain.errors import (
+    CatalogError,
+    CommitFailed,
+    NamespaceDropExpired,
+    NamespaceSoftDeleted,
+    NamespaceTreeTooLarge,
+    NoSuchNamespace,
+)
 from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.domain.warehouse import DeleteProfile, UpdateWarehouseDeleteProfile
 from icecore.projections import namespace_trees, soft_deleted
@@ -139,6 +146,48 @@ async def test_a_command_in_the_tree_comes_before_the_drop_or_is_refused(
     with pytest.raises(CatalogError):
         await within("t")[what](second, warehouse)
     assert (await verify(database)).ok
+
+
+@pytest.mark.parametrize("what", ["table", "namespace"])
+@pytest.mark.parametrize("force", [False, True])
+async def test_what_is_created_in_the_dropped_namespace_itself_is_dropped_with_it(
+    processes: Processes, database: str, what: str, force: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its content counts as that of the namespaces below it."""
+    first, second, warehouse = processes
+
+    async def create() -> None:
+        if what == "table":
+            await make_table(second, warehouse, N, "new")
+        else:
+            await make_namespaces(second, warehouse, NamespaceIdentifier(("n", "new")))
+
+    appends = before_append(monkeypatch, first, create)
+    await drop(first, warehouse, force=force)
+    assert (2, 0) == (len(appends), await orphans(database))
+
+
+@pytest.mark.parametrize("kind", ["table", "namespace"])
+async def test_the_undrop_of_a_part_comes_before_the_drop_of_its_namespace_or_is_refused(
+    processes: Processes, database: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The namespace above it is dropped after the undrop was decided."""
+    first, second, warehouse = processes
+    await make_table(first, warehouse, M)
+    if kind == "table":
+        await drop_table(first.commands, context("dropTable"), warehouse, DropTable(TabularIdentifier(M, "t"), False))
+    else:
+        await drop_namespace_tree(first.commands, context("dropNamespace"), warehouse, DropNamespace(M, recursive=True))
+    async with first.backends.connection() as connection:
+        (table_id,) = [each.object_id for each in await soft_deleted.list_soft_deleted(connection, warehouse.id, None, None, 10)]
+    targets = UndropTabulars([UndropTarget("table", table_id)])
+    run = partial(undrop_tabulars, first.commands, context("undropTabulars"), warehouse, targets)
+    if kind == "namespace":
+        run = partial(undrop, first, warehouse, await root(first, warehouse))
+    before_append(monkeypatch, first, lambda: drop(second, warehouse))
+    with pytest.raises(NamespaceSoftDeleted):
+        await run()
+    assert 0 == await orphans(database)
 
 
 async def test_without_the_number_of_its_objects_a_table_would_be_left_in_a_dropped_namespace(

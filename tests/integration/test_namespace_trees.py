@@ -365,7 +365,7 @@ def test_the_undrop_of_a_live_namespace_changes_nothing(client: TreeClient) -> N
     ids = client.ids()
     assert 204 == client.undrop_tree(ids["n"]).status
     assert 204 == client.drop_tree().status
-    assert 204 == client.undrop_tree(ids["n"]).status
+    assert 204 == client.call_warehouse("POST", f"/deleted-namespaces/{ids['n']}/undrop").status, "a body may be left out"
     before, head = content(client), client.head()
     key = uuid4()
     for each in (client.undrop_tree(ids["n"]), client.undrop_tree(ids["m"]), client.undrop_tree(ids["n"], force=True)):

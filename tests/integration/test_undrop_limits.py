@@ -5,15 +5,16 @@ import time
 import tracemalloc
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import orjson
 import pytest
 
+from icecore.commands.execution.executor import UNDROP_CHECKS_MAX
 from icecore.commands.tables.create_table import create_table
 from icecore.commands.tables.drop_table import drop_table
 from icecore.commands.tabulars import needed_files, snapshot_files
-from icecore.commands.tabulars.snapshot_files import FoundFiles, SnapshotFiles, find_snapshot_files
+from icecore.commands.tabulars.snapshot_files import FoundFiles, SnapshotFiles, _Share, _TableFiles, find_snapshot_files
 from icecore.commands.warehouses.change_warehouse import change_warehouse
 from icecore.compose import Application
 from icecore.domain.commands import CreateTable, DropTable
@@ -296,3 +297,42 @@ async def test_undrops_that_read_manifests_wait_for_each_other(
         await undrop(catalog, warehouse, ids["empty"])
     await undrop(catalog, warehouse, ids["t"])
     assert not catalog.commands.undrop_checks.locked()
+
+
+async def test_a_failed_check_frees_its_place(catalog: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After more failures than there are places, an undrop succeeds."""
+    warehouse = await the_warehouse(catalog)
+    profile = UpdateWarehouseDeleteProfile(DeleteProfile(3600))
+    await change_warehouse(catalog.commands, context("updateWarehouseDeleteProfile"), warehouse, profile)
+    warehouse = await the_warehouse(catalog)
+    await a_table(catalog, warehouse, "t", tmp_path / "warehouse" / "t")
+    await dropped(catalog, warehouse, "t")
+    async with catalog.backends.connection() as connection:
+        (found,) = await soft_deleted.list_soft_deleted(connection, warehouse.id, None, None, 100)
+
+    async def fail(*_: object) -> Any:
+        raise ServiceUnavailable("the store does not respond")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(needed_files, "find_snapshot_files", fail)
+        for _ in range(UNDROP_CHECKS_MAX + 1):
+            with pytest.raises(ServiceUnavailable, match="does not respond"):
+                await undrop(catalog, warehouse, found.object_id)
+    await undrop(catalog, warehouse, found.object_id)
+
+
+async def test_other_requests_run_while_a_page_of_names_is_parsed() -> None:
+    """A page has a thousand names, of thousands of characters if somebody wants that."""
+    turns, found = 0, FoundFiles()
+    files = _TableFiles(cast(Any, None), cast(Any, None), SnapshotFiles(None, (), ()), _Share(10, 10_000), found)
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(other())
+    await files._check_files(["no location"] * 1_000)
+    task.cancel()
+    assert (20, 0, False) == (turns, found.checked, found.complete)

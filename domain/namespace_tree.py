@@ -36,10 +36,6 @@ class TreeObject:
                 return "view"
 
     @property
-    def parent_id(self) -> UUID:
-        return self.state.parent_id if isinstance(self.state, NamespaceState) else self.state.namespace_id
-
-    @property
     def described(self) -> str:
         """Its kind, name and id, for messages."""
         return f"{self.kind} {'.'.join(self.path)} ({self.state.id})"

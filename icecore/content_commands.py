@@ -22,6 +22,7 @@ from .domain.identifiers import NamespaceIdentifier, TabularIdentifier, uuid_or_
 from .domain.project import PROJECT_ID_DEFAULT
 from .exit_codes import CommandFailed, ExitCode
 from .log_database import opened_database, require_schema
+from .open_warehouse import open_warehouse
 from .output import cell, print_table, printable
 from .projections import names
 from .projections.protection import ProtectedKind, no_such_object
@@ -47,9 +48,7 @@ def list_objects(
     async def run(opened: Settings) -> tuple[tuple[str, ...], Page[str]]:
         await require_schema(opened)
         above = None if parent is None else NamespaceIdentifier.parse(parent.split("."))
-        async with open_catalog(opened) as catalog:
-            async with catalog.backends.connection() as connection:
-                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, any_project=True)
+        async with open_warehouse(opened, reference) as (catalog, warehouse):
             context, queries = operator_context(_LISTS[kind], warehouse.project_id), catalog.queries
             if above is None or kind == "namespace":
                 return above.levels if above else (), await list_namespaces(queries, context, warehouse, above, _ALL)

@@ -23,6 +23,7 @@ from .domain.project import PROJECT_ID_DEFAULT
 from .domain.proposal import time_text
 from .exit_codes import ExitCode
 from .log_database import opened_database, require_schema, require_writable
+from .open_warehouse import open_warehouse
 from .output import cell, print_table, printable
 from .projections import namespace_trees
 from .projections.soft_deleted import SoftDeleted
@@ -37,9 +38,7 @@ def make_namespace(settings: Settings, console: Console, reference: str, command
 
     async def run(opened: Settings) -> dict[str, Any]:
         await require_writable(opened)
-        async with open_catalog(opened) as catalog:
-            async with catalog.backends.connection() as connection:
-                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, any_project=True)
+        async with open_warehouse(opened, reference) as (catalog, warehouse):
             context = operator_context("createNamespace", warehouse.project_id)
             response = await execute_create_namespace(catalog.commands, context, of_the_present(warehouse), command)
         assert isinstance(response.body, bytes), "the response is one bytes object"
@@ -67,9 +66,7 @@ def change_properties(
     async def run(opened: Settings) -> dict[str, Any]:
         changes = bool(command.updates or command.removals)
         await (require_writable(opened) if changes else require_schema(opened))
-        async with open_catalog(opened) as catalog:
-            async with catalog.backends.connection() as connection:
-                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, any_project=True)
+        async with open_warehouse(opened, reference) as (catalog, warehouse):
             if changes:
                 context = operator_context("updateProperties", warehouse.project_id)
                 response = await update_namespace_properties(catalog.commands, context, of_the_present(warehouse), command)
@@ -96,9 +93,7 @@ def drop_namespace(settings: Settings, reference: str, command: DropNamespace) -
 
     async def run(opened: Settings) -> None:
         await require_writable(opened)
-        async with open_catalog(opened) as catalog:
-            async with catalog.backends.connection() as connection:
-                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, any_project=True)
+        async with open_warehouse(opened, reference) as (catalog, warehouse):
             context = operator_context("dropNamespace", warehouse.project_id)
             await execute_drop_namespace(catalog.commands, context, of_the_present(warehouse), command)
 
@@ -112,9 +107,7 @@ def print_plan(settings: Settings, console: Console, reference: str, command: Dr
 
     async def run(opened: Settings) -> dict[str, Any]:
         await require_schema(opened)
-        async with open_catalog(opened) as catalog:
-            async with catalog.backends.connection() as connection:
-                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, any_project=True)
+        async with open_warehouse(opened, reference) as (catalog, warehouse):
             context = operator_context("dropNamespace", warehouse.project_id)
             return written_plan(await plan_namespace_drop(catalog.commands, context, warehouse, command))
 

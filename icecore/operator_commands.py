@@ -18,7 +18,6 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.progress import Progress
 
-from .access.resolve_warehouse import find_warehouse
 from .asynchronous_projections import PROJECTIONS, rebuild_projection
 from .commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
 from .commands.warehouses.update_warehouse_config import update_warehouse_config
@@ -33,6 +32,7 @@ from .exit_codes import CommandFailed, ExitCode
 from .listening import check_address, listen_for_metrics
 from .log_database import opened_database, owner_required, prepare_database, require_schema, require_sessions, require_writable
 from .metrics_port import metrics_port
+from .open_warehouse import open_warehouse
 from .projections import projects
 from .projections.rebuild import RebuildRunningError, rebuild_on_every_core
 from .projections.verify import verify as verify_log
@@ -194,9 +194,7 @@ def configure_warehouse(settings: Settings, console: Console, reference: str, co
     async def run(opened: Settings) -> dict[str, dict[str, str]]:
         changes = any(each.updates or each.removals for each in (command.defaults, command.overrides))
         await (require_writable(opened) if changes else require_schema(opened))
-        async with open_catalog(opened) as catalog:
-            async with catalog.backends.connection() as connection:
-                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, any_project=True)
+        async with open_warehouse(opened, reference) as (catalog, warehouse):
             if warehouse.as_of is not None:
                 raise CommandFailed(
                     ExitCode.USAGE, "a past state has the current configuration; name the warehouse without a position or time"

@@ -5,13 +5,11 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
-from .access.resolve_warehouse import find_warehouse
 from .api.management.search import found_tabular, search_text
-from .compose import open_catalog
 from .demo_warehouse import operator_context
-from .domain.project import PROJECT_ID_DEFAULT
 from .exit_codes import ExitCode
 from .log_database import opened_database, require_schema
+from .open_warehouse import open_warehouse
 from .output import cell, print_table
 from .queries.search_tabulars import FoundTabular, search_tabulars
 from .settings import Settings
@@ -22,9 +20,7 @@ def search(settings: Settings, console: Console, reference: str, text: str, *, a
 
     async def run(opened: Settings) -> list[FoundTabular]:
         await require_schema(opened)
-        async with open_catalog(opened) as catalog:
-            async with catalog.backends.connection() as connection:
-                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, any_project=True)
+        async with open_warehouse(opened, reference) as (catalog, warehouse):
             context = operator_context("searchTabular", warehouse.project_id)
             return await search_tabulars(catalog.queries, context, warehouse.id, search_text(text))
 

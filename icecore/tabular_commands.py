@@ -5,7 +5,6 @@ import uvloop
 from rich.console import Console
 
 from .access.request_context import RequestContext
-from .access.resolve_warehouse import find_warehouse
 from .access.warehouse import Warehouse
 from .commands.execution.command_response import CommandResponse
 from .commands.execution.executor import CommandExecutor
@@ -16,14 +15,13 @@ from .commands.tables.unregister_table import unregister_table
 from .commands.views.drop_view import drop_view
 from .commands.views.register_view import register_view
 from .commands.views.rename_view import rename_view
-from .compose import open_catalog
 from .deletion_commands import of_the_present
 from .demo_warehouse import operator_context
 from .domain.byte_pieces import joined
 from .domain.commands import DropTable, DropView, RegisterTable, RegisterView, RenameTable, RenameView, UnregisterTable
-from .domain.project import PROJECT_ID_DEFAULT
 from .exit_codes import ExitCode
 from .log_database import opened_database, require_writable
+from .open_warehouse import open_warehouse
 from .settings import Settings
 
 TabularCommand = DropTable | RenameTable | RegisterTable | UnregisterTable | DropView | RenameView | RegisterView
@@ -48,9 +46,7 @@ def unregister(settings: Settings, console: Console, reference: str, command: Un
 def _change(settings: Settings, reference: str, command: TabularCommand) -> CommandResponse:
     async def run(opened: Settings) -> CommandResponse:
         await require_writable(opened)
-        async with open_catalog(opened) as catalog:
-            async with catalog.backends.connection() as connection:
-                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, any_project=True)
+        async with open_warehouse(opened, reference) as (catalog, warehouse):
             # The REST specification names its operations after the commands.
             name = type(command).__name__
             context = operator_context(f"{name[0].lower()}{name[1:]}", warehouse.project_id)

@@ -10,14 +10,11 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
-from .access.resolve_warehouse import find_warehouse
 from .api.management.tasks import written_queue_config, written_task, written_task_details
 from .commands.tasks.control_tasks import control_tasks
 from .commands.warehouses.change_warehouse import change_warehouse
-from .compose import open_catalog
 from .deletion_commands import of_the_present
 from .demo_warehouse import operator_context
-from .domain.project import PROJECT_ID_DEFAULT
 from .domain.task import (
     HEARTBEAT_SECONDS_DEFAULT,
     PURGE,
@@ -33,6 +30,7 @@ from .domain.warehouse import SetTaskQueueConfig
 from .durations import duration_text
 from .exit_codes import CommandFailed, ExitCode
 from .log_database import opened_database, require_schema, require_writable
+from .open_warehouse import open_warehouse
 from .output import cell, print_table, printable
 from .queries import list_tasks as query
 from .queries.list_tasks import Attempt, FoundTask, TaskFilter
@@ -59,9 +57,7 @@ def list_tasks(
     async def run(opened: Settings) -> tuple[UUID, list[FoundTask]]:
         await require_schema(opened)
         found: list[FoundTask] = []
-        async with open_catalog(opened) as catalog:
-            async with catalog.backends.connection() as connection:
-                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, any_project=True)
+        async with open_warehouse(opened, reference) as (catalog, warehouse):
             context, after = operator_context("listTasks", warehouse.project_id), None
             while len(found) < limit:
                 size = min(_PAGE, limit - len(found))
@@ -95,9 +91,7 @@ def print_task(settings: Settings, console: Console, reference: str, task_id: UU
 
     async def run(opened: Settings) -> tuple[UUID, FoundTask, list[Attempt]]:
         await require_schema(opened)
-        async with open_catalog(opened) as catalog:
-            async with catalog.backends.connection() as connection:
-                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, any_project=True)
+        async with open_warehouse(opened, reference) as (catalog, warehouse):
             context = operator_context("getTaskDetails", warehouse.project_id)
             found, attempts = await query.load_task(catalog.queries, context, warehouse.id, task_id, _ATTEMPTS_SHOWN_MAX)
         return warehouse.project_id, found, attempts
@@ -123,9 +117,7 @@ def control(settings: Settings, reference: str, action: Action, ids: Sequence[UU
 
     async def run(opened: Settings) -> None:
         await require_writable(opened)
-        async with open_catalog(opened) as catalog:
-            async with catalog.backends.connection() as connection:
-                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, any_project=True)
+        async with open_warehouse(opened, reference) as (catalog, warehouse):
             await control_tasks(catalog.commands, operator_context("controlTasks", warehouse.project_id), warehouse, command)
 
     with opened_database(settings) as opened:
@@ -141,9 +133,7 @@ def queue_config(
 
     async def run(opened: Settings) -> int | None:
         await (require_schema(opened) if command is None else require_writable(opened))
-        async with open_catalog(opened) as catalog:
-            async with catalog.backends.connection() as connection:
-                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, any_project=True)
+        async with open_warehouse(opened, reference) as (catalog, warehouse):
             if command is not None:
                 context = operator_context("setTaskQueueConfig", warehouse.project_id)
                 await change_warehouse(catalog.commands, context, of_the_present(warehouse), command)

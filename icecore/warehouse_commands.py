@@ -8,16 +8,13 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
-from .access.resolve_warehouse import find_warehouse
 from .access.warehouse import Warehouse
 from .api.management.warehouses import written_hour
 from .commands.execution.command_response import CommandResponse
 from .commands.execution.executor import CommandExecutor
 from .commands.warehouses.change_warehouse import change_warehouse as execute_change
 from .commands.warehouses.change_warehouse import delete_warehouse, rename_warehouse
-from .compose import open_catalog
 from .demo_warehouse import operator_context
-from .domain.project import PROJECT_ID_DEFAULT
 from .domain.warehouse import (
     DeleteWarehouse,
     RenameWarehouse,
@@ -32,6 +29,7 @@ from .domain.warehouse import (
 from .durations import duration_text
 from .exit_codes import CommandFailed, ExitCode
 from .log_database import opened_database, require_schema, require_writable
+from .open_warehouse import open_warehouse
 from .operator_commands import print_report
 from .output import print_table
 from .queries.load_statistics import load_statistics
@@ -47,9 +45,7 @@ def print_settings(settings: Settings, console: Console, reference: str, *, as_j
 
     async def run(opened: Settings) -> dict[str, Any]:
         await require_schema(opened)
-        async with open_catalog(opened) as catalog:
-            async with catalog.backends.connection() as connection:
-                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, any_project=True)
+        async with open_warehouse(opened, reference) as (catalog, warehouse):
             context = operator_context("getWarehouse", warehouse.project_id)
             return await load_warehouse(catalog.queries, context, warehouse.id)
 
@@ -63,9 +59,7 @@ def print_statistics(settings: Settings, console: Console, reference: str, limit
 
     async def run(opened: Settings) -> dict[str, Any]:
         await require_schema(opened)
-        async with open_catalog(opened) as catalog:
-            async with catalog.backends.connection() as connection:
-                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, any_project=True)
+        async with open_warehouse(opened, reference) as (catalog, warehouse):
             context = operator_context("getWarehouseStatistics", warehouse.project_id)
             page = await load_statistics(catalog.queries, context, warehouse.id, before=None, size=limit)
         return {"warehouse-ident": warehouse.id, "stats": [written_hour(each) for each in page.hours], "position": page.position}
@@ -100,9 +94,7 @@ def changed_warehouse(
 
     async def run(opened: Settings) -> dict[str, Any] | None:
         await require_writable(opened)
-        async with open_catalog(opened) as catalog:
-            async with catalog.backends.connection() as connection:
-                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, any_project=True)
+        async with open_warehouse(opened, reference) as (catalog, warehouse):
             if warehouse.as_of is not None:
                 raise CommandFailed(ExitCode.USAGE, "a past state cannot be changed; name the warehouse without a position or time")
             response = await execute(catalog.commands, warehouse)

@@ -180,8 +180,10 @@ def test_a_purge_that_deletes_manifests_first_is_noticed(purged: Purged, tmp_pat
     with serving(purged.dsn, tmp_path / "broken.log", "purge.after_delete", MANIFEST_FIRST) as server:
         server.at_fault()
         server.kill()
-    with serving(purged.dsn, tmp_path / "last.log"), pytest.raises(AssertionError):
-        purged.check_ended()
+    with serving(purged.dsn, tmp_path / "last.log"):
+        wait_for(lambda: "table.purged.v1" in events(purged.dsn, "table.purged.v1"))
+        with pytest.raises(AssertionError):
+            purged.check_ended()
     assert purged.left - purged.other
 
 

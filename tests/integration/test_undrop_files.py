@@ -248,4 +248,5 @@ def test_the_repetition_of_a_refused_undrop_looks_again(client: TreeClient, serv
             file.unlink()
         assert error == client.undrop(("table", found["id"]), key=key).error
         file.write_bytes(contents.pop(0))
-    assert 204 == client.undrop(("table", found["id"]), key=key).status
+        assert 204 == client.undrop(("table", found["id"]), key=key).status
+        assert 204 == client.drop().status

@@ -70,9 +70,9 @@ class AppendingRecorder(LogRecorder):
                 (stored.originator_id, stored.originator_version, stored.topic, number, uuid7(), UUID(int=0))
                 for number, stored in enumerate(stored_events, start=1)
             ]
-            batch = orjson.dumps([command | {"expected_heads": heads, "events": events}]).decode()
+            commands = orjson.dumps([command | {"expected_heads": heads, "events": events}]).decode()
             blobs = [stored.state for stored in stored_events]
-            row = connection.execute(APPEND, {"batch": batch, "blobs": blobs}, binary=True).fetchone()
+            row = connection.execute(APPEND, {"commands": commands, "blobs": blobs}, binary=True).fetchone()
         assert row is not None
         if row["outcome"] != "appended":
             raise IntegrityError(row["detail"])

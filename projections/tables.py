@@ -158,15 +158,26 @@ async def read_heads(connection: Connection, table_ids: Sequence[UUID]) -> list[
     return found
 
 
+async def snapshots_size(connection: Connection, snapshots: Sequence[tuple[UUID, int]]) -> int:
+    """Total size of what `read_snapshots` reads."""
+    row = await (await connection.execute(_SQL["snapshots_size"], _of_snapshots(snapshots))).fetchone()
+    assert row is not None
+    size: int = row[0]
+    return size
+
+
 async def read_snapshots(connection: Connection, snapshots: Sequence[tuple[UUID, int]]) -> dict[UUID, Json]:
     """Current snapshots by table, of these ids of tables and of snapshots."""
-    parameters = {
+    rows = await (await connection.execute(_SQL["snapshots"], _of_snapshots(snapshots), binary=True)).fetchall()
+    return {table_id: orjson.loads(body) for table_id, body in rows}
+
+
+def _of_snapshots(snapshots: Sequence[tuple[UUID, int]]) -> dict[str, object]:
+    return {
         "table_ids": [table_id for table_id, _ in snapshots],
         "snapshot_ids": [snapshot_id for _, snapshot_id in snapshots],
         "kind": KIND_NUMBERS["snapshots"],
     }
-    rows = await (await connection.execute(_SQL["snapshots"], parameters, binary=True)).fetchall()
-    return {table_id: orjson.loads(body) for table_id, body in rows}
 
 
 def _assembled(head: Json, kinds: Sequence[int], ordinals: Sequence[int], bodies: Sequence[bytes], next_ordinal: int) -> Document:

@@ -141,6 +141,17 @@ cross join lateral (
   order by p.ordinal desc limit 1
 ) a
 
+-- name: snapshots_size --
+-- The total size of what `snapshots` reads.
+select coalesce(sum(octet_length(a.body)), 0)::bigint
+from unnest(%(table_ids)s::uuid[], %(snapshot_ids)s::bigint[]) requested(table_id, snapshot_id)
+cross join lateral (
+  select p.body from icecore.table_parts p
+  where p.generation = (select generation from icecore.read_models) and p.table_id = requested.table_id and p.kind = %(kind)s
+    and p.snapshot_id = requested.snapshot_id and p.valid_to is null
+  order by p.ordinal desc limit 1
+) a
+
 -- name: document_size --
 -- The total size of the current tables. Parts that a tombstone closes count as open until they are closed.
 select coalesce(sum(octet_length(t.head) + coalesce(p.size, 0)), 0)::bigint

@@ -83,3 +83,9 @@ async def read_states(connection: Connection, view_ids: Sequence[UUID]) -> list[
         named = (stream_id, version, event_id, warehouse_id, namespace_id, name, key)
         found.append((ViewState(*named, status, location, tuple(keys), orjson.loads(document), protected, expires_at_ms), generation))
     return found
+
+
+async def soft_deleted_files(connection: Connection, view_ids: Sequence[UUID]) -> list[str]:
+    """The metadata files of those of these views that are soft-deleted."""
+    cursor = await connection.execute(_SQL["soft_deleted_files"], {"view_ids": list(view_ids)})
+    return [file for (file,) in await cursor.fetchall()]

@@ -29,6 +29,17 @@ cross join lateral (
   order by version desc limit 1
 ) v
 
+-- name: soft_deleted_files --
+-- The metadata files of those of these views that are soft-deleted.
+select v.metadata_location
+from unnest(%(view_ids)s::uuid[]) requested(view_id)
+cross join lateral (
+  select metadata_location, status from icecore.views
+  where generation = (select generation from icecore.read_models) and view_id = requested.view_id
+  order by version desc limit 1
+) v
+where v.status = 'soft-deleted'
+
 -- name: document_size --
 -- The total size of the current views.
 select coalesce(sum(octet_length(newest.document)), 0)::bigint

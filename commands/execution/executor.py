@@ -25,6 +25,7 @@ from ...storage.store_errors import StoreUnavailable
 from ..proposals.proposals import Proposals, refusal_record, stored_refusal
 from ..tables.metrics_reports import MetricsReports
 from ..tabulars.names_and_locations import location_taken_error
+from ..tabulars.undrop_check_limit import UndropCheckLimit
 from . import clock, idempotency
 from .append_request import APPEND_ERROR_MESSAGE, AppendRequest, AppendResult
 from .command_response import CommandResponse
@@ -37,9 +38,6 @@ from .resolver import OutdatedRead, Resolver
 from .response_replayer import ResponseReplayer
 from .stream_queues import StreamQueues
 
-UNDROP_CHECKS_MAX = 2
-"""Undrops that may read manifests at a time: each needs processes of its own."""
-
 AnyHandler = CommandHandler | StreamCommandHandler[Any] | ProjectCommandHandler
 
 
@@ -50,7 +48,7 @@ class CommandExecutor:
     skip_storage_validation -- stores of new and changed warehouses are not checked.
     reserved_namespaces -- names that no new top-level namespace may have, regardless of case.
     storage_change_lock -- one warehouse is created, or its storage profile changed, at a time.
-    store_check_limit -- for checks of stores. undrop_checks -- for undrops that read manifests.
+    store_check_limit -- for checks of stores. undrop_check_limit -- for undrops that read manifests.
     """
 
     def __init__(
@@ -81,7 +79,7 @@ class CommandExecutor:
         self.skip_storage_validation = skip_storage_validation
         self.storage_change_lock = asyncio.Lock()
         self.store_check_limit = StoreCheckLimit()
-        self.undrop_checks = asyncio.Semaphore(UNDROP_CHECKS_MAX)
+        self.undrop_check_limit = UndropCheckLimit()
         self._retry_seconds_max = retry_seconds_max
         self.now_ms: Callable[[], int] = clock.now_ms
         """The clock of drops and expiries."""

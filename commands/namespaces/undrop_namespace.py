@@ -73,15 +73,25 @@ class _UndropHandler(CommandHandler):
 
     async def prepare(self) -> None:
         """Refuses, and checks the files, before the queues are joined: a store that does not respond delays no other command."""
-        async with self.executor.connection() as connection:
-            root, dropped = await self._dropped(connection)
-            size = await self._choose_whole(connection, kinds_of(dropped))
-        await tree_states.reserve_document_memory(self.reservation, size)
-        tree = await self._read()
-        self.content = [stream for stream in tree_states.streams(self.executor, kinds_of(tree.dropped)) if stream.id != root.id]
+        # An earlier attempt may have reserved it.
+        self.reservation.shrink(0)
+        ids = await self._check_refusals()
+        self.reservation.shrink(0)
         if not self.command.force:
-            found = [state for state in tree.members if isinstance(state, TableState | ViewState)]
-            await check_needed_files(self.executor, self.warehouse, found)
+            await check_needed_files(self.executor, self.warehouse, self.reservation, ids["table"], ids["view"])
+        async with self.executor.connection() as connection:
+            size = await self._choose_whole(connection, ids)
+        await tree_states.reserve_document_memory(self.reservation, size)
+        self.content = [stream for stream in tree_states.streams(self.executor, ids) if stream.id != self.command.namespace_id]
+
+    async def _check_refusals(self) -> tree_states.Ids:
+        """Returns what would be undropped. Raises the refusals."""
+        async with self.executor.connection() as connection:
+            _, dropped = await self._dropped(connection)
+            size = await tree_states.states_size(connection, kinds_of(dropped), whole=False)
+        await tree_states.reserve_document_memory(self.reservation, size)
+        self.whole = False
+        return kinds_of((await self._read()).dropped)
 
     def descendant_streams(self) -> Sequence[ResolvedStream[State]]:
         return self.content

@@ -3,82 +3,126 @@ manifests, and data and delete files.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
 
 import structlog
 
 from ...access.warehouse import Warehouse
 from ...domain.errors import BadRequest, FilesMissing, FilesUnreadable, ServiceUnavailable
 from ...domain.metadata.fields import Json
-from ...domain.table import TableState
-from ...domain.view import ViewState
-from ...projections import tables
+from ...projections import tables, views
+from ...storage.large_documents import LARGE_BYTES_MIN, DocumentReservation
 from ...storage.location_policy import PATH_PROPERTIES
-from ...storage.locations import StorageLocation
+from ...storage.locations import LOCATION_LENGTH_MAX, StorageLocation
 from ...storage.object_store import ObjectStore
 from ..execution.executor import CommandExecutor
 from .snapshot_files import NAMED_MAX, FoundFiles, SnapshotFiles, find_snapshot_files, missing_among
 
 FILES_SECONDS_MAX = 60.0
-CHECK_WAIT_SECONDS_MAX = 30.0
-"""How long an undrop waits for others that read manifests."""
+SNAPSHOT_MANIFESTS_LENGTH_MAX = 1024 * 1024
+"""Limit on the characters of the manifests that snapshots name themselves, of all tables of one undrop."""
 
 _log = structlog.get_logger("icecore.undrop")
 
 
-async def check_needed_files(executor: CommandExecutor, warehouse: Warehouse, states: Sequence[TableState | ViewState]) -> None:
-    """Checks first the metadata files and manifest lists of all, then, within the limits of snapshot_files.py, the other files.
+@dataclass(slots=True)
+class _NeededFiles:
+    """What the metadata of soft-deleted objects says of their files. It is small, however large the metadata is.
+
+    first -- metadata files and manifest lists. snapshots -- the current ones, without encrypted ones, whose manifests cannot be read here.
+    complete -- False: some are encrypted, or their manifests are beyond SNAPSHOT_MANIFESTS_LENGTH_MAX.
+    """
+
+    first: list[str] = field(default_factory=list)
+    snapshots: list[SnapshotFiles] = field(default_factory=list)
+    complete: bool = True
+
+
+async def check_needed_files(
+    executor: CommandExecutor,
+    warehouse: Warehouse,
+    reservation: DocumentReservation,
+    table_ids: Sequence[UUID],
+    view_ids: Sequence[UUID],
+) -> None:
+    """Checks first the metadata files and manifest lists of all, then, within the limits of snapshot_files.py, the other files. What is not
+    soft-deleted is passed over.
+
+    reservation -- empty, also afterwards: no memory is reserved while stores are asked, which may not respond.
 
     Raises FilesMissing, FilesUnreadable for damaged manifests, and ServiceUnavailable if the store does not respond in time or if other
-    undrops read manifests for too long. Of tables only the heads are used.
+    undrops read manifests for too long.
     """
-    files = [state.metadata_location for state in states]
-    current = {
-        state.id: (state, snapshot_id)
-        for state in states
-        if isinstance(state, TableState) and (snapshot_id := state.document.value.get("current-snapshot-id")) is not None
-    }
-    snapshots: list[SnapshotFiles] = []
-    if current:
-        async with executor.connection() as connection:
-            found = await tables.read_snapshots(connection, [(table_id, snapshot_id) for table_id, (_, snapshot_id) in current.items()])
-        files += [each["manifest-list"] for each in found.values() if each.get("manifest-list") is not None]
-        # Encrypted manifests cannot be read here.
-        snapshots = [_snapshot_files(current[table_id][0], each) for table_id, each in found.items() if each.get("key-id") is None]
-    if not files:
+    needed = await _read_needed_files(executor, reservation, table_ids, view_ids)
+    if not needed.first:
         return
     store = await executor.store(warehouse)
-    await _check_first_files(store, files)
-    if snapshots:
-        async with _turn(executor):
-            result = await find_snapshot_files(store, snapshots)
-        if result.missing_count:
-            _refuse_missing(result.missing, result.missing_count, complete=result.complete)
-        if result.unreadable_count:
-            _refuse_unreadable(result)
-        if not result.complete:
-            _log.info("undrop_checked_in_part", warehouse=warehouse.name, tables=len(snapshots), files_checked=result.checked)
+    await _check_first_files(store, needed.first)
+    found = FoundFiles()
+    if needed.snapshots:
+        async with executor.undrop_check_limit.acquired(warehouse.project_id):
+            found = await find_snapshot_files(store, needed.snapshots)
+    found.complete = found.complete and needed.complete
+    if found.missing_count:
+        _refuse_missing(found.missing, found.missing_count, complete=found.complete)
+    if found.unreadable_count:
+        _refuse_unreadable(found)
+    if not found.complete:
+        _log.info("undrop_checked_in_part", warehouse=warehouse.name, tables=len(needed.snapshots), files_checked=found.checked)
 
 
-def _snapshot_files(table: TableState, snapshot: Json) -> SnapshotFiles:
-    document = table.document.value
-    properties = document.get("properties") or {}
-    folders = (document["location"], *(properties[name] for name in PATH_PROPERTIES if name in properties))
-    return SnapshotFiles(snapshot.get("manifest-list"), tuple(snapshot.get("manifests") or ()), folders)
+async def _read_needed_files(
+    executor: CommandExecutor, reservation: DocumentReservation, table_ids: Sequence[UUID], view_ids: Sequence[UUID]
+) -> _NeededFiles:
+    async with executor.connection() as connection:
+        needed = _NeededFiles(await views.soft_deleted_files(connection, view_ids))
+        size = await tables.head_size(connection, table_ids)
+    await _reserve(reservation, size)
+    async with executor.connection() as connection:
+        heads = [state for state, _ in await tables.read_heads(connection, table_ids) if state.status == "soft-deleted"]
+        current: list[tuple[UUID, int]] = []
+        folders: dict[UUID, tuple[str, ...]] = {}
+        for state in heads:
+            needed.first.append(state.metadata_location)
+            if (snapshot_id := state.document.value.get("current-snapshot-id")) is not None:
+                current.append((state.id, snapshot_id))
+                folders[state.id] = _folders(state.document.value)
+        del heads
+        size = await tables.snapshots_size(connection, current)
+    reservation.shrink(0)
+    await _reserve(reservation, size)
+    async with executor.connection() as connection:
+        length_left = SNAPSHOT_MANIFESTS_LENGTH_MAX
+        for table_id, snapshot in (await tables.read_snapshots(connection, current)).items():
+            if snapshot.get("manifest-list") is not None:
+                needed.first.append(snapshot["manifest-list"])
+            if snapshot.get("key-id") is not None:
+                needed.complete = False
+                continue
+            manifests: list[str] = []
+            for manifest in snapshot.get("manifests") or ():
+                length_left -= len(manifest)
+                if length_left < 0:
+                    needed.complete = False
+                    break
+                manifests.append(manifest)
+            needed.snapshots.append(SnapshotFiles(snapshot.get("manifest-list"), tuple(manifests), folders[table_id]))
+    reservation.shrink(0)
+    return needed
 
 
-@asynccontextmanager
-async def _turn(executor: CommandExecutor) -> AsyncIterator[None]:
-    try:
-        async with asyncio.timeout(CHECK_WAIT_SECONDS_MAX):
-            await executor.undrop_checks.acquire()
-    except TimeoutError:
-        raise ServiceUnavailable("The files of other undrops are being checked; try again later", retry_after_seconds=1) from None
-    try:
-        yield
-    finally:
-        executor.undrop_checks.release()
+async def _reserve(reservation: DocumentReservation, size: int) -> None:
+    if size >= LARGE_BYTES_MIN:
+        await reservation.reserve(size)
+
+
+def _folders(metadata: Json) -> tuple[str, ...]:
+    """Where writers of a table put files. A property that is no location is left out here: it may be of any length."""
+    properties = metadata.get("properties") or {}
+    named = (metadata["location"], *(properties[name] for name in PATH_PROPERTIES if name in properties))
+    return tuple(each for each in named if len(each) <= LOCATION_LENGTH_MAX)
 
 
 async def _check_first_files(store: ObjectStore, files: list[str]) -> None:

@@ -56,28 +56,26 @@ class _UndropHandler(CommandHandler):
 
     async def prepare(self) -> None:
         """Checks the files before the queues are joined: a store that does not respond delays no other command."""
+        # An earlier attempt may have reserved it.
+        self.reservation.shrink(0)
         objects = [(target.kind, target.id) for target in self.command.targets]
+        table_ids = [object_id for kind, object_id in objects if kind == "table"]
+        view_ids = [object_id for kind, object_id in objects if kind == "view"]
         async with self.executor.connection() as connection:
             statuses = await soft_deleted.statuses(connection, self.warehouse.id, objects)
             # A queue reads its stream as of one kind, and an id can be that of anything in any project.
             for kind, object_id in objects:
                 if (kind, object_id) not in statuses:
                     raise not_soft_deleted(kind, object_id)
-            size = await tables.document_size(connection, [object_id for kind, object_id in objects if kind == "table"])
-            size += await views.document_size(connection, [object_id for kind, object_id in objects if kind == "view"])
+            size = await tables.document_size(connection, table_ids) + await views.document_size(connection, view_ids)
         # A single document may be larger, as everywhere.
         if len(objects) > 1 and size > self.reservation.bytes_max:
             raise BadRequest(f"Invalid targets: the metadata of all of them together is larger than {self.reservation.bytes_max} bytes")
+        if not self.command.force:
+            # What is not soft-deleted is refused by `decide`.
+            await check_needed_files(self.executor, self.warehouse, self.reservation, table_ids, view_ids)
         if size >= LARGE_BYTES_MIN:
             await self.reservation.reserve(size)
-        if self.command.force:
-            return
-        async with self.executor.connection() as connection:
-            found: list[TableState | ViewState] = []
-            found += [state for state, _ in await tables.read_heads(connection, [i for kind, i in objects if kind == "table"])]
-            found += [state for state, _ in await views.read_states(connection, [i for kind, i in objects if kind == "view"])]
-        # Others are refused by `decide`.
-        await check_needed_files(self.executor, self.warehouse, [each for each in found if each.status == "soft-deleted"])
 
     async def decide(self) -> Decision:
         append_request = AppendRequest(self.context, table_bytes_max=self.reservation.bytes_max)

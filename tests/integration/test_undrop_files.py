@@ -180,6 +180,46 @@ def test_a_tree_needs_the_files_of_all_its_tables(client: TreeClient, server: Ca
     assert 204 == client.undrop_tree(root_id, force=True).status
 
 
+def test_the_manifests_that_a_snapshot_names_itself_are_read(client: TreeClient, server: CatalogServer) -> None:
+    """As those of format version 1 may. Their data files are needed too."""
+    folder = server.warehouse_directory / "t"
+    assert 200 == client.create_table(["n"], "t", location=f"file://{folder}", properties={"format-version": "1"}).status
+    data = data_files(folder / "data", 3)
+    updates = snapshot_updates("")
+    del updates[0]["snapshot"]["manifest-list"], updates[0]["snapshot"]["sequence-number"]
+    updates[0]["snapshot"]["manifests"] = [manifest(folder / "metadata" / "m.avro", data).manifest_path]
+    assert 200 == client.commit(["n"], "t", *updates).status
+    assert 204 == client.drop().status
+    for lost in (Path(data[1].removeprefix("file://")), folder / "metadata" / "m.avro"):
+        content = lost.read_bytes()
+        lost.unlink()
+        refused = undropped(client)
+        assert MISSING == refused.error
+        assert str(lost) in refused.message
+        lost.write_bytes(content)
+    assert 204 == undropped(client).status
+
+
+def test_encrypted_manifests_are_not_read(client: TreeClient, server: CatalogServer) -> None:
+    """Only the engine has the key. The manifest list must exist; the log record says that no more was looked for."""
+    folder = server.warehouse_directory / "t"
+    assert 200 == client.create_table(["n"], "t", location=f"file://{folder}", properties={"format-version": "3"}).status
+    listed = folder / "metadata" / "l.avro"
+    listed.parent.mkdir(parents=True, exist_ok=True)
+    listed.write_bytes(b"encrypted")
+    key = {"key-id": "k", "encrypted-key-metadata": "AAAA"}
+    updates = snapshot_updates(f"file://{listed}")
+    updates[0]["snapshot"] |= {"key-id": "k", "first-row-id": 0, "added-rows": 1}
+    assert 200 == client.commit(["n"], "t", {"action": "add-encryption-key", "encryption-key": key}, *updates).status
+    assert 204 == client.drop().status
+    with structlog.testing.capture_logs() as logged:
+        assert 204 == undropped(client).status
+    assert 1 == [each["event"] for each in logged].count("undrop_checked_in_part")
+    assert 204 == client.drop().status
+    listed.unlink()
+    assert MISSING == undropped(client).error
+
+
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "not Avro": lambda _: b"PAR1 and no Avro",
     "empty": lambda _: b"",

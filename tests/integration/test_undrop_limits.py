@@ -6,15 +6,16 @@ import tracemalloc
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from pathlib import Path
 from typing import Any, cast
+from uuid import uuid4
 
 import orjson
 import pytest
 
-from icecore.commands.execution.executor import UNDROP_CHECKS_MAX
 from icecore.commands.tables.create_table import create_table
 from icecore.commands.tables.drop_table import drop_table
-from icecore.commands.tabulars import needed_files, snapshot_files
+from icecore.commands.tabulars import needed_files, snapshot_files, undrop_check_limit
 from icecore.commands.tabulars.snapshot_files import FoundFiles, SnapshotFiles, _Share, _TableFiles, find_snapshot_files
+from icecore.commands.tabulars.undrop_check_limit import UNDROP_CHECKS_MAX
 from icecore.commands.warehouses.change_warehouse import change_warehouse
 from icecore.compose import Application
 from icecore.domain.commands import CreateTable, DropTable
@@ -276,7 +277,7 @@ async def test_no_process_is_left(local_store: OpenedStore, monkeypatch: pytest.
 async def test_undrops_that_read_manifests_wait_for_each_other(
     catalog: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two at a time; a third is refused after a while, and those of tables without a snapshot do not wait."""
+    """Those of one project; one is refused after a while, and those of tables without a snapshot do not wait."""
     warehouse = await the_warehouse(catalog)
     profile = UpdateWarehouseDeleteProfile(DeleteProfile(3600))
     await change_warehouse(catalog.commands, context("updateWarehouseDeleteProfile"), warehouse, profile)
@@ -290,13 +291,13 @@ async def test_undrops_that_read_manifests_wait_for_each_other(
     async with catalog.backends.connection() as connection:
         found = await soft_deleted.list_soft_deleted(connection, warehouse.id, None, None, 100)
     ids = {each.name: each.object_id for each in found}
-    monkeypatch.setattr(needed_files, "CHECK_WAIT_SECONDS_MAX", 0.2)
-    async with catalog.commands.undrop_checks, catalog.commands.undrop_checks:
+    monkeypatch.setattr(undrop_check_limit, "CHECK_WAIT_SECONDS_MAX", 0.2)
+    async with catalog.commands.undrop_check_limit.acquired(warehouse.project_id):
         with pytest.raises(ServiceUnavailable, match="other undrops"):
             await undrop(catalog, warehouse, ids["t"])
         await undrop(catalog, warehouse, ids["empty"])
-    await undrop(catalog, warehouse, ids["t"])
-    assert not catalog.commands.undrop_checks.locked()
+    async with catalog.commands.undrop_check_limit.acquired(uuid4()):
+        await undrop(catalog, warehouse, ids["t"])
 
 
 async def test_a_failed_check_frees_its_place(catalog: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,141 @@
+"""An undrop reserves memory for large metadata while it reads it, and none while it waits for a store."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+
+from icecore.access.warehouse import Warehouse
+from icecore.commands.execution.decision_writer import DecisionWriter
+from icecore.commands.execution.resolver import OutdatedRead
+from icecore.commands.namespaces.drop_namespace import drop_namespace
+from icecore.commands.namespaces.undrop_namespace import undrop_namespace
+from icecore.commands.tables.commit_table import commit_table
+from icecore.commands.tables.create_table import create_table
+from icecore.commands.tabulars import needed_files
+from icecore.commands.tabulars.snapshot_files import FoundFiles, SnapshotFiles
+from icecore.commands.warehouses.change_warehouse import change_warehouse
+from icecore.compose import Application
+from icecore.domain.commands import CommitTable, CreateTable, DropNamespace, UndropNamespace
+from icecore.domain.warehouse import DeleteProfile, UpdateWarehouseDeleteProfile
+from icecore.projections import names, soft_deleted
+from icecore.storage.large_documents import LARGE_BYTES_MIN
+from tests.fixtures.catalog import context
+from tests.fixtures.rest_client import SCHEMA
+from tests.fixtures.snapshots import snapshot_updates
+from tests.integration.test_purge_job import NAMESPACE, Point, a_table, dropped, named, the_warehouse
+from tests.integration.test_soft_deletion import undrop
+
+SECONDS_MAX = 30.0
+Undrop = Callable[[], Awaitable[Any]]
+
+
+async def soft_deleting(catalog: Application) -> Warehouse:
+    profile = UpdateWarehouseDeleteProfile(DeleteProfile(3600))
+    await change_warehouse(catalog.commands, context("updateWarehouseDeleteProfile"), await the_warehouse(catalog), profile)
+    return await the_warehouse(catalog)
+
+
+async def undrop_of(catalog: Application, warehouse: Warehouse, kind: str) -> Undrop:
+    """Drops the table `t`, or its namespace, and returns what undrops it."""
+    async with catalog.backends.connection() as connection:
+        namespace_id = await names.find_namespace(connection, warehouse.name_lookup, NAMESPACE)
+    if kind == "namespace":
+        await drop_namespace(catalog.commands, context("dropNamespace"), warehouse, DropNamespace(NAMESPACE, recursive=True))
+        return lambda: undrop_namespace(catalog.commands, context("undropNamespace"), warehouse, UndropNamespace(namespace_id))
+    await dropped(catalog, warehouse, "t")
+    async with catalog.backends.connection() as connection:
+        (found,) = await soft_deleted.list_soft_deleted(connection, warehouse.id, None, None, 100)
+    return lambda: undrop(catalog, warehouse, found.object_id)
+
+
+@pytest.fixture(params=["table", "namespace"])
+async def undrop_large(request: pytest.FixtureRequest, catalog: Application, tmp_path: Path) -> Undrop:
+    """The undrop of a table with large properties, or of its namespace."""
+    warehouse = await soft_deleting(catalog)
+    await a_table(catalog, warehouse, "t", tmp_path / "warehouse" / "t")
+    updates = [{"action": "set-properties", "updates": {"large": "x" * (LARGE_BYTES_MIN + 1)}}]
+    await commit_table(catalog.commands, context("updateTable"), warehouse, CommitTable(named("t"), [], updates))
+    return await undrop_of(catalog, warehouse, request.param)
+
+
+@pytest.mark.parametrize("step", ["missing_among", "find_snapshot_files"])
+async def test_others_use_the_memory_while_files_are_looked_for(
+    undrop_large: Undrop, catalog: Application, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """All of it, while the store does not respond. The undrop waits for memory again before it reads the metadata to decide."""
+    point, look = Point(), getattr(needed_files, step)
+
+    async def slow(*given: Any) -> Any:
+        await point()
+        return await look(*given)
+
+    monkeypatch.setattr(needed_files, step, slow)
+    async with asyncio.timeout(SECONDS_MAX):
+        running = asyncio.ensure_future(undrop_large())
+        await point.reached.wait()
+        async with catalog.backends.large_documents.reservation() as reservation:
+            await reservation.reserve_all()
+            point.let_go.set()
+            await asyncio.sleep(1.0)
+            assert not running.done()
+        assert 204 == (await running).status
+
+
+async def test_no_memory_is_held_while_files_are_looked_for_again(
+    undrop_large: Undrop, catalog: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a conflict the undrop is decided again, and the earlier attempt has reserved memory."""
+    append, look = DecisionWriter.append, needed_files.find_snapshot_files
+    attempts: list[int] = []
+
+    async def outdated_at_first(*given: Any, **named: Any) -> Any:
+        if len(attempts) == 1:
+            raise OutdatedRead
+        return await append(*given, **named)
+
+    async def looked(*given: Any) -> Any:
+        attempts.append(catalog.backends.large_documents._bytes_in_use)
+        return await look(*given)
+
+    monkeypatch.setattr(DecisionWriter, "append", outdated_at_first)
+    monkeypatch.setattr(needed_files, "find_snapshot_files", looked)
+    await undrop_large()
+    assert [0, 0] == attempts
+
+
+async def test_memory_is_reserved_for_a_large_snapshot(catalog: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of format version 1 that names its manifests itself. So many are not looked for as are beyond a limit in memory, and the log
+    record says so.
+    """
+    warehouse = await soft_deleting(catalog)
+    create = CreateTable(NAMESPACE, "t", None, SCHEMA, None, None, {"format-version": "1"}, False)
+    await create_table(catalog.commands, context("createTable"), warehouse, create)
+    updates = snapshot_updates("")
+    snapshot = updates[0]["snapshot"]
+    del snapshot["manifest-list"], snapshot["sequence-number"]
+    snapshot["manifests"] = [f"file://{tmp_path}/warehouse/{number:0100}.avro" for number in range(15_000)]
+    await commit_table(catalog.commands, context("updateTable"), warehouse, CommitTable(named("t"), [], updates))
+    undrop_table = await undrop_of(catalog, warehouse, "table")
+    given: list[SnapshotFiles] = []
+
+    async def looked(_: object, snapshots: Sequence[SnapshotFiles]) -> FoundFiles:
+        assert 0 == catalog.backends.large_documents._bytes_in_use
+        given.extend(snapshots)
+        return FoundFiles()
+
+    monkeypatch.setattr(needed_files, "find_snapshot_files", looked)
+    with structlog.testing.capture_logs() as logged:
+        async with catalog.backends.large_documents.reservation() as reservation:
+            await reservation.reserve_all()
+            running = asyncio.ensure_future(undrop_table())
+            await asyncio.sleep(1.0)
+            assert not given
+        await running
+    (found,) = given
+    length = len(snapshot["manifests"][0])
+    assert needed_files.SNAPSHOT_MANIFESTS_LENGTH_MAX // length == len(found.manifests)
+    assert ["undrop_checked_in_part"] == [each["event"] for each in logged if each["event"].startswith("undrop")]

@@ -69,7 +69,7 @@ def too_large(root: str, reason: str) -> NamespaceTreeTooLarge:
 
 def check_protection(objects: Sequence[TreeObject], root: str) -> None:
     """Raises NamespaceProtected if the namespace or something in it is protected. It names at most PROTECTED_NAMED_MAX objects."""
-    found = [each for each in objects if each.state.protected and each.state.status == "live"]
+    found = [each for each in objects if each.state.protected]
     if not found:
         return
     named = "; ".join(each.described for each in found[:PROTECTED_NAMED_MAX])

@@ -151,11 +151,11 @@ class CommandExecutor:
             if isinstance(handler, ProjectCommandHandler):
                 continue
             try:
-                handler.warehouse = await self._current_warehouse(handler.warehouse)
+                handler.warehouse = await self.current_warehouse(handler.warehouse)
             except NoSuchWarehouse as refusal:
                 return await self._raise_refusal(context, handler.warehouse, refusal)
 
-    async def _current_warehouse(self, warehouse: Warehouse) -> Warehouse:
+    async def current_warehouse(self, warehouse: Warehouse) -> Warehouse:
         """The warehouse that the request names now. Raises NoSuchWarehouse."""
         if warehouse.event_id is None:
             return warehouse

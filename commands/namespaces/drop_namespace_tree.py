@@ -62,15 +62,20 @@ async def drop_namespace_tree(
 
 async def plan_namespace_drop(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: DropNamespace) -> DropPlan:
     """What the command would do now. Protected objects do not refuse it. Raises NoSuchNamespace, NamespaceTreeTooLarge,
-    and CommitFailed if other commands keep changing the tree.
+    and CommitFailed if other commands keep changing the tree or the warehouse.
     """
     if warehouse.as_of is not None:
         raise UnsupportedOperation(f"Warehouse {warehouse.name} is read as of position {warehouse.as_of}: a past state cannot be changed")
     for _ in range(PLAN_ATTEMPTS_MAX):
         try:
-            return await _plan(executor, context, warehouse, command)
+            plan = await _plan(executor, context, warehouse, command)
         except OutdatedRead:
-            continue
+            plan = None
+        # Its delete profile and purge default may be older than the request, and moves of namespaces are events of it.
+        current = await executor.current_warehouse(warehouse)
+        if plan is not None and current.event_id == warehouse.event_id:
+            return plan
+        warehouse = current
     raise CommitFailed("Other requests kept changing the namespace; try again")
 
 

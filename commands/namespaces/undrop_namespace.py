@@ -73,9 +73,8 @@ class _UndropHandler(CommandHandler):
 
     async def prepare(self) -> None:
         """Refuses, and checks the files, before the queues are joined: a store that does not respond delays no other command."""
-        # An earlier attempt may have reserved it.
-        self.reservation.shrink(0)
         ids = await self._check_refusals()
+        # The states that it read are not needed any more.
         self.reservation.shrink(0)
         if not self.command.force:
             await check_needed_files(self.executor, self.warehouse, self.reservation, ids["table"], ids["view"])

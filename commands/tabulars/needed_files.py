@@ -50,7 +50,7 @@ async def check_needed_files(
     """Checks first the metadata files and manifest lists of all, then, within the limits of snapshot_files.py, the other files. What is not
     soft-deleted is passed over.
 
-    reservation -- empty, also afterwards: no memory is reserved while stores are asked, which may not respond.
+    reservation -- released once the metadata is read: no memory is reserved while stores are asked, which may not respond.
 
     Raises FilesMissing, FilesUnreadable for damaged manifests, and ServiceUnavailable if the store does not respond in time or if other
     undrops read manifests for too long.
@@ -91,7 +91,6 @@ async def _read_needed_files(
                 folders[state.id] = _folders(state.document.value)
         del heads
         size = await tables.snapshots_size(connection, current)
-    reservation.shrink(0)
     await _reserve(reservation, size)
     async with executor.connection() as connection:
         length_left = SNAPSHOT_MANIFESTS_LENGTH_MAX
@@ -114,6 +113,8 @@ async def _read_needed_files(
 
 
 async def _reserve(reservation: DocumentReservation, size: int) -> None:
+    """Reserves `size` instead of what is reserved."""
+    reservation.shrink(0)
     if size >= LARGE_BYTES_MIN:
         await reservation.reserve(size)
 

@@ -56,8 +56,6 @@ class _UndropHandler(CommandHandler):
 
     async def prepare(self) -> None:
         """Checks the files before the queues are joined: a store that does not respond delays no other command."""
-        # An earlier attempt may have reserved it.
-        self.reservation.shrink(0)
         objects = [(target.kind, target.id) for target in self.command.targets]
         table_ids = [object_id for kind, object_id in objects if kind == "table"]
         view_ids = [object_id for kind, object_id in objects if kind == "view"]

@@ -103,7 +103,7 @@ class OnOurLog:
         return self.opened
 
 
-class TestApplicationRecorder(OnOurLog, conformance.ApplicationRecorderTestCase):
+class TestApplicationRecorder(OnOurLog, conformance.ApplicationRecorderTestCase):  # type: ignore[name-defined]
     """Inserting, selecting, notifications, and subscribing."""
 
     test_concurrent_no_conflicts = None  # type: ignore[assignment]  # run below, from version 1
@@ -113,7 +113,7 @@ class TestApplicationRecorder(OnOurLog, conformance.ApplicationRecorderTestCase)
         self.optional_test_insert_subscribe()
 
 
-class TestApplicationRecorderFromOne(OnOurLog, conformance.ApplicationRecorderTestCase):
+class TestApplicationRecorderFromOne(OnOurLog, conformance.ApplicationRecorderTestCase):  # type: ignore[name-defined]
     """Concurrent writers."""
 
     recorder_class = FromOne
@@ -121,7 +121,7 @@ class TestApplicationRecorderFromOne(OnOurLog, conformance.ApplicationRecorderTe
     test_performance = None  # type: ignore[assignment]
 
 
-class TestNonInterleavingNotificationIDs(OnOurLog, conformance.NonInterleavingNotificationIDsBaseCase):
+class TestNonInterleavingNotificationIDs(OnOurLog, conformance.NonInterleavingNotificationIDsBaseCase):  # type: ignore[name-defined]
     """The positions of one insert are consecutive."""
 
     recorder_class = FromOne

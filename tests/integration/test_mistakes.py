@@ -344,7 +344,7 @@ def answered(shared_catalog: SharedCatalog, tmp_path_factory: pytest.TempPathFac
             input=json.dumps(given), capture_output=True, text=True, timeout=120, check=False,
         )  # fmt: skip
         assert 0 == done.returncode, done.stderr
-        yield {name: Answered(*each, values) for name, each in zip(MISTAKES, json.loads(done.stdout), strict=True)}
+        yield {name: Answered(*each, values) for name, each in zip(MISTAKES, json.loads(done.stdout), strict=True)}  # type: ignore[call-arg]
 
 
 def _filled(text: str, values: Mapping[str, str]) -> str:

@@ -255,6 +255,27 @@ def test_a_tree_does_not_expire_before_what_was_soft_deleted_in_it(client: TreeC
     checked(client.dsn)
 
 
+def test_what_was_renamed_or_undropped_counts_once(client: TreeClient) -> None:
+    """Neither its earlier names nor its earlier soft deletion are part of the tree: not in the dry run, nor in the expiry."""
+    client.soft_delete(7 * DAY)
+    assert 204 == client.drop("t").status
+    (table,) = client.deleted()
+    assert 204 == client.undrop(("table", table["id"])).status
+    for source, destination in ((["n"], ["n", "m"]), (["n", "m"], ["n"])):
+        renamed = {"source": {"namespace": source, "name": "v"}, "destination": {"namespace": destination, "name": "v"}}
+        assert 204 == client.call("POST", "/views/rename", renamed).status
+    client.soft_delete(DAY)
+    expected = ["n", "n.m", "n.m.k", "n.m.t", "n.t", "n.v"]
+    for query in ("", "&force=true"):
+        assert expected == sorted(".".join([*each["namespace"], each["name"]]) for each in client.plan(query=query)["objects"])
+    planned = seconds_of(client.plan()["expiration-date"])
+    assert planned < seconds_of(table["expiration-date"]) - DAY
+    assert 204 == client.drop_tree().status
+    (root,) = client.deleted_namespaces()
+    assert abs(seconds_of(root["expiration-date"]) - planned) < 3600
+    checked(client.dsn)
+
+
 @pytest.mark.parametrize("how", ["hard", "force"])
 def test_a_final_drop_expires_what_was_soft_deleted_before(client: TreeClient, how: str) -> None:
     """In the same command, with the purge that its drop requested."""
@@ -425,6 +446,15 @@ def test_the_command_line_drops_as_the_server_does(client: TreeClient) -> None:
     assert ids["n"] in run("namespace", "deleted", "demo")[1]
     assert (0, "", "") == run("undrop", "demo", ids["n"])
     assert before == content(client)
+    assert 200 == client.call_warehouse("POST", f"/namespace/{ids['k']}/protection", {"protected": True}).status
+    for recursive in ((), ("--recursive",)):
+        code, _, said = run("namespace", "drop", "demo", "n.m.k", *recursive)
+        assert (1, True) == (code, "protected" in said), said
+    assert (0, "", "") == run("namespace", "drop", "demo", "n.m.k", "--force")
+    assert {"n", "n.m", "n.m.t", "n.t", "n.v"} == content(client).keys()
+    assert 200 == client.call_warehouse("POST", f"/namespace/{ids['m']}/protection", {"protected": True}).status
+    assert (0, "", "") == run("namespace", "drop", "demo", "n.m", "--recursive", "--force")
+    assert [] == client.deleted_namespaces()
     checked(client.dsn)
 
 

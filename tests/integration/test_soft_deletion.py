@@ -563,6 +563,17 @@ async def test_a_process_whose_clock_is_ahead_expires_nothing_early(processes: P
     assert 1 == await first.soft_deletion.run_once()
 
 
+async def test_the_drop_of_a_process_whose_clock_is_ahead_is_by_its_own_clock(processes: Processes) -> None:
+    """The later of the two clocks, so that nobody who reads the earlier one sees it expire early."""
+    first, _, warehouse = processes
+    first.commands.now_ms = lambda: now_ms() + 7_200_000
+    began = now_ms()
+    await drop_table(first.commands, context("dropTable"), warehouse, DropTable(TABLE, None))
+    async with first.backends.connection() as connection:
+        ((expires_at_ms,),) = await (await connection.execute("select expires_at_ms from icecore.soft_deleted")).fetchall()
+    assert began + 10_800_000 <= expires_at_ms <= now_ms() + 10_800_000
+
+
 async def test_the_drop_of_a_process_whose_clock_is_behind_expires_no_earlier(processes: Processes) -> None:
     """Of a tree, a table and a view: the later of its clock and Postgres's is the time of the drop."""
     first, second, warehouse = processes

@@ -131,8 +131,8 @@ def event(
     recorded_at: str = "2026-03-29T00:30:00+00:00",
 ) -> RecordedEvent:
     at = datetime.fromisoformat(recorded_at)
-    fields: list[Any] = [uuid7(), 1, topic, state, position, uuid7(), uuid7(), at, "a", UUID(int=0), UUID(int=warehouse)]
-    return RecordedEvent(*fields, "r", None, None, None, None, b"")
+    fields: Any = [uuid7(), 1, topic, state, position, uuid7(), uuid7(), at, "a", UUID(int=0), UUID(int=warehouse)]
+    return RecordedEvent(*fields, "r", None, None, None, None, b"")  # type: ignore[call-arg]
 
 
 @contextmanager

@@ -133,7 +133,9 @@ def test_a_manifest_that_is_missing_is_named(client: TreeClient, server: Catalog
 
 @pytest.mark.parametrize("files", [1, FILES, 2_345])
 def test_a_table_whose_files_are_there_is_undropped(client: TreeClient, server: CatalogServer, files: int) -> None:
-    """The negative control: the check refuses nothing else. Files elsewhere in the warehouse, which no listing contains, count too."""
+    """The negative control: the check refuses nothing else. Files elsewhere in the warehouse, which the table's folders do not contain,
+    count too.
+    """
     table = a_table(client, server, files=files)
     assert 204 == undropped(client).status
     elsewhere = data_files(server.warehouse_directory / "elsewhere", files)

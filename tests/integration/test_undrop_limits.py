@@ -113,7 +113,7 @@ def names(count: int) -> list[str]:
 
 
 async def test_few_files_are_asked_for_and_many_are_listed(s3_store: OpenedStore) -> None:
-    """On an S3 server: ten requests for ten files, and one for sixty. What no listing contains is asked for."""
+    """On an S3 server: ten requests for ten files, and one for sixty. What the listing does not contain is asked for."""
     few, many = await stored(s3_store, "few", names(10)), await stored(s3_store, "many", names(60))
     for table, requests in ((few, {"get": 2, "exists": 10, "list": 0}), (many, {"get": 2, "exists": 0, "list": 1})):
         store = CountingStore(s3_store)
@@ -160,6 +160,20 @@ async def test_a_large_table_leaves_the_others_their_share(local_store: OpenedSt
     assert (2, False, 90 >= found.checked) == (found.missing_count, found.complete, True)
     monkeypatch.setattr(snapshot_files, "FILES_MAX", 5_000)
     assert 3 == (await look(CountingStore(local_store), large, *small)).missing_count
+
+
+@pytest.mark.parametrize("limit", ["FILES_MAX", "REQUESTS_MAX"])
+async def test_what_a_table_does_not_use_is_left_for_later_ones(
+    local_store: OpenedStore, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    """A third of 30 is too little for the last table, which has 18 files."""
+    monkeypatch.setattr(snapshot_files, limit, 30)
+    monkeypatch.setattr(snapshot_files, "_FILES_UNLISTED_MAX", 100)
+    monkeypatch.setattr(snapshot_files, "TABLES_CONCURRENT_MAX", 1)
+    small = [await stored(local_store, f"t{each}", names(1)) for each in range(2)]
+    last = await stored(local_store, "last", names(18), existing=17)
+    found = await look(CountingStore(local_store), *small, last)
+    assert (1, True) == (found.missing_count, found.complete)
 
 
 async def test_files_before_the_limit_are_looked_for(local_store: OpenedStore, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from icecore.commands.warehouses.change_warehouse import change_warehouse
 from icecore.compose import Application
 from icecore.domain.commands import CommitTable, CreateTable, DropNamespace, UndropNamespace
 from icecore.domain.warehouse import DeleteProfile, UpdateWarehouseDeleteProfile
-from icecore.projections import names, soft_deleted
+from icecore.projections import names, soft_deleted, tables
 from icecore.storage.large_documents import LARGE_BYTES_MIN
 from tests.fixtures.catalog import context
 from tests.fixtures.rest_client import SCHEMA
@@ -108,11 +108,12 @@ async def test_no_memory_is_held_while_files_are_looked_for_again(
 
 
 async def test_memory_is_reserved_for_a_large_snapshot(catalog: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One of format version 1 that names its manifests itself. So many are not looked for as are beyond a limit in memory, and the log
-    record says so.
+    """One of format version 1 that names its manifests itself, also if memory was reserved for the rest of the metadata. So many are not
+    looked for as are beyond a limit in memory, and the log record says so.
     """
     warehouse = await soft_deleting(catalog)
-    create = CreateTable(NAMESPACE, "t", None, SCHEMA, None, None, {"format-version": "1"}, False)
+    properties = {"format-version": "1", "large": "x" * (LARGE_BYTES_MIN + 1)}
+    create = CreateTable(NAMESPACE, "t", None, SCHEMA, None, None, properties, False)
     await create_table(catalog.commands, context("createTable"), warehouse, create)
     updates = snapshot_updates("")
     snapshot = updates[0]["snapshot"]
@@ -121,6 +122,14 @@ async def test_memory_is_reserved_for_a_large_snapshot(catalog: Application, tmp
     await commit_table(catalog.commands, context("updateTable"), warehouse, CommitTable(named("t"), [], updates))
     undrop_table = await undrop_of(catalog, warehouse, "table")
     given: list[SnapshotFiles] = []
+    reserved: list[int] = []
+    read_snapshots = tables.read_snapshots
+
+    async def read(*of: Any) -> Any:
+        reserved.append(catalog.backends.large_documents._bytes_in_use)
+        return await read_snapshots(*of)
+
+    monkeypatch.setattr(tables, "read_snapshots", read)
 
     async def looked(_: object, snapshots: Sequence[SnapshotFiles]) -> FoundFiles:
         assert 0 == catalog.backends.large_documents._bytes_in_use
@@ -136,6 +145,7 @@ async def test_memory_is_reserved_for_a_large_snapshot(catalog: Application, tmp
             assert not given
         await running
     (found,) = given
+    assert reserved[0] > len("".join(snapshot["manifests"])) > LARGE_BYTES_MIN
     length = len(snapshot["manifests"][0])
     assert needed_files.SNAPSHOT_MANIFESTS_LENGTH_MAX // length == len(found.manifests)
     assert ["undrop_checked_in_part"] == [each["event"] for each in logged if each["event"].startswith("undrop")]

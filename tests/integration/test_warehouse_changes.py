@@ -416,6 +416,21 @@ async def test_a_purge_that_begins_during_a_deletion_prevents_it(database: str, 
         assert 204 == (await delete_warehouse(catalog.commands, context("deleteWarehouse"), run.warehouse, DeleteWarehouse())).status
 
 
+async def test_the_purge_of_another_warehouse_prevents_no_deletion(database: str, tmp_path: Path) -> None:
+    """Negative control: the other warehouse itself cannot be deleted."""
+    async with opened_catalog(database, tmp_path / "demo", local_warehouse_roots=(tmp_path,)) as catalog:
+        run = await CommandRun.on(catalog)
+        await asyncio.to_thread((tmp_path / "other").mkdir)
+        other = CreateWarehouse("other", {"type": "local", "directory": str(tmp_path / "other")})
+        await create_warehouse(catalog.commands, context("createWarehouse"), other)
+        for step in (Step("create_namespace"), Step("create_table"), Step("purge_table"), Step("drop_namespace")):
+            assert not isinstance(await run.step(step), Exception)
+        with pytest.raises(WarehouseNotEmpty, match="files are being deleted"):
+            await delete_warehouse(catalog.commands, context("deleteWarehouse"), run.warehouse, DeleteWarehouse())
+        empty = await resolve_warehouse(catalog.backends, PROJECT_ID, "other")
+        assert 204 == (await delete_warehouse(catalog.commands, context("deleteWarehouse"), empty, DeleteWarehouse())).status
+
+
 async def test_a_metadata_file_that_waits_for_its_deletion_keeps_its_warehouse(database: str, tmp_path: Path) -> None:
     """A job deletes it with the warehouse's credential."""
     async with opened_catalog(database, tmp_path / "demo") as catalog:

@@ -143,7 +143,7 @@ def test_columns_are_aligned_by_the_width_of_names(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(operator_commands, "uvloop", SimpleNamespace(run=run))
     out = io.StringIO()
-    assert ExitCode.OK == list_warehouses(SETTINGS, Console(file=out), as_json=False)
+    assert ExitCode.OK == list_warehouses(SETTINGS, Console(file=out), None, (), as_json=False)
     lines = out.getvalue().splitlines()
     assert {14} == {cell_len(line[: line.index(end)]) for line, end in zip(lines, ("id ", "0" * 36, "1" * 36), strict=True)}
     assert names[1] in lines[2]

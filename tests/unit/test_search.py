@@ -43,8 +43,8 @@ NOT_SEARCHED = {
 def recorded(event: Event, stream_id: UUID, state: bytes | None = None) -> RecordedEvent:
     at = datetime(2026, 11, 26, tzinfo=UTC)
     data = event.encode() if state is None else state
-    fields: list[Any] = [stream_id, 1, event.TOPIC, data, 1, uuid7(), uuid7(), at, "a", UUID(int=0), WAREHOUSE]
-    return RecordedEvent(*fields, "r", None, None, None, None, b"")
+    fields: Any = [stream_id, 1, event.TOPIC, data, 1, uuid7(), uuid7(), at, "a", UUID(int=0), WAREHOUSE]
+    return RecordedEvent(*fields, "r", None, None, None, None, b"")  # type: ignore[call-arg]
 
 
 def test_every_event_is_searched_or_named_as_one_that_is_not() -> None:

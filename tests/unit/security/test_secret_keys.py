@@ -30,7 +30,7 @@ def test_a_key_opens_what_it_closed() -> None:
 def test_both_alphabets_of_base64_are_read(encode: object) -> None:
     """Standard and URL-safe."""
     key = bytes([0xFB, 0xFF]) * 16
-    text = encode(key).decode()  # type: ignore[operator] - one of the two functions above
+    text = encode(key).decode()  # type: ignore[operator]  # one of the two functions above
     assert SecretKey(key).id == SecretKey.from_base64(f" {text}\n").id
 
 

@@ -75,7 +75,7 @@ def _reader() -> DocumentReservation:
 
 
 async def _read(data: bytes) -> object:
-    return await read_metadata(_Bytes(data), StorageLocation.parse(f"{TABLE}/f"), _reader())  # type: ignore[arg-type] - reads only
+    return await read_metadata(_Bytes(data), StorageLocation.parse(f"{TABLE}/f"), _reader())  # type: ignore[arg-type]  # reads only
 
 
 def _gzip(data: bytes) -> bytes:
@@ -148,7 +148,7 @@ async def test_the_largest_document_allowed_is_read() -> None:
 
 async def test_equal_documents_give_equal_files(local_store: object) -> None:
     """A compressed file contains no time."""
-    store, base = local_store.store, local_store.profile.base  # type: ignore[attr-defined] - the fixture's class
+    store, base = local_store.store, local_store.profile.base  # type: ignore[attr-defined]  # the fixture's class
     first, second = base.child("a.gz.metadata.json"), base.child("b.gz.metadata.json")
     for location in (first, second):
         await write_metadata(store, location, b'{"a":1}')

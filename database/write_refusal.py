@@ -19,6 +19,8 @@ def write_refusal_reason(error: Exception) -> str | None:
         return "Postgres accepts no writes: its transactions are not read committed"
     if code == "53100":
         return "Postgres accepts no writes: it has no space left"
-    if code is not None and code.startswith(("53", "58030")):
+    if code == "58030":
+        return "Postgres accepts no writes: its storage reports an error"
+    if code is not None and code.startswith("53"):
         return "Postgres accepts no writes: it has run out of a resource"
     return None

@@ -12,8 +12,8 @@ LOCATIONS_MAX = 100
 
 class NameClaim(NamedTuple):
     """A name in a scope: a project's on the server, a warehouse's in its project, a namespace's in its parent, a table's or view's in its
-    namespace; also the command key of an open proposal in its warehouse, and the id of a soft-deleted table or view, which keeps its
-    namespace."""
+    namespace; also the command key of an open proposal in its warehouse, and the id of a soft-deleted table, view or
+    namespace, which keeps the namespace that it is in."""
 
     kind: Literal["project", "warehouse", "namespace", "tabular", "soft-deleted", "proposal"]
     scope: UUID

@@ -3,9 +3,13 @@
 import re
 import unicodedata
 from dataclasses import dataclass
+from typing import Literal
 from uuid import UUID
 
 from .errors import BadRequest
+
+ContentKind = Literal["namespace", "table", "view"]
+"""What a warehouse contains."""
 
 NAME_CODE_POINTS_MAX = 255
 NAME_BYTES_MAX = 3 * NAME_CODE_POINTS_MAX

@@ -104,7 +104,7 @@ def decide_drop(
 ) -> NamespaceDropped:
     """Raises NamespaceProtected without `force`, and NamespaceNotEmpty if it contains an object; `child_kind` is its kind.
 
-    soft_deleted -- some of the soft-deleted tables and views in it, which count too: they could not be undropped without it.
+    soft_deleted -- some of the soft-deleted objects in it, which count too: they could not be undropped without it.
     """
     if state.protected and not force:
         raise NamespaceProtected(f"Namespace is protected: {namespace}; remove the protection, or drop it with force")

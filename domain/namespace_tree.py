@@ -8,6 +8,7 @@ from uuid import UUID
 from . import namespace, table, view
 from .errors import NamespaceProtected, NamespaceTreeTooLarge
 from .events import Event
+from .identifiers import ContentKind
 from .namespace import NamespaceState
 from .table import TableState, keeps_its_files
 from .view import ViewState
@@ -26,7 +27,7 @@ class TreeObject:
     state: NamespaceState | TableState | ViewState
 
     @property
-    def kind(self) -> Literal["namespace", "table", "view"]:
+    def kind(self) -> ContentKind:
         match self.state:
             case NamespaceState():
                 return "namespace"
@@ -56,7 +57,7 @@ class LeftObject:
     """A soft-deleted object in a tree that a recursive drop leaves as it is. purges -- whether its files are deleted in the end."""
 
     id: UUID
-    kind: Literal["namespace", "table", "view"]
+    kind: ContentKind
     path: tuple[str, ...]
     protected: bool
     purges: bool

@@ -18,14 +18,14 @@ from .compose import Application, open_catalog
 from .database.connections import Connection
 from .demo_warehouse import operator_context
 from .domain.byte_pieces import joined
-from .domain.identifiers import NamespaceIdentifier, TabularIdentifier, uuid_or_none
+from .domain.identifiers import ContentKind, NamespaceIdentifier, TabularIdentifier, uuid_or_none
 from .domain.project import PROJECT_ID_DEFAULT
 from .exit_codes import CommandFailed, ExitCode
 from .log_database import opened_database, require_schema
 from .open_warehouse import open_warehouse
 from .output import cell, print_table, printable
 from .projections import names
-from .projections.protection import ProtectedKind, no_such_object
+from .projections.protection import no_such_object
 from .queries.list_namespaces import list_namespaces
 from .queries.list_tabulars import list_tables, list_views
 from .queries.load_namespace import load_namespace
@@ -40,9 +40,7 @@ _LISTS = {"namespace": "listNamespaces", "table": "listTables", "view": "listVie
 _LOADS = {"namespace": "loadNamespaceMetadata", "table": "loadTable", "view": "loadView"}
 
 
-def list_objects(
-    settings: Settings, console: Console, kind: ProtectedKind, reference: str, parent: str | None, *, as_json: bool
-) -> ExitCode:
+def list_objects(settings: Settings, console: Console, kind: ContentKind, reference: str, parent: str | None, *, as_json: bool) -> ExitCode:
     """Prints the objects of a kind directly in a namespace, by name. parent -- with dots between levels; None: the top level."""
 
     async def run(opened: Settings) -> tuple[tuple[str, ...], Page[str]]:
@@ -73,7 +71,7 @@ def list_objects(
     return ExitCode.OK
 
 
-def print_object(settings: Settings, console: Console, kind: ProtectedKind, reference: str, text: str, *, as_json: bool) -> ExitCode:
+def print_object(settings: Settings, console: Console, kind: ContentKind, reference: str, text: str, *, as_json: bool) -> ExitCode:
     """Prints a namespace with its properties, or a table or view with its metadata. text -- its path with dots, or its id."""
 
     async def run(opened: Settings) -> dict[str, Any]:
@@ -115,7 +113,7 @@ def parsed_tabular(kind: str, text: str) -> TabularIdentifier:
     return TabularIdentifier.parse(NamespaceIdentifier.parse(levels[:-1]), levels[-1], f"{kind} name")
 
 
-async def _named(connection: Connection, warehouse: Warehouse, kind: ProtectedKind, text: str) -> tuple[UUID, tuple[str, ...]]:
+async def _named(connection: Connection, warehouse: Warehouse, kind: ContentKind, text: str) -> tuple[UUID, tuple[str, ...]]:
     """The id and the path of an object. Raises CommandFailed and CatalogError."""
     object_id = uuid_or_none(text)
     if object_id is not None:
@@ -132,7 +130,7 @@ async def _named(connection: Connection, warehouse: Warehouse, kind: ProtectedKi
     return await find(connection, warehouse.name_lookup, tabular), (*tabular.namespace.levels, tabular.name)
 
 
-async def _loaded(catalog: Application, warehouse: Warehouse, kind: ProtectedKind, path: tuple[str, ...]) -> dict[str, Any]:
+async def _loaded(catalog: Application, warehouse: Warehouse, kind: ContentKind, path: tuple[str, ...]) -> dict[str, Any]:
     """The properties of a namespace, or the metadata of a table or view and its location."""
     context, queries = operator_context(_LOADS[kind], warehouse.project_id), catalog.queries
     if kind == "namespace":
@@ -148,7 +146,7 @@ async def _loaded(catalog: Application, warehouse: Warehouse, kind: ProtectedKin
     return {name: result[name] for name in ("metadata-location", "metadata")}
 
 
-def _identified(kind: ProtectedKind, object_id: UUID, path: tuple[str, ...]) -> dict[str, Any]:
+def _identified(kind: ContentKind, object_id: UUID, path: tuple[str, ...]) -> dict[str, Any]:
     """A namespace by all its levels; a table or view by its namespace and its name."""
     if kind == "namespace":
         return {"id": str(object_id), "namespace": path}

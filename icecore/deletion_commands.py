@@ -17,13 +17,14 @@ from .compose import open_catalog
 from .database.connections import Connection
 from .demo_warehouse import operator_context
 from .domain.commands import UNDROP_TARGETS_MAX, UndropNamespace, UndropTabulars, UndropTarget
+from .domain.identifiers import ContentKind
 from .domain.project import PROJECT_ID_DEFAULT
 from .domain.proposal import time_text
 from .exit_codes import CommandFailed, ExitCode
 from .log_database import opened_database, require_schema, require_writable
 from .output import cell, print_table
 from .projections import namespaces, soft_deleted
-from .projections.soft_deleted import Kind, SoftDeleted
+from .projections.soft_deleted import SoftDeleted
 from .settings import Settings
 
 _PAGE = 1_000
@@ -90,10 +91,10 @@ def undrop(settings: Settings, reference: str, ids: Sequence[UUID], *, force: bo
     return ExitCode.OK
 
 
-async def _kinds(connection: Connection, warehouse_id: UUID, ids: Sequence[UUID]) -> dict[UUID, Kind]:
+async def _kinds(connection: Connection, warehouse_id: UUID, ids: Sequence[UUID]) -> dict[UUID, ContentKind]:
     """The kind of each id that the warehouse has or had."""
     found = await namespaces.read_states(connection, ids)
-    kinds: dict[UUID, Kind] = {state.id: "namespace" for state, _ in found if state.warehouse_id == warehouse_id}
+    kinds: dict[UUID, ContentKind] = {state.id: "namespace" for state, _ in found if state.warehouse_id == warehouse_id}
     tables = await soft_deleted.statuses(connection, warehouse_id, [("table", each) for each in ids])
     views = await soft_deleted.statuses(connection, warehouse_id, [("view", each) for each in ids])
     kinds |= {object_id: "table" for _, object_id in tables}

@@ -17,16 +17,15 @@ from .database.connections import Connection
 from .demo_warehouse import operator_context
 from .domain.commands import MoveNamespace, SetNamespaceProtection, SetTableProtection, SetViewProtection
 from .domain.errors import BadRequest
-from .domain.identifiers import NamespaceIdentifier, TabularIdentifier, uuid_or_none
+from .domain.identifiers import ContentKind, NamespaceIdentifier, TabularIdentifier, uuid_or_none
 from .domain.project import PROJECT_ID_DEFAULT
 from .exit_codes import CommandFailed, ExitCode
 from .log_database import opened_database, require_writable
 from .projections import names
-from .projections.protection import ProtectedKind
 from .settings import Settings
 
 
-def protect(settings: Settings, console: Console, kind: ProtectedKind, name: str, *, protected: bool, as_json: bool) -> ExitCode:
+def protect(settings: Settings, console: Console, kind: ContentKind, name: str, *, protected: bool, as_json: bool) -> ExitCode:
     """Sets the protection of an object as the management API does, and prints it. name -- as in `find_object`."""
 
     async def run(opened: Settings) -> tuple[Warehouse, UUID]:
@@ -70,7 +69,7 @@ def move_namespace(
     return ExitCode.OK
 
 
-async def find_object(connection: Connection, kind: ProtectedKind, text: str) -> tuple[Warehouse, UUID]:
+async def find_object(connection: Connection, kind: ContentKind, text: str) -> tuple[Warehouse, UUID]:
     """The object that `text` names, and its warehouse: `[WAREHOUSE:]NAME`, in which levels are joined by dots, or `[WAREHOUSE:]ID`.
 
     An id is not looked up. Raises CommandFailed and CatalogError.
@@ -98,7 +97,7 @@ async def find_object(connection: Connection, kind: ProtectedKind, text: str) ->
 
 
 async def _protect(
-    executor: CommandExecutor, warehouse: Warehouse, kind: ProtectedKind, object_id: UUID, *, protected: bool
+    executor: CommandExecutor, warehouse: Warehouse, kind: ContentKind, object_id: UUID, *, protected: bool
 ) -> CommandResponse:
     context = operator_context(f"set{kind.capitalize()}Protection", warehouse.project_id)
     match kind:

@@ -1,22 +1,21 @@
 """Namespaces with all that is in them: reads a tree, what one command dropped, and the soft-deleted trees of a warehouse."""
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from ..database.named_sql import named_sql
 from ..database.postgres import Connection
+from ..domain.identifiers import ContentKind
 from .soft_deleted import BEFORE_ALL, SoftDeleted, with_namespaces
 
 _SQL = named_sql("icecore.projections", "namespace_trees.sql")
-
-Kind = Literal["namespace", "table", "view"]
 
 
 class TreeNode(NamedTuple):
     """An object in a tree. The root has no parent and an empty name here. deleted -- whether it is soft-deleted."""
 
-    kind: Kind
+    kind: ContentKind
     object_id: UUID
     parent_id: UUID | None
     name: str
@@ -26,7 +25,7 @@ class TreeNode(NamedTuple):
 class DeletedInside(NamedTuple):
     """A soft-deleted object in a tree, and how many there are in all. purges -- whether its files are deleted when it has expired."""
 
-    kind: Kind
+    kind: ContentKind
     object_id: UUID
     parent_id: UUID
     name: str
@@ -38,7 +37,7 @@ class DeletedInside(NamedTuple):
 class Dropped(NamedTuple):
     """An object that a command dropped, and the event."""
 
-    kind: Kind
+    kind: ContentKind
     object_id: UUID
     event_id: UUID
 
@@ -89,9 +88,9 @@ async def list_roots(connection: Connection, warehouse_id: UUID, after: UUID | N
     return await with_namespaces(connection, found)
 
 
-def kinds_of(nodes: Sequence[TreeNode | Dropped]) -> dict[Kind, list[UUID]]:
+def kinds_of(nodes: Sequence[TreeNode | Dropped]) -> dict[ContentKind, list[UUID]]:
     """The ids by kind, in order."""
-    found: dict[Kind, list[UUID]] = {"namespace": [], "table": [], "view": []}
+    found: dict[ContentKind, list[UUID]] = {"namespace": [], "table": [], "view": []}
     for node in nodes:
         found[node.kind].append(node.object_id)
     return found

@@ -22,7 +22,7 @@ with recursive tree(kind, object_id, parent_id, name, deleted) as (
 select kind, object_id, parent_id, name, deleted from tree limit %(limit)s
 
 -- name: last_expiry --
--- When the last of what is soft-deleted in these namespaces expires. A namespace expires no earlier than what is in it.
+-- When the last of what is soft-deleted in these namespaces expires. A soft-deleted namespace expires no earlier than what is in it.
 select max(s.expires_at_ms) from icecore.soft_deleted s
 where s.generation = (select generation from icecore.read_models) and s.namespace_id = any (%(namespace_ids)s::uuid[]) and s.to_position is null
 

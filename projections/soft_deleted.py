@@ -7,15 +7,15 @@ from uuid import UUID
 
 from ..database.named_sql import named_sql
 from ..database.postgres import Connection
+from ..domain.identifiers import ContentKind
 from .names import levels, names_above
 
 _SQL = named_sql("icecore.projections", "soft_deleted.sql")
 BEFORE_ALL = UUID(int=0)
 
 
-Kind = Literal["table", "view", "namespace"]
-TABULARS: tuple[Kind, ...] = ("table", "view")
-EVERY_KIND: tuple[Kind, ...] = (*TABULARS, "namespace")
+TABULARS: tuple[ContentKind, ...] = ("table", "view")
+EVERY_KIND: tuple[ContentKind, ...] = (*TABULARS, "namespace")
 
 
 class SoftDeleted(NamedTuple):
@@ -24,7 +24,7 @@ class SoftDeleted(NamedTuple):
     """
 
     object_id: UUID
-    kind: Kind
+    kind: ContentKind
     name: str
     namespace_id: UUID
     expires_at_ms: int
@@ -51,14 +51,19 @@ class Due(NamedTuple):
 
     expires_at_ms: int
     object_id: UUID
-    kind: Kind
+    kind: ContentKind
     warehouse_id: UUID
     now_ms: int
     due_namespace_id: UUID | None = None
 
 
 async def list_soft_deleted(
-    connection: Connection, warehouse_id: UUID, namespace_id: UUID | None, after: UUID | None, size: int, kinds: Sequence[Kind] = TABULARS
+    connection: Connection,
+    warehouse_id: UUID,
+    namespace_id: UUID | None,
+    after: UUID | None,
+    size: int,
+    kinds: Sequence[ContentKind] = TABULARS,
 ) -> list[SoftDeleted]:
     """At most `size` soft-deleted objects of a warehouse, or in one of its namespaces, in the order of their ids after the id `after`."""
     parameters = {"parent_id": namespace_id or warehouse_id, "after": after or BEFORE_ALL, "size": size, "kinds": list(kinds)}
@@ -94,7 +99,7 @@ async def due(
     after: tuple[int, UUID] | None,
     without_warehouses: Sequence[UUID],
     limit: int,
-    kinds: Sequence[Kind] = TABULARS,
+    kinds: Sequence[ContentKind] = TABULARS,
 ) -> Sequence[Due]:
     """What has expired by `now_ms` and also by Postgres's clock, in the order of the expiry, after a pair of moment and id; nothing of the
     warehouses `without_warehouses`, and no namespace with something soft-deleted in it.
@@ -112,7 +117,7 @@ async def due(
 
 
 async def due_inside(
-    connection: Connection, now_ms: int, after: UUID | None, without_warehouses: Sequence[UUID], limit: int, kinds: Sequence[Kind]
+    connection: Connection, now_ms: int, after: UUID | None, without_warehouses: Sequence[UUID], limit: int, kinds: Sequence[ContentKind]
 ) -> Sequence[Due]:
     """What is not due itself, but in a namespace that was dropped finally, or below one, in the order of ids after `after`. Otherwise as
     `due`.

@@ -1,6 +1,5 @@
 """Loads the actions that the principal may do to an object (Lakekeeper's `…/actions`)."""
 
-from typing import Literal
 from uuid import UUID
 
 from ..access.actions import ACTIONS
@@ -9,10 +8,9 @@ from ..access.request_context import RequestContext
 from ..access.resolve_warehouse import warehouse_by_id
 from ..domain.documents import Json
 from ..domain.errors import NoSuchNamespace, NoSuchTable, NoSuchView
+from ..domain.identifiers import ContentKind
 from ..projections import names
 from .executor import QueryExecutor
-
-ObjectKind = Literal["namespace", "table", "view"]
 
 _NO_SUCH = {"namespace": NoSuchNamespace, "table": NoSuchTable, "view": NoSuchView}
 
@@ -31,7 +29,7 @@ async def load_warehouse_actions(queries: QueryExecutor, context: RequestContext
 
 
 async def load_object_actions(
-    queries: QueryExecutor, context: RequestContext, warehouse_id: UUID, kind: ObjectKind, object_id: UUID
+    queries: QueryExecutor, context: RequestContext, warehouse_id: UUID, kind: ContentKind, object_id: UUID
 ) -> list[Json]:
     """The same for an object in a warehouse. Raises NoSuchWarehouse, NoSuchNamespace, NoSuchTable and NoSuchView."""
     async with queries.backends.connection() as connection:

@@ -7,9 +7,9 @@ from uuid import UUID
 from ..access.authorization import Resource
 from ..access.request_context import RequestContext
 from ..access.warehouse import Warehouse
+from ..domain.identifiers import ContentKind
 from ..log.single_events import changed_at
 from ..projections import protection
-from ..projections.protection import ProtectedKind
 from .executor import QueryExecutor
 
 
@@ -21,7 +21,7 @@ class Protection(NamedTuple):
 
 
 async def load_protection(
-    queries: QueryExecutor, context: RequestContext, warehouse: Warehouse, kind: ProtectedKind, object_id: UUID
+    queries: QueryExecutor, context: RequestContext, warehouse: Warehouse, kind: ContentKind, object_id: UUID
 ) -> Protection:
     """Raises NoSuchNamespace, NoSuchTable or NoSuchView."""
     async with queries.backends.connection() as connection:

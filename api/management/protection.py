@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Literal
 from uuid import UUID
 
 import orjson
@@ -13,15 +12,13 @@ from ...commands.protection.set_protection import set_table_protection as execut
 from ...commands.protection.set_protection import set_view_protection as execute_set_view_protection
 from ...domain.commands import SetNamespaceProtection, SetTableProtection, SetViewProtection
 from ...domain.errors import CatalogError, NoSuchNamespace, NoSuchTable, NoSuchView
-from ...domain.identifiers import uuid_or_none
+from ...domain.identifiers import ContentKind, uuid_or_none
 from ...queries.load_protection import changed_up_to, load_protection
 from ..api_request import POSITION_HEADER, ApiRequest, Command, Execute
 from ..path_parameters import decode_segment
 from .warehouses import requested_warehouse
 
-Kind = Literal["namespace", "table", "view"]
-
-_NO_SUCH: Mapping[Kind, type[CatalogError]] = {"namespace": NoSuchNamespace, "table": NoSuchTable, "view": NoSuchView}
+_NO_SUCH: Mapping[ContentKind, type[CatalogError]] = {"namespace": NoSuchNamespace, "table": NoSuchTable, "view": NoSuchView}
 
 
 async def get_namespace_protection(request: ApiRequest) -> web.Response:
@@ -48,7 +45,7 @@ async def set_view_protection(request: ApiRequest) -> web.Response:
     return await _set(request, "view", SetViewProtection, execute_set_view_protection)
 
 
-async def _load(request: ApiRequest, kind: Kind) -> web.Response:
+async def _load(request: ApiRequest, kind: ContentKind) -> web.Response:
     warehouse, object_id = await requested_warehouse(request), path_object_id(request, kind)
     if not warehouse.active:
         raise warehouse.inactive_error()
@@ -56,7 +53,7 @@ async def _load(request: ApiRequest, kind: Kind) -> web.Response:
     return await request.json(_response(found.protected, found.updated_at))
 
 
-async def _set(request: ApiRequest, kind: Kind, command: Callable[[UUID, bool], Command], execute: Execute[Command]) -> web.Response:
+async def _set(request: ApiRequest, kind: ContentKind, command: Callable[[UUID, bool], Command], execute: Execute[Command]) -> web.Response:
     """200 with the protection, and the time of the object's last event."""
     body, fields = await request.fields()
     fields.refuse_unknown(("protected",))
@@ -76,7 +73,7 @@ def _response(protected: bool, updated_at: datetime | None) -> dict[str, object]
     return {"protected": protected, "updated_at": updated_at}
 
 
-def path_object_id(request: ApiRequest, kind: Kind) -> UUID:
+def path_object_id(request: ApiRequest, kind: ContentKind) -> UUID:
     """The id in the path. Raises NoSuchNamespace, NoSuchTable or NoSuchView if it is none."""
     text = decode_segment(request.segments[f"{kind}_id"], f"{kind} id")
     object_id = uuid_or_none(text)

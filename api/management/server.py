@@ -18,10 +18,10 @@ from ...domain.errors import (
     NoUserWithoutToken,
     TermsNotAccepted,
 )
-from ...domain.identifiers import uuid_or_none
+from ...domain.identifiers import ContentKind, uuid_or_none
 from ...domain.project import PROJECT_ID_DEFAULT
 from ...domain.task import QUEUES
-from ...queries.load_actions import ObjectKind, load_actions, load_object_actions, load_warehouse_actions
+from ...queries.load_actions import load_actions, load_object_actions, load_warehouse_actions
 from ...queries.load_server import load_server_id
 from ..api_request import ApiRequest
 from ..path_parameters import decode_segment
@@ -112,7 +112,7 @@ async def _actions(request: ApiRequest, resource: Resource) -> web.Response:
     return await request.json({"allowed-actions": await load_actions(request.catalog.queries, request.context, resource)})
 
 
-async def _object_actions(request: ApiRequest, kind: ObjectKind, no_such: type[CatalogError]) -> web.Response:
+async def _object_actions(request: ApiRequest, kind: ContentKind, no_such: type[CatalogError]) -> web.Response:
     _check_principal(request)
     warehouse_id, object_id = _id(request, "warehouse_id", NoSuchWarehouse), _id(request, f"{kind}_id", no_such)
     found = await load_object_actions(request.catalog.queries, request.context, warehouse_id, kind, object_id)

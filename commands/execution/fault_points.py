@@ -5,8 +5,8 @@
 is a list of `point:action@probability`. Actions: `kill` (SIGKILL to this process), `raise` (FaultError), `hang=SECONDS`. Points:
 
     commit.after_metadata_put   the metadata files of a command are written, nothing is appended yet
-    commit.before_append        a batch is about to be sent to Postgres
-    commit.after_append         Postgres has committed the batch, no client has the response yet
+    commit.before_append        a call of append is about to be sent to Postgres
+    commit.after_append         Postgres has committed it, no client has the response yet
     purge.before_delete         a page of a table's files is about to be deleted
     purge.after_delete          the page is deleted
     purge.before_event          all files are deleted, the event is not appended yet

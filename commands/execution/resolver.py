@@ -12,7 +12,7 @@ from ...access.warehouse import Warehouse
 from ...database.connections import Connection
 from ...domain.claims import NameClaim
 from ...domain.errors import BadRequest, NoSuchTable, NoSuchView
-from ...domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from ...domain.identifiers import ContentKind, NamespaceIdentifier, TabularIdentifier
 from ...domain.namespace import NamespaceState
 from ...domain.streams import State, claims_of
 from ...domain.table import TableState
@@ -21,7 +21,6 @@ from ...domain.warehouse import WarehouseState
 from ...log.changes import read_last_event_id
 from ...projections import names, namespaces, protection, tables, views, warehouses
 from ...projections.bounded_reads import LargeDocument
-from ...projections.protection import ProtectedKind
 from ...storage.large_documents import LARGE_BYTES_MIN, DocumentReservation
 from .name_cache import NameCache, TabularKey
 
@@ -132,14 +131,14 @@ class Resolver:
         return self.namespace_by_id(namespace_id)
 
     async def object_by_id(
-        self, warehouse: Warehouse, kind: ProtectedKind, object_id: UUID
+        self, warehouse: Warehouse, kind: ContentKind, object_id: UUID
     ) -> ResolvedStream[NamespaceState | TableState | ViewState]:
         """Raises NoSuchNamespace, NoSuchTable or NoSuchView if the warehouse has no such object."""
         async with self._backends.connection() as connection:
             await protection.find(connection, warehouse.id, kind, object_id)
         return self.by_id(kind, object_id)
 
-    def by_id(self, kind: ProtectedKind, object_id: UUID) -> ResolvedStream[NamespaceState | TableState | ViewState]:
+    def by_id(self, kind: ContentKind, object_id: UUID) -> ResolvedStream[NamespaceState | TableState | ViewState]:
         """An object by its id, whatever its name. The id is not looked up."""
         match kind:
             case "namespace":

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from ...database.connections import Connection
+from ...domain.identifiers import ContentKind
 from ...domain.namespace import NamespaceState
 from ...domain.table import TableState
 from ...domain.view import ViewState
 from ...projections import namespaces, tables, views
-from ...projections.namespace_trees import Kind
 from ...storage.large_documents import LARGE_BYTES_MIN, DocumentReservation
 from ..execution.executor import CommandExecutor
 from ..execution.resolver import OutdatedRead, ResolvedStream
@@ -19,7 +19,7 @@ TREE_OBJECTS_MAX = 500
 the lock of the log for a quarter of a second (docs/decisions/0026-namespace-trees.md)."""
 
 AnyState = NamespaceState | TableState | ViewState
-Ids = Mapping[Kind, Sequence[UUID]]
+Ids = Mapping[ContentKind, Sequence[UUID]]
 
 
 @dataclass(slots=True)

@@ -10,10 +10,10 @@ from ...access.warehouse import Warehouse
 from ...domain import namespace, table, view
 from ...domain.commands import SetNamespaceProtection, SetTableProtection, SetViewProtection
 from ...domain.events import Event
+from ...domain.identifiers import ContentKind
 from ...domain.namespace import NamespaceState
 from ...domain.table import TableState
 from ...domain.view import ViewState
-from ...projections.protection import ProtectedKind
 from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
@@ -66,7 +66,7 @@ class _ChangeHandler(StreamCommandHandler[NamespaceState | TableState | ViewStat
         return Decision(append_request, IdempotencyRecord(200, body=body), CommandResponse(200, body), after=after)
 
 
-def _object(command: _SetProtection) -> tuple[ProtectedKind, UUID]:
+def _object(command: _SetProtection) -> tuple[ContentKind, UUID]:
     match command:
         case SetNamespaceProtection():
             return "namespace", command.namespace_id

@@ -1,4 +1,4 @@
-"""The purge job: deletes the files of tables that were dropped with `purgeRequested`, then records the purge in the log.
+"""The purge job: deletes the files of dropped tables whose drop requests it, then records the purge in the log.
 
 It can be stopped at any moment. The next run finds the remaining files, and TablePurged is appended last. Before the first file is deleted,
 TaskDeletionBegun is appended. A cancellation that comes first in the log ends the purge, and a later one is refused.

@@ -1,7 +1,7 @@
 """The job that makes drops of soft-deleted tables, views and namespaces final, at the moment that was fixed at the drop.
 
-A namespace expires once nothing soft-deleted is left in it, so a tree expires from the inside. What is soft-deleted in it expires with it,
-also before its own moment: only a final drop of the namespace ends so early (commands/namespaces/drop_namespace_tree.py).
+A namespace expires once nothing soft-deleted is left in it, so a tree expires from the inside. If a final drop of a namespace was too large
+for one command, what is soft-deleted in it expires at once, before its own moment (commands/namespaces/drop_namespace_tree.py).
 
 It can be stopped at any moment: each expiry is one event, and what is not expired yet is found again. An undrop that comes first wins. It
 goes on in an inactive warehouse, as purges do; what is in it can also be undropped. In a read-only warehouse it waits, as they do.
@@ -20,12 +20,13 @@ from ...database.connections import Connection
 from ...domain import namespace, table, view
 from ...domain.errors import CatalogError, ServiceUnavailable
 from ...domain.events import NamespaceExpired, TableExpired, ViewExpired
+from ...domain.identifiers import ContentKind
 from ...domain.namespace import NamespaceState
 from ...domain.table import TableState
 from ...domain.task import EXPIRATION
 from ...domain.view import ViewState
 from ...projections import namespaces, soft_deleted, tasks, warehouses
-from ...projections.soft_deleted import Due, Kind
+from ...projections.soft_deleted import Due
 from ..execution.append_request import AppendRequest
 from ..execution.executor import CommandExecutor
 from ..execution.leader_job import LeaderJob
@@ -65,7 +66,7 @@ class ExpireSoftDeletedJob(LeaderJob):
         expired = await self._expire_all(leading, read_only, ("namespace",))
         return expired + await self._expire_inside(leading, read_only, ("namespace",))
 
-    async def _expire_inside(self, leading: Connection, read_only: Sequence[UUID], kinds: Sequence[Kind]) -> int:
+    async def _expire_inside(self, leading: Connection, read_only: Sequence[UUID], kinds: Sequence[ContentKind]) -> int:
         """Expires what is in due namespaces and not due itself."""
         expired, after = 0, None
         waiting = {*self._pauses.waiting_ids()}
@@ -76,7 +77,7 @@ class ExpireSoftDeletedJob(LeaderJob):
             after = page[-1].object_id
         return expired
 
-    async def _expire_all(self, leading: Connection, read_only: Sequence[UUID], kinds: Sequence[Kind]) -> int:
+    async def _expire_all(self, leading: Connection, read_only: Sequence[UUID], kinds: Sequence[ContentKind]) -> int:
         expired, after = 0, None
         waiting = {*self._pauses.waiting_ids()}
         while page := await soft_deleted.due(leading, self._executor.now_ms(), after, read_only, _PAGE_SIZE, kinds):

@@ -6,7 +6,6 @@ Names are compared by trigrams, as Postgres's extension pg_trgm does, which the 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Literal
 from uuid import UUID
 
 from ..events import (
@@ -28,14 +27,13 @@ from ..events import (
     ViewRenamed,
     decode,
 )
+from ..identifiers import ContentKind
 from ..recorded import RecordedEvent
-
-Kind = Literal["namespace", "table", "view"]
 
 # A name with a wrong letter in the middle still has a third of its trigrams; unrelated words rarely share so many.
 _SHARED_ONE_IN = 3
 
-_NAMED: dict[type[Event], Kind] = {
+_NAMED: dict[type[Event], ContentKind] = {
     NamespaceCreated: "namespace",
     NamespaceMoved: "namespace",
     TableCreated: "table",
@@ -56,7 +54,7 @@ class SearchName:
     """The own name of a namespace, table or view, which may be soft-deleted."""
 
     warehouse_id: UUID
-    kind: Kind
+    kind: ContentKind
     name: str
 
 

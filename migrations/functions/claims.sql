@@ -7,6 +7,7 @@ create or replace function icecore.location_prefixes(key text) returns text[] la
 --   parents            ids of objects that must exist and not be soft-deleted
 --   empty              ids of objects that must contain no others
 --   contents           (id, number): objects that must contain so many others, before the command
+--   live_contents      (id, number): namespaces that must contain so many live objects, before the command
 --   release, take      (kind, scope, key, owner): names; scope is the object that contains the owner
 --   release_locations  (key, owner)
 --   take_locations     (key, owner, kind of the owner: tabular or namespace)

@@ -44,7 +44,7 @@ CHECKSUMS = {
     "0019_soft_deleted_in_trees": "049f57a13b6a77d2cc3a166fd9c9077bbc1ec07b2ef412b1517f635dc1d2f9fe",
     "0020_append_commands": "d071c532e52788fb29eff7bb5c30ba02d15886f7c786618dafbbdc003872b598",
 }
-FUNCTIONS = ("0020_append_commands", "719f623b8c98e9ff1515a7b7f6ede4ae4623fe760b29c73da2640cb7476e0617")
+FUNCTIONS = ("0020_append_commands", "931bf9fa95ee43cfb4242b6102162947b6f14c5ec083893cf8ffef4e26bf1534")
 """The newest migration, and the checksum of its functions."""
 
 

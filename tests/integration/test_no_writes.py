@@ -88,7 +88,7 @@ def test_a_read_only_postgres_refuses_writes_and_heals(catalog_server: CatalogSe
 
 
 @pytest.mark.parametrize(
-    ("code", "said"), [("53100", "no space left"), ("53200", "run out of a resource"), ("58030", "run out of a resource")]
+    ("code", "said"), [("53100", "no space left"), ("53200", "run out of a resource"), ("58030", "its storage reports an error")]
 )
 def test_a_full_disk_refuses_writes_and_heals(catalog_server: CatalogServer, client: RestClient, code: str, said: str) -> None:
     """Postgres's error if it cannot extend a file. It does not depend on the command and is not stored for its key."""

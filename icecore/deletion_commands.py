@@ -53,10 +53,10 @@ def list_deleted(settings: Settings, console: Console, reference: str, *, as_jso
     if not found:
         console.out("no table or view is soft-deleted", highlight=False)
         return ExitCode.OK
-    table = Table("name", "type", "id", "dropped", "expires", box=None, pad_edge=False)
+    table = Table("name", "type", "id", "expires", "files", box=None, pad_edge=False)
     for each in found:
-        expires = time_text(each.expires_at_ms)
-        table.add_row(cell(each.path), each.kind, str(each.object_id), f"{each.dropped_at:%Y-%m-%dT%H:%M:%SZ}", expires)
+        files = "deleted then" if each.purges else "kept"
+        table.add_row(cell(each.path), each.kind, str(each.object_id), time_text(each.expires_at_ms), files)
     print_table(console, table)
     return ExitCode.OK
 

@@ -16,6 +16,7 @@ from rich.text import Text
 from .database.connection import connect
 from .database.connections import Connection
 from .domain.events import data_json
+from .domain.proposal import time_text
 from .domain.recorded import RecordedEvent
 from .event_selection import EventOptions, select_events
 from .exit_codes import CommandFailed, ExitCode
@@ -153,8 +154,8 @@ def _detail(kind: str, verb: str, data: dict[str, Any]) -> str:
             return ", ".join(f"{action} ×{times}" if times > 1 else action for action, times in counted.items())
         case (("table" | "view"), ("created" | "registered" | "overwritten")):
             return f"format v{data['metadata']['format-version']}{' (staged)' if data.get('staged') else ''}"
-        case "table", "dropped":
-            return "" if not data["purge-requested"] else "keeps its files (gc.enabled=false)" if "gc-enabled" in data else "with its files"
+        case (("table" | "view" | "namespace"), "dropped"):
+            return _drop_detail(data)
         case "proposal", "opened":
             return f"{data['operation']} of {', '.join('.'.join(each['name']) for each in data['objects'])}: {data['reason']}"
         case "proposal", "rejected":
@@ -163,6 +164,15 @@ def _detail(kind: str, verb: str, data: dict[str, Any]) -> str:
             left = data.get("files-left-count")
             return f"{data['files-deleted']} files deleted" + (f", {left} left" if left else "")
     return ""
+
+
+def _drop_detail(data: dict[str, Any]) -> str:
+    """Until when it can be undropped, and what happens to the files."""
+    purges, expires_at_ms = data.get("purge-requested", False), data.get("expires-at-ms")
+    files = "" if not purges else "keeps its files (gc.enabled=false)" if "gc-enabled" in data else "with its files"
+    if expires_at_ms is None:
+        return files
+    return f"soft-deleted until {time_text(expires_at_ms)}" + (f", then {files}" if files else "")
 
 
 def _keys(word: str, keys: list[str]) -> str:

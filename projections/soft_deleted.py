@@ -20,7 +20,7 @@ EVERY_KIND: tuple[ContentKind, ...] = (*TABULARS, "namespace")
 
 class SoftDeleted(NamedTuple):
     """A soft-deleted table, view or namespace. namespace -- the levels above it, outermost first; namespace_id -- of its parent.
-    expires_at_ms -- milliseconds since 1970, UTC.
+    expires_at_ms -- milliseconds since 1970, UTC. purges -- whether the files of a table are deleted after that.
     """
 
     object_id: UUID
@@ -30,6 +30,7 @@ class SoftDeleted(NamedTuple):
     expires_at_ms: int
     dropped_at: datetime
     created_at: datetime
+    purges: bool = False
     namespace: tuple[str, ...] = ()
 
     @property

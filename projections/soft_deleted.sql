@@ -1,6 +1,6 @@
 -- name: of_warehouse --
--- A page of what is soft-deleted in a warehouse, in the order of ids, with the times of the creation and of the drop.
-select s.object_id, s.kind, s.name, s.namespace_id, s.expires_at_ms, dropped.recorded_at, created.recorded_at
+-- A page of what is soft-deleted in a warehouse, in the order of ids, with the times of the creation and of the drop, and whether it is purged.
+select s.object_id, s.kind, s.name, s.namespace_id, s.expires_at_ms, dropped.recorded_at, created.recorded_at, coalesce(t.purges, false)
 from (
   select * from icecore.soft_deleted
   where generation = (select generation from icecore.read_models) and warehouse_id = %(parent_id)s and to_position is null and kind = any (%(kinds)s::text[])
@@ -9,10 +9,14 @@ from (
 ) s
 join icecore.events dropped on dropped.notification_id = s.from_position
 join icecore.events created on created.originator_id = s.object_id and created.originator_version = 1
+left join lateral (
+  select x.purges from icecore.tables x
+  where x.generation = (select generation from icecore.read_models) and x.table_id = s.object_id and s.kind = 'table' order by x.version desc limit 1
+) t on true
 order by s.object_id
 
 -- name: of_namespace --
-select s.object_id, s.kind, s.name, s.namespace_id, s.expires_at_ms, dropped.recorded_at, created.recorded_at
+select s.object_id, s.kind, s.name, s.namespace_id, s.expires_at_ms, dropped.recorded_at, created.recorded_at, coalesce(t.purges, false)
 from (
   select * from icecore.soft_deleted
   where generation = (select generation from icecore.read_models) and namespace_id = %(parent_id)s and to_position is null and kind = any (%(kinds)s::text[])
@@ -21,6 +25,10 @@ from (
 ) s
 join icecore.events dropped on dropped.notification_id = s.from_position
 join icecore.events created on created.originator_id = s.object_id and created.originator_version = 1
+left join lateral (
+  select x.purges from icecore.tables x
+  where x.generation = (select generation from icecore.read_models) and x.table_id = s.object_id and s.kind = 'table' order by x.version desc limit 1
+) t on true
 order by s.object_id
 
 -- name: due --

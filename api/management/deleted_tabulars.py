@@ -83,7 +83,7 @@ def _namespace_id(text: str | None) -> UUID | None:
 
 
 def written_tabular(warehouse_id: UUID, each: SoftDeleted) -> dict[str, object]:
-    """Lakekeeper's DeletedTabularResponse."""
+    """Lakekeeper's DeletedTabularResponse, and whether the files are deleted at the expiry."""
     return {
         "id": each.object_id,
         "name": each.name,
@@ -93,4 +93,5 @@ def written_tabular(warehouse_id: UUID, each: SoftDeleted) -> dict[str, object]:
         "created-at": each.created_at,
         "deleted-at": each.dropped_at,
         "expiration-date": time_text(each.expires_at_ms),
+        "purge-requested": each.purges,
     }

@@ -260,14 +260,15 @@ def test_what_is_soft_deleted_is_listed_in_pages(client: Client) -> None:
     assert 200 == client.call("POST", "/namespaces", {"namespace": ["n", "m"]}).status
     for name in ("a", "b", "c"):
         assert 200 == client.create_table(["n"], name).status
-        assert 204 == client.drop(name).status
+        assert 204 == client.drop(name, f"?purgeRequested={str(name == 'b').lower()}").status
     assert 200 == client.create_view(["n", "m"], "v").status
     assert 204 == client.call("DELETE", view_path(["n", "m"], "v")).status
     found = client.deleted()
     assert [("a", ["n"], "table"), ("b", ["n"], "table"), ("c", ["n"], "table"), ("v", ["n", "m"], "view")] == [
         (each["name"], each["namespace"], each["typ"]) for each in found
     ]
-    expected = {"id", "name", "namespace", "typ", "warehouse-id", "created-at", "deleted-at", "expiration-date"}
+    assert [False, True, False, False] == [each["purge-requested"] for each in found]
+    expected = {"id", "name", "namespace", "typ", "warehouse-id", "created-at", "deleted-at", "expiration-date", "purge-requested"}
     assert all(expected == each.keys() and each["warehouse-id"] == client.prefix for each in found)
     assert all(seconds_of(each["created-at"]) <= seconds_of(each["deleted-at"]) < seconds_of(each["expiration-date"]) for each in found)
     names, token = [], ""
@@ -280,7 +281,9 @@ def test_what_is_soft_deleted_is_listed_in_pages(client: Client) -> None:
     with psycopg.connect(client.dsn) as connection:
         ids = dict(connection.execute("select name, namespace_id::text from icecore.namespaces").fetchall())
     assert ["v"] == [each["name"] for each in client.deleted(f"?namespaceId={ids['m']}")]
-    assert ["a", "b", "c"] == [each["name"] for each in client.deleted(f"?namespaceId={ids['n']}")]
+    assert [("a", False), ("b", True), ("c", False)] == [
+        (each["name"], each["purge-requested"]) for each in client.deleted(f"?namespaceId={ids['n']}")
+    ]
     assert 204 == client.undrop(("table", found[1]["id"])).status
     assert ["a", "c", "v"] == [each["name"] for each in client.deleted()]
 
@@ -750,7 +753,7 @@ def test_an_operator_lists_and_undrops_at_the_command_line(client: Client, serve
     named = f"demo  {client.prefix}  active, format versions 1, 2, 3"
     client.soft_delete(3600)
     assert 200 == client.create_table(["n"], "[t]").status
-    assert 204 == client.drop("[t]").status
+    assert 204 == client.drop("[t]", "?purgeRequested=true").status
     assert 200 == client.create_view(["n"], "v").status
     assert 204 == client.call("DELETE", view_path(["n"], "v")).status
     assert (0, f"{named}, soft deletion for 7d\n") == run("warehouse", "delete-profile", "demo", "--soft", "7d")
@@ -771,7 +774,11 @@ def test_an_operator_lists_and_undrops_at_the_command_line(client: Client, serve
         ]
     code, printed = run("table", "deleted", "demo")
     assert 0 == code
-    assert all(text in printed for text in ("n.[t]", "n.v", *ids))
+    assert all(text in printed for text in ("n.[t]", "n.v", *ids, "deleted then", "kept"))
+    table_expires, view_expires = (each["expiration-date"] for each in found)
+    code, printed = run("log")
+    assert f"soft-deleted until {table_expires}, then with its files\n" in printed, printed
+    assert f"soft-deleted until {view_expires}\n" in printed
     code, printed = run("undrop", "demo", *ids, unknown := str(uuid4()))
     assert (1, f"icecore: warehouse demo has no table, view or namespace with the id {unknown}\n") == (code, printed)
     assert 2 == run("undrop", "demo", ids[0], ids[0])[0]

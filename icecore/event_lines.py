@@ -16,6 +16,7 @@ from rich.text import Text
 from .database.connection import connect
 from .database.connections import Connection
 from .domain.events import data_json
+from .domain.project import PROJECT_ID_DEFAULT
 from .domain.proposal import time_text
 from .domain.recorded import RecordedEvent
 from .event_selection import EventOptions, select_events
@@ -23,6 +24,7 @@ from .exit_codes import CommandFailed, ExitCode
 from .log.follow import follow_events
 from .log_database import opened_database, require_schema
 from .output import Output
+from .projections import projects
 from .projections.names import path_names
 from .publishers.cloud_events import encode_json, outgoing
 from .publishers.enricher import EventEnricher
@@ -119,7 +121,10 @@ async def event_line(connection: Connection, event: RecordedEvent) -> Text:
     line.append(f"{event.position:>6}  ", "bold")
     line.append(f"{event.recorded_at.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}"[:-3] + "Z  ", "dim")
     line.append(f"{kind + ' ' + verb:<28}  ", _END_STYLES.get(verb, _KIND_STYLES.get(kind, "")))
-    line.append(_joined(await _names(connection, event.stream_id, event.position)), "bold")
+    names = _joined(await _names(connection, event.stream_id, event.position))
+    if kind != "project" and event.project_id != PROJECT_ID_DEFAULT:
+        names = f"{await _project_name(connection, event.project_id)}/{names}"
+    line.append(names, "bold")
     line.append(f" v{event.version}", "dim")
     detail = _detail(kind, verb, orjson.loads(data_json(event.state)))
     if verb == "renamed":
@@ -127,6 +132,12 @@ async def event_line(connection: Connection, event: RecordedEvent) -> Text:
     if detail:
         line.append(f"  {_printable(detail)}")
     return line
+
+
+async def _project_name(connection: Connection, project_id: UUID) -> str:
+    """Its newest name, as it is written before a warehouse's."""
+    state = await projects.read_state(connection, project_id)
+    return str(project_id) if state is None else _printable(state.name)
 
 
 async def _names(connection: Connection, object_id: UUID, position: int) -> Sequence[str]:

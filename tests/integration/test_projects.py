@@ -23,6 +23,7 @@ from icecore.domain.project import DEFAULT_PROJECT_NAME, PROJECT_ID_DEFAULT, Del
 from icecore.domain.warehouse import DeleteWarehouse
 from icecore.projections.verify import verify
 from tests.fixtures.catalog import CatalogServer, context, served_catalog
+from tests.fixtures.operator_commands import operator_on
 from tests.fixtures.rest_client import SCHEMA, RestClient, RestResponse
 
 DEFAULT = str(PROJECT_ID_DEFAULT)
@@ -304,6 +305,19 @@ def test_the_events_of_a_project_are_its_own(tenants: Tenants, two: dict[str, st
     default = tenants.send("GET", "/history/v1/events").json["events"]
     assert {DEFAULT} == {event["project"] for event in default}
     assert ["io.icecore.warehouse.created.v1"] == [event["type"] for event in default]
+
+
+def test_the_log_names_the_project_of_what_is_not_in_the_default_one(
+    tenants: Tenants, two: dict[str, str], server: CatalogServer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """As in `PROJECT/WAREHOUSE`, by its current name."""
+    renamed = tenants.send("POST", f"/management/v1/project/{two['b']}/rename", {"new-name": "c"})
+    assert 200 == renamed.status, renamed.body
+    code, printed, _ = operator_on(server.dsn, monkeypatch, capfd)("log")
+    assert 0 == code
+    assert "demo v1" in printed
+    assert all(f"  {text} v1" in printed for text in ("a/lake:of-a.table-of-a", "c/lake:of-b.table-of-b", "a/lake", "c/lake")), printed
+    assert "/c v" not in printed
 
 
 def test_an_idempotency_key_belongs_to_a_project(tenants: Tenants, two: dict[str, str]) -> None:

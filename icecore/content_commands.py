@@ -12,17 +12,15 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
-from .access.resolve_warehouse import find_warehouse
 from .access.warehouse import Warehouse
 from .compose import Application, open_catalog
 from .database.connections import Connection
 from .demo_warehouse import operator_context
 from .domain.byte_pieces import joined
 from .domain.identifiers import ContentKind, NamespaceIdentifier, TabularIdentifier, uuid_or_none
-from .domain.project import PROJECT_ID_DEFAULT
 from .exit_codes import CommandFailed, ExitCode
 from .log_database import opened_database, require_schema
-from .open_warehouse import open_warehouse
+from .open_warehouse import named_warehouse, open_warehouse
 from .output import cell, print_table, printable
 from .projections import names
 from .projections.protection import no_such_object
@@ -78,7 +76,7 @@ def print_object(settings: Settings, console: Console, kind: ContentKind, refere
         await require_schema(opened)
         async with open_catalog(opened) as catalog:
             async with catalog.backends.connection() as connection:
-                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, any_project=True)
+                warehouse = await named_warehouse(connection, reference)
                 object_id, path = await _named(connection, warehouse, kind, text)
             found = _identified(kind, object_id, path)
             if warehouse.as_of is None:

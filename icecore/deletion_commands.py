@@ -8,7 +8,6 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
-from .access.resolve_warehouse import find_warehouse
 from .access.warehouse import Warehouse
 from .api.management.deleted_tabulars import written_tabular
 from .commands.namespaces.undrop_namespace import undrop_namespace
@@ -18,10 +17,10 @@ from .database.connections import Connection
 from .demo_warehouse import operator_context
 from .domain.commands import UNDROP_TARGETS_MAX, UndropNamespace, UndropTabulars, UndropTarget
 from .domain.identifiers import ContentKind
-from .domain.project import PROJECT_ID_DEFAULT
 from .domain.proposal import time_text
 from .exit_codes import CommandFailed, ExitCode
 from .log_database import opened_database, require_schema, require_writable
+from .open_warehouse import named_warehouse
 from .output import cell, print_table
 from .projections import namespaces, soft_deleted
 from .projections.soft_deleted import SoftDeleted
@@ -37,7 +36,7 @@ def list_deleted(settings: Settings, console: Console, reference: str, *, as_jso
         await require_schema(opened)
         found: list[SoftDeleted] = []
         async with open_catalog(opened) as catalog, catalog.backends.connection() as connection:
-            warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, any_project=True)
+            warehouse = await named_warehouse(connection, reference)
             while page := await soft_deleted.list_soft_deleted(
                 connection, warehouse.id, None, found[-1].object_id if found else None, _PAGE
             ):
@@ -70,7 +69,7 @@ def undrop(settings: Settings, reference: str, ids: Sequence[UUID], *, force: bo
         await require_writable(opened)
         async with open_catalog(opened) as catalog:
             async with catalog.backends.connection() as connection:
-                warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, any_project=True)
+                warehouse = await named_warehouse(connection, reference)
                 kinds = await _kinds(connection, warehouse.id, ids)
             for each in ids:
                 if each not in kinds:

@@ -4,15 +4,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from .access.resolve_warehouse import find_warehouse
 from .database.connections import Connection
 from .domain.errors import BadRequest, NoSuchTable
 from .domain.identifiers import NamespaceIdentifier, TabularIdentifier, uuid_or_none
-from .domain.project import PROJECT_ID_DEFAULT
 from .domain.recorded import RecordedEvent
 from .exit_codes import CommandFailed, ExitCode
 from .log.head import log_head
 from .log.positions import position_at
+from .open_warehouse import named_warehouse
 from .projections.names import NameLookup, find_table
 
 _RESOLUTION = timedelta(microseconds=1)
@@ -89,7 +88,7 @@ async def _table_id(connection: Connection, text: str) -> UUID:
         raise CommandFailed(ExitCode.USAGE, "--table must be [WAREHOUSE:]NAMESPACE.TABLE or the id of a table")
     table = TabularIdentifier.parse(NamespaceIdentifier.parse(levels), name)
     try:
-        warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference or None, any_project=True)
+        warehouse = await named_warehouse(connection, reference or None)
     except BadRequest:
         if reference:
             raise

@@ -8,7 +8,6 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
-from .access.resolve_warehouse import find_warehouse
 from .api.iceberg.drop_plans import written_plan
 from .api.management.deleted_namespaces import written_namespace
 from .commands.namespaces.create_namespace import create_namespace as execute_create_namespace
@@ -19,11 +18,10 @@ from .compose import open_catalog
 from .deletion_commands import of_the_present
 from .demo_warehouse import operator_context
 from .domain.commands import CreateNamespace, DropNamespace, UpdateNamespaceProperties
-from .domain.project import PROJECT_ID_DEFAULT
 from .domain.proposal import time_text
 from .exit_codes import ExitCode
 from .log_database import opened_database, require_schema, require_writable
-from .open_warehouse import open_warehouse
+from .open_warehouse import named_warehouse, open_warehouse
 from .output import cell, print_table, printable
 from .projections import namespace_trees
 from .projections.soft_deleted import SoftDeleted
@@ -135,7 +133,7 @@ def list_deleted_namespaces(settings: Settings, console: Console, reference: str
         found: list[SoftDeleted] = []
         after: UUID | None = None
         async with open_catalog(opened) as catalog, catalog.backends.connection() as connection:
-            warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, any_project=True)
+            warehouse = await named_warehouse(connection, reference)
             while page := await namespace_trees.list_roots(connection, warehouse.id, after, _PAGE):
                 found += page
                 after = page[-1].object_id

@@ -6,7 +6,6 @@ import orjson
 import uvloop
 from rich.console import Console
 
-from .access.resolve_warehouse import find_warehouse
 from .access.warehouse import Warehouse
 from .commands.execution.command_response import CommandResponse
 from .commands.execution.executor import CommandExecutor
@@ -18,9 +17,9 @@ from .demo_warehouse import operator_context
 from .domain.commands import MoveNamespace, SetNamespaceProtection, SetTableProtection, SetViewProtection
 from .domain.errors import BadRequest
 from .domain.identifiers import ContentKind, NamespaceIdentifier, TabularIdentifier, uuid_or_none
-from .domain.project import PROJECT_ID_DEFAULT
 from .exit_codes import CommandFailed, ExitCode
 from .log_database import opened_database, require_writable
+from .open_warehouse import named_warehouse
 from .projections import names
 from .settings import Settings
 
@@ -76,7 +75,7 @@ async def find_object(connection: Connection, kind: ContentKind, text: str) -> t
     """
     reference, _, path = text.rpartition(":")
     try:
-        warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference or None, any_project=True)
+        warehouse = await named_warehouse(connection, reference or None)
     except BadRequest:
         if reference:
             raise

@@ -13,13 +13,12 @@ import structlog
 import uvloop
 from rich.console import Console
 
-from .access.resolve_warehouse import find_warehouse
 from .data_folder import DataFolder
 from .database.connection import connect
 from .domain.errors import NoSuchWarehouse
-from .domain.project import PROJECT_ID_DEFAULT
 from .exit_codes import CommandFailed, ExitCode, exit_by_signal
 from .log_database import opened_database, require_schema
+from .open_warehouse import named_warehouse
 from .operator_commands import print_report
 from .output import printable
 from .pipeline.cloud_event_source import CloudEventSource
@@ -176,7 +175,7 @@ async def _warehouse_id(opened: Settings, reference: str) -> UUID:
     # Not through a catalog, which would need the key of the warehouses' credentials.
     async with await connect(opened.dsn, prepare_threshold=0, application_name="icecore-command") as connection:
         try:
-            return (await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, any_project=True)).id
+            return (await named_warehouse(connection, reference)).id
         except NoSuchWarehouse as error:
             advice = "create one for the landed tables with icecore warehouse create"
             raise CommandFailed(ExitCode.USAGE, f"{error.message}: {advice}, or give --warehouse") from None

@@ -6,7 +6,6 @@ from typing import Any
 import uvloop
 from rich.console import Console
 
-from .access.resolve_warehouse import find_warehouse
 from .access.warehouse import Warehouse
 from .commands.execution.command_response import CommandResponse
 from .commands.execution.executor import CommandExecutor
@@ -18,9 +17,9 @@ from .commands.warehouses.validate_storage import validate_creation as execute_v
 from .compose import Application, open_catalog
 from .database.connection import connect
 from .demo_warehouse import operator_context
-from .domain.project import PROJECT_ID_DEFAULT
 from .exit_codes import ExitCode
 from .log_database import opened_database, require_schema, require_writable
+from .open_warehouse import named_warehouse
 from .operator_commands import (
     named_project_id,
     print_check,
@@ -67,7 +66,7 @@ def validate_storage(settings: Settings, console: Console, reference: str, chang
     async def validate(catalog: Application) -> dict[str, Any]:
         executor = catalog.commands
         async with catalog.backends.connection() as connection:
-            warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference, any_project=True)
+            warehouse = await named_warehouse(connection, reference)
         if change is None:
             return await validate_access(executor, operator_context("validateStorageAccess", warehouse.project_id), warehouse)
         of_credential = isinstance(change, UpdateStorageCredential)

@@ -320,6 +320,24 @@ def test_the_log_names_the_project_of_what_is_not_in_the_default_one(
     assert "/c v" not in printed
 
 
+def test_the_command_line_says_which_projects_have_a_warehouse_of_that_name(
+    tenants: Tenants, two: dict[str, str], server: CatalogServer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """If the default one has none."""
+    operator = operator_on(server.dsn, monkeypatch, capfd)
+    expected = "icecore: Warehouse does not exist in the default project: LAKE; other projects have a/LAKE, b/LAKE\n"
+    for command in (
+        ("warehouse", "get", "LAKE"),
+        ("table", "list", "LAKE", "of-a"),
+        ("table", "deleted", "LAKE"),
+        ("undrop", "LAKE", two["a"]),
+    ):
+        assert (1, "", expected) == operator(*command)
+    assert (1, "", "icecore: Warehouse does not exist: sea\n") == operator("warehouse", "get", "sea")
+    assert 0 == operator("warehouse", "get", "a/LAKE")[0]
+    assert (1, "", "icecore: Warehouse does not exist: a/sea\n") == operator("warehouse", "get", "a/sea")
+
+
 def test_an_idempotency_key_belongs_to_a_project(tenants: Tenants, two: dict[str, str]) -> None:
     """The same key in another project is another key: neither its response nor a 422 reveals it."""
     key, body = uuid4(), {"namespace": ["keyed"]}

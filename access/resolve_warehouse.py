@@ -87,8 +87,8 @@ async def _only(connection: Connection, project_id: UUID) -> WarehouseState:
     states = await warehouses.read_all(connection, project_id, limit=2, status="active")
     if len(states) != 1:
         raise BadRequest(
-            "The request names no warehouse, and there is not exactly one: name it in the path (`/v1/<warehouse>/…`), in the base path"
-            " (`/catalog/w/<warehouse>`), or in `warehouse` of /v1/config"
+            "The request names no warehouse, and the project has none or several active ones: name it in the path (`/v1/<warehouse>/…`),"
+            " in the base path (`/catalog/w/<warehouse>`), or in `warehouse` of /v1/config"
         )
     return states[0]
 
@@ -99,7 +99,7 @@ async def _project(connection: Connection, project: str, named_id: UUID | None) 
         return (await projects.find_named(connection, project)).id
     named = await projects.find(connection, named_id)
     if uuid_or_none(project) != named_id and name_key(project) != named.name_key:
-        raise BadRequest(f"Invalid warehouse: it begins with another project than the request names: {project[:64]}")
+        raise BadRequest(f"Invalid warehouse: its project differs from the one that the request names: {project[:64]}")
     return named_id
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from ..domain.errors import NoSuchWarehouse, WarehouseReadOnly
+from ..domain.errors import WarehouseInactive, WarehouseReadOnly
 from ..domain.warehouse import DeleteProfile, FormatVersionPolicy
 from ..projections.names import NameLookup
 from ..storage.profiles import StorageProfile
@@ -33,9 +33,9 @@ class Warehouse:
     delete_profile: DeleteProfile = field(default_factory=DeleteProfile)
     purge_default: bool = False
 
-    def inactive_error(self) -> NoSuchWarehouse:
+    def inactive_error(self) -> WarehouseInactive:
         """The refusal of a request to an inactive warehouse, as Lakekeeper's."""
-        return NoSuchWarehouse(f"Warehouse is inactive: {self.name}")
+        return WarehouseInactive(f"Warehouse is inactive: {self.name}")
 
     def read_only_error(self) -> WarehouseReadOnly:
         """The refusal of a change in a read-only warehouse."""

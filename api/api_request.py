@@ -227,11 +227,11 @@ class ApiRequest:
         if of_base is None:
             return named
         if named.id != of_base.id:
-            raise BadRequest(f"Invalid warehouse '{name}': the base path of the request is that of another warehouse, '{of_base.name}'")
+            raise BadRequest(f"Invalid warehouse '{name}': the base path already names warehouse '{of_base.name}'")
         if of_base.as_of is None or named.as_of == of_base.as_of:
             return named
         if named.as_of is not None:
-            raise BadRequest(f"Invalid warehouse '{name}': the base path of the request is that of another past state, '{of_base.prefix}'")
+            raise BadRequest(f"Invalid warehouse '{name}': the base path already names the past state '{of_base.prefix}'")
         return of_base
 
     async def _resolve(self, name: str | None, or_inactive: bool) -> Warehouse:

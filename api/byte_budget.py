@@ -143,4 +143,4 @@ class LargeResponses:
 
 
 BODY_RESERVATION: web.RequestKey[BudgetReservation] = web.RequestKey("body_reservation", BudgetReservation)
-"""The memory that is reserved for a request's body, until the response is sent."""
+"""The memory that is reserved for a request's body, until the handler has ended."""

@@ -96,8 +96,8 @@ def _may_exist(levels: Sequence[str]) -> bool:
 def parse_existing_namespace(segment: str) -> NamespaceIdentifier:
     """The namespace that a request refers to. Raises NoSuchNamespace if no namespace can have that name.
 
-    Other invalid names (not NFC) pass: no object has them, and the lookup results in 404. Engines send names that do not exist: Spark
-    loads `db.table` as a namespace when it reads `db.table.snapshots`.
+    Other invalid names pass, and the lookup results in 404; one that is not NFC finds the object whose name is its NFC form. Engines send
+    names that do not exist: Spark loads `db.table` as a namespace when it reads `db.table.snapshots`.
     """
     levels = decode_segment(segment, "namespace").split(LEVEL_SEPARATOR)
     if not _may_exist(levels):

@@ -28,7 +28,8 @@ class Operation:
 
     name -- its operationId. path -- the whole path, with placeholders for segments.
     commits -- an unexpected failure is reported as CommitStateUnknown, because clients delete the files they wrote on any other error.
-    advertised -- `getConfig` lists it if it belongs to the spec. False for operations that are only proposed for the spec.
+    advertised -- `getConfig` lists it if it belongs to the spec. False for getToken, which gives no token, and for operations that are
+        only proposed for the spec.
     safe -- it changes nothing (RFC 9110, 9.2.1): a GET, or a POST that only reads. Its time and the size of its response are limited.
     long_lived -- it waits for events or streams them, with timeouts of its own: `read_seconds_max` does not apply.
     serves_head_method -- HEAD is served like GET, without the body.

@@ -44,6 +44,5 @@ def check_location_count(count: int) -> None:
     """Raises BadRequest if one object would claim more than LOCATIONS_MAX locations."""
     if count > LOCATIONS_MAX:
         raise BadRequest(
-            f"A table or view can claim at most {LOCATIONS_MAX} locations, former ones included: "
-            "unregister it and register it again to keep only those that it still names"
+            f"A table or view can claim at most {LOCATIONS_MAX} locations. Former ones count until it is unregistered and registered again"
         )

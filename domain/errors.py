@@ -117,6 +117,10 @@ class NoSuchWarehouse(CatalogError, status=404, type="NoSuchWarehouseException")
     """The warehouse does not exist."""
 
 
+class WarehouseInactive(NoSuchWarehouse, status=404, type="NoSuchWarehouseException", deterministic=False):
+    """The warehouse is inactive, for which Lakekeeper has this response. Nothing was changed."""
+
+
 class NoSuchNamespace(CatalogError, status=404, type="NoSuchNamespaceException"):
     """The namespace does not exist."""
 
@@ -289,7 +293,7 @@ class WarehouseReadOnly(CatalogError, status=503, type="MaintenanceModeError"):
 class ServiceUnavailable(CatalogError, status=503, type="ServiceUnavailableException"):
     """Postgres or an object store is unreachable. Nothing was changed.
 
-    retry_after_seconds -- sent as Retry-After, only if the append was certainly not sent, because Java resends such POSTs.
+    retry_after_seconds -- sent as Retry-After, only if the change was certainly not appended, because Java resends such POSTs.
     """
 
     def __init__(self, message: str, *, retry_after_seconds: int | None = None) -> None:

@@ -62,10 +62,10 @@ def decide_destination(
 def decide_undropped_name(
     kind: Literal["table", "view"], object_id: UUID, status: str, name: str, found: ResolvedName | None, deleted_with: str | None
 ) -> None:
-    """Whether a soft-deleted table or view may have its name again.
+    """Checks that a soft-deleted table or view may have its name again.
 
-    Raises TabularExpired if its drop is final, NamespaceSoftDeleted if its namespace is
-    soft-deleted, and AlreadyExists if another object has the name.
+    Raises TabularExpired if its drop is final, NamespaceSoftDeleted if its namespace is soft-deleted, and AlreadyExists if another object
+    has the name.
 
     found -- what the name refers to. deleted_with -- describes the namespace that its namespace was dropped with; None: that is live, or
         undropped by the same command.

@@ -76,7 +76,7 @@ def check_protection(objects: Sequence[TreeObject], root: str) -> None:
     named = "; ".join(each.described for each in found[:PROTECTED_NAMED_MAX])
     more = f" and {len(found) - PROTECTED_NAMED_MAX} more" if len(found) > PROTECTED_NAMED_MAX else ""
     raise NamespaceProtected(
-        f"Namespace {root} contains or is what is protected: {named}{more}; remove the protection, or drop it with force"
+        f"Namespace {root} is protected or contains protected objects: {named}{more}; remove the protection, or drop it with force"
     )
 
 

@@ -38,7 +38,7 @@ class TableState:
     """A table at one version of its stream.
 
     location_keys -- every location the table has had or let writers write to. A table that moved keeps the claims on both locations
-        until its drop is final.
+        until its drop is final, and a purge has ended.
     expires_at_ms -- of a soft-deleted table: when its drop becomes final.
     purges -- of a soft-deleted table: whether its files are deleted then.
     """
@@ -144,7 +144,7 @@ def decide_drop(table: TableState, *, purge_requested: bool, force: bool = False
     expires_at_ms -- the table can be undropped until then; None: the drop is final.
     """
     assert table.status == "live", "a dropped table has no name"
-    _check_protection(table, force=force)
+    _check_protection(table, "drop", force=force)
     kept = purge_requested and keeps_its_files(table)
     return TableDropped(purge_requested, gc_enabled=False if kept else None, expires_at_ms=expires_at_ms)
 
@@ -168,13 +168,13 @@ def decide_expire(table: TableState, now_ms: int | None) -> TableExpired | None:
 def decide_unregister(table: TableState, *, force: bool = False) -> TableUnregistered:
     """Removes the table from the catalog. Its files stay, and its name and locations become free. Raises as decide_drop."""
     assert table.status == "live", "a dropped table has no name"
-    _check_protection(table, force=force)
+    _check_protection(table, "unregister", force=force)
     return TableUnregistered()
 
 
-def _check_protection(table: TableState, *, force: bool) -> None:
+def _check_protection(table: TableState, verb: str, *, force: bool) -> None:
     if table.protected and not force:
-        raise TableProtected(f"Table is protected: {table.name}; remove the protection, or drop it with force")
+        raise TableProtected(f"Table is protected: {table.name}; remove the protection, or {verb} it with force")
 
 
 def decide_protection(table: TableState, *, protected: bool) -> TableProtectionChanged | None:

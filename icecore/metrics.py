@@ -117,7 +117,9 @@ class CatalogMetrics:
             queues.metrics.batch_lengths,
         )
         yield _counter(
-            "icecore_stream_batch_conflicts", "Batches decided again because another process committed first", queues.metrics.conflicts
+            "icecore_stream_batch_conflicts",
+            "Batches decided again after another process's commit or a rebuild",
+            queues.metrics.conflicts,
         )
         yield _counter("icecore_stream_queue_commands_refused", "Commands that were refused", queues.metrics.refused)
         yield _gauge("icecore_committer_commands_waiting", "Commands waiting for a call of append", committer.queued)

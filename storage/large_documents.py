@@ -137,6 +137,11 @@ class DocumentReservation:
         """The limit on all documents."""
         return self._documents.bytes_max
 
+    async def reserve_if_large(self, size: int) -> None:
+        """As `reserve`; nothing for documents that are not counted."""
+        if size >= LARGE_BYTES_MIN:
+            await self.reserve(size)
+
     async def reserve_all(self) -> None:
         """Reserves the whole limit for a document of unknown structure. Call `shrink` once its needs are known."""
         await self.reserve(self.bytes_max)

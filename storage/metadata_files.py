@@ -92,7 +92,7 @@ async def write_metadata(store: ObjectStore, location: StorageLocation, content:
         await store.put_new(location, content)
     except AlreadyExists:
         if not await _is_written(store, location, content):
-            raise store_unavailable(location, "it contains a file with the new name, whose content could not be checked") from None
+            raise store_unavailable(location, "it contains a file with the new name that has other content or cannot be read") from None
 
 
 async def _is_written(store: ObjectStore, location: StorageLocation, content: Content) -> bool:

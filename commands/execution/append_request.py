@@ -55,7 +55,7 @@ class IdempotencyRecord:
 
 
 APPEND_ERROR_MESSAGE = (
-    "Postgres refused to record the change, and nothing was changed. Repeating it will hardly help: the server's log has the reason"
+    "Postgres rejected the change, and nothing was saved. Retrying is unlikely to help: see the server's log for the reason"
 )
 """The message for a client whose command fails in Postgres by a fault of ours, or of the database."""
 
@@ -65,7 +65,8 @@ class AppendResult:
     """The result of appending one command.
 
     outcome -- what became of the command; not an HTTP status.
-    position -- of its last event; without events, of the last event of the log; of no meaning if it was not appended.
+    position -- of its last event; without events, of the last event of the log; of a replayed command, that of the first request. Of no
+        meaning otherwise.
     detail -- of a conflict: the object, claim or generation; of an error: the code and message of Postgres.
     idempotency_record, operation -- if the key was used before: what was stored for the first request with it, and its operation.
     """

@@ -13,7 +13,15 @@ from ...access.resolve_warehouse import find_warehouse
 from ...access.warehouse import Warehouse
 from ...approval.hooks import PendingApproval
 from ...database.connections import Connection
-from ...domain.errors import CatalogError, CommitFailed, InternalError, NoSuchWarehouse, UnsupportedOperation, WarehouseReadOnly
+from ...domain.errors import (
+    CatalogError,
+    CommitFailed,
+    InternalError,
+    NoSuchWarehouse,
+    UnsupportedOperation,
+    WarehouseInactive,
+    WarehouseReadOnly,
+)
 from ...domain.identifiers import name_key
 from ...log.changes import read_last_event_id
 from ...log.head import log_head_and_standbys
@@ -156,7 +164,7 @@ class CommandExecutor:
                 return await self._raise_refusal(context, handler.warehouse, refusal)
 
     async def current_warehouse(self, warehouse: Warehouse) -> Warehouse:
-        """The warehouse that the request names now. Raises NoSuchWarehouse."""
+        """The warehouse that the request refers to now. Raises NoSuchWarehouse, and BadRequest if it names none of several."""
         if warehouse.event_id is None:
             return warehouse
         async with self.connection() as connection:
@@ -168,7 +176,7 @@ class CommandExecutor:
     async def _refused_on_outdated_warehouse(self, warehouse: Warehouse | None, refusal: CatalogError) -> bool:
         """Whether the warehouse has changed since it was cached, so that the command may be permitted now."""
         # The store may refuse a credential that has been replaced, and the maintenance may have ended.
-        of_warehouse = isinstance(refusal, StoreUnavailable | SecretUnreadable | WarehouseReadOnly)
+        of_warehouse = isinstance(refusal, StoreUnavailable | SecretUnreadable | WarehouseInactive | WarehouseReadOnly)
         # Deterministic ones include a failed requirement: the name may be that of another table by now, because a namespace was moved.
         if not (refusal.deterministic or of_warehouse):
             return False

@@ -107,7 +107,7 @@ class CommandHandler(ABC):
     """One command that is decided on the read models. The queues of its streams wait meanwhile.
 
     warehouse -- its newest state is set if it has changed since. command -- the command; a held change is stored as this.
-    allows_inactive_warehouse, allows_read_only_warehouse -- whether the warehouse may be so.
+    allows_inactive_warehouse, allows_read_only_warehouse -- whether the command is allowed in such a warehouse.
     """
 
     allows_inactive_warehouse: ClassVar[bool] = False

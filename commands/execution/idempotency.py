@@ -18,7 +18,7 @@ _SQL = named_sql("icecore.commands.execution", "committer.sql")
 class StoredResponse:
     """The stored result of the first request with a key.
 
-    commits_wait_for_standbys -- commits wait for standbys. Whether this one did is unknown, because its session may have ended before.
+    commits_wait_for_standbys -- whether commits now wait for standbys. That of the first request may not have waited to the end.
     """
 
     idempotency_record: IdempotencyRecord

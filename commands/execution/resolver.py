@@ -21,7 +21,7 @@ from ...domain.warehouse import WarehouseState
 from ...log.changes import read_last_event_id
 from ...projections import names, namespaces, protection, tables, views, warehouses
 from ...projections.bounded_reads import LargeDocument
-from ...storage.large_documents import LARGE_BYTES_MIN, DocumentReservation
+from ...storage.large_documents import DocumentReservation
 from .name_cache import NameCache, TabularKey
 
 S_co = TypeVar("S_co", bound=State, covariant=True)
@@ -187,8 +187,7 @@ class Resolver:
             size = await streams[0]._read_size(connection, [stream.id for stream in streams])
         if len(streams) > 1 and size > reservation.bytes_max:
             raise BadRequest(f"Invalid table-changes: the metadata of all tables together is larger than {reservation.bytes_max} bytes")
-        if size >= LARGE_BYTES_MIN:
-            await reservation.reserve(size)
+        await reservation.reserve_if_large(size)
 
     async def _find(
         self, warehouse: Warehouse, identifier: TabularIdentifier, key: TabularKey, *, uncached: bool = False

@@ -370,7 +370,7 @@ class StreamQueue(Generic[S]):
                 self.entries.appendleft(command)
 
     def _fail_queue(self, error: Exception) -> None:
-        """Fails all waiting commands, because the state cannot be read."""
+        """Fails the commands that wait before the first barrier, because the state cannot be read."""
         self.forget()
         while self.entries and isinstance(self.entries[0], QueuedCommand):
             command = self.entries.popleft()

@@ -155,7 +155,7 @@ class _DropHandler(CommandHandler):
         if size > self.reservation.bytes_max:
             reason = f"what must be read of its metadata is larger than {self.reservation.bytes_max} bytes"
             raise too_large(str(self.command.namespace), reason)
-        await tree_states.reserve_document_memory(self.reservation, size)
+        await self.reservation.reserve_if_large(size)
         self.content = [*tree_states.streams(self.executor, kinds_of(nodes[1:]))]
 
     def descendant_streams(self) -> Sequence[ResolvedStream[State]]:

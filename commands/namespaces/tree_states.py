@@ -10,7 +10,7 @@ from ...domain.namespace import NamespaceState
 from ...domain.table import TableState
 from ...domain.view import ViewState
 from ...projections import namespaces, tables, views
-from ...storage.large_documents import LARGE_BYTES_MIN, DocumentReservation
+from ...storage.large_documents import DocumentReservation
 from ..execution.executor import CommandExecutor
 from ..execution.resolver import OutdatedRead, ResolvedStream
 
@@ -38,12 +38,6 @@ async def states_size(connection: Connection, ids: Ids, *, whole: bool) -> int:
     size = await (tables.document_size if whole else tables.head_size)(connection, ids["table"])
     size += await views.document_size(connection, ids["view"])
     return size + await namespaces.document_size(connection, ids["namespace"])
-
-
-async def reserve_document_memory(reservation: DocumentReservation, size: int) -> None:
-    """Reserves also what is larger than all that may be in use: then it waits until nothing is. Call it without holding a connection."""
-    if size >= LARGE_BYTES_MIN:
-        await reservation.reserve(size)
 
 
 async def read_states(connection: Connection, ids: Ids, *, whole: bool) -> TreeStates:

@@ -80,7 +80,7 @@ class _UndropHandler(CommandHandler):
             await check_needed_files(self.executor, self.warehouse, self.reservation, ids["table"], ids["view"])
         async with self.executor.connection() as connection:
             size = await self._choose_whole(connection, ids)
-        await tree_states.reserve_document_memory(self.reservation, size)
+        await self.reservation.reserve_if_large(size)
         self.content = [stream for stream in tree_states.streams(self.executor, ids) if stream.id != self.command.namespace_id]
 
     async def _check_refusals(self) -> tree_states.Ids:
@@ -88,7 +88,7 @@ class _UndropHandler(CommandHandler):
         async with self.executor.connection() as connection:
             _, dropped = await self._dropped(connection)
             size = await tree_states.states_size(connection, kinds_of(dropped), whole=False)
-        await tree_states.reserve_document_memory(self.reservation, size)
+        await self.reservation.reserve_if_large(size)
         self.whole = False
         return kinds_of((await self._read()).dropped)
 

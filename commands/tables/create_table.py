@@ -11,6 +11,7 @@ from ...domain.commands import CreateTable
 from ...domain.documents import TABLE_KINDS, Json, split
 from ...domain.identifiers import TabularIdentifier
 from ...domain.metadata.create import new_table_metadata
+from ...domain.metadata.increasing_summary import apply_increasing_summary
 from ...domain.metadata.properties import FORMAT_VERSION
 from ...domain.names import FreeName
 from ...domain.table import TableState, decide_create
@@ -53,7 +54,7 @@ class _CreationHandler(TabularCreation):
             now_ms=now_ms(),
         )
         self.warehouse.format_versions.check(metadata["format-version"])
-        return metadata
+        return apply_increasing_summary(None, metadata)
 
     async def decide_creation(self, name: FreeName, object_id: UUID, metadata: Json) -> Decision:
         large = is_large_request(self.context)

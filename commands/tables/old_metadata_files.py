@@ -1,7 +1,7 @@
 """Old metadata files: those that a commit removes from the metadata log are deleted if a table property requests it.
 
 Java deletes every file that a commit removed from the log (CatalogUtil.deleteRemovedMetadataFiles). Here the file must be in a location
-that the table claims (its location, its `write.metadata.path`), because a registered document's log may name any file of the warehouse.
+that the table claims (docs/concepts/purge.md), because a registered document's log may name any file of the warehouse.
 
 The commit's append records them in `icecore.old_metadata_files`; a job deletes them
 (commands/tables/delete_old_metadata_files.py). Until then none of them can be registered.

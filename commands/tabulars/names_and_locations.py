@@ -134,7 +134,7 @@ async def refuse_taken_file(
     key = file.claim_key(warehouse.profile.storage_identity)
     position = await refuse_taken_locations(connection, [key], name, owner, refusal=_file_taken_error)
     if await old_metadata_files.is_pending(connection, key):
-        raise NotFound(f"Metadata file is being deleted, because a commit removed it from its metadata log: {file.text}")
+        raise NotFound(f"Metadata file is to be deleted, because a commit removed it from its table's metadata log: {file.text}")
     return position
 
 
@@ -145,6 +145,6 @@ def location_taken_error(key: str) -> BadRequest:
     """
     location = key.partition("|")[2].removesuffix("/")
     return BadRequest(
-        "Location is already taken, or overlaps that of another table, view or namespace, of one that is soft-deleted, or of a purge that"
-        f" has not ended: {location}"
+        "Location is already taken: it overlaps that of another table, view or namespace, which may be soft-deleted or still being purged:"
+        f" {location}"
     )

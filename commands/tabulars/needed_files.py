@@ -13,7 +13,7 @@ from ...access.warehouse import Warehouse
 from ...domain.errors import BadRequest, FilesMissing, FilesUnreadable, ServiceUnavailable
 from ...domain.metadata.fields import Json
 from ...projections import tables, views
-from ...storage.large_documents import LARGE_BYTES_MIN, DocumentReservation
+from ...storage.large_documents import DocumentReservation
 from ...storage.location_policy import PATH_PROPERTIES
 from ...storage.locations import LOCATION_LENGTH_MAX, StorageLocation
 from ...storage.object_store import ObjectStore
@@ -115,8 +115,7 @@ async def _read_needed_files(
 async def _reserve(reservation: DocumentReservation, size: int) -> None:
     """Reserves `size` instead of what is reserved."""
     reservation.shrink(0)
-    if size >= LARGE_BYTES_MIN:
-        await reservation.reserve(size)
+    await reservation.reserve_if_large(size)
 
 
 def _folders(metadata: Json) -> tuple[str, ...]:

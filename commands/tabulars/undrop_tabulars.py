@@ -14,7 +14,7 @@ from ...domain.names import ResolvedName, not_soft_deleted
 from ...domain.table import TableState
 from ...domain.view import ViewState
 from ...projections import names, namespaces, soft_deleted, tables, views
-from ...storage.large_documents import LARGE_BYTES_MIN, DocumentReservation
+from ...storage.large_documents import DocumentReservation
 from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
@@ -72,8 +72,7 @@ class _UndropHandler(CommandHandler):
         if not self.command.force:
             # What is not soft-deleted is refused by `decide`.
             await check_needed_files(self.executor, self.warehouse, self.reservation, table_ids, view_ids)
-        if size >= LARGE_BYTES_MIN:
-            await self.reservation.reserve(size)
+        await self.reservation.reserve_if_large(size)
 
     async def decide(self) -> Decision:
         append_request = AppendRequest(self.context, table_bytes_max=self.reservation.bytes_max)

@@ -14,7 +14,8 @@ from .fields import Json
 KEY_PROPERTY: Final = "icecore.increasing-summary-key"
 """The table property that names the key of the summaries. Values are whole numbers from 0 to 2⁶³−1."""
 VALUE_PROPERTY: Final = "icecore.last-summary-value"
-"""The table property with the last value. The catalog sets it, so that it outlives the expiry of the snapshot."""
+"""The table property with the last value. The catalog sets it, so that it outlives the expiry of the snapshot. A value that a client gives
+together with a new key is dropped."""
 PREVIOUS_SUFFIX: Final = ".previous"
 """A summary with the key may also have the key with this suffix: the last value on which the commit is based."""
 _VALUE_MAX = 2**63 - 1
@@ -66,7 +67,9 @@ def _increased(key: str, last: int | None, summaries: Iterable[Json]) -> int | N
             if value is None:
                 raise BadRequest(f"Invalid snapshot: the value of {key[:200]!r} in its summary must be a whole number from 0 to 2^63-1")
             if last is not None and value <= last:
-                raise SummaryOutOfOrder(f"The value of {key[:200]!r} in the summary must be above {last}, that of the last commit: {value}")
+                raise SummaryOutOfOrder(
+                    f"The value of {key[:200]!r} in the snapshot summary is {value}, but must be greater than {last}, the last commit's"
+                )
             _check_previous(f"{key}{PREVIOUS_SUFFIX}", last, summary)
             last = value
     return last
@@ -80,7 +83,7 @@ def _check_previous(key: str, last: int | None, summary: Json) -> None:
     if previous is None:
         raise BadRequest(f"Invalid snapshot: the value of {key[:200]!r} in its summary must be a whole number from 0 to 2^63-1")
     if last is not None and previous != last:
-        raise SummaryOutOfOrder(f"The value of {key[:200]!r} in the summary must be {last}, that of the last commit: {previous}")
+        raise SummaryOutOfOrder(f"The value of {key[:200]!r} in the snapshot summary is {previous}, but must be {last}, the last commit's")
 
 
 def _number(text: object) -> int | None:

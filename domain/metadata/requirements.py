@@ -13,7 +13,7 @@ Check = Callable[[Json | None], None]
 
 @dataclass(frozen=True, slots=True)
 class TableRequirement:
-    """One parsed requirement. `check` raises CommitFailed if it fails."""
+    """One parsed requirement. `check` raises CommitFailed if it fails, ValidationFailed for the UUID of a view."""
 
     type: str
     check: Check

@@ -1,7 +1,7 @@
 -- Appends the commands of one call under the append lock, each in its own subtransaction, and returns one row per command. `outcome` is:
 --   appended   position = that of its last event; also if an earlier copy of the command was appended
 --   recorded   a command without events was recorded; no earlier copy of it can be appended any more
---   replayed   the Idempotency-Key was already used by the same request; the row contains the record
+--   replayed   the Idempotency-Key was already used by the same request; the row contains the record, `detail` the operation
 --   key_reused the Idempotency-Key was already used by a different request
 --   warehouse_changed  the warehouse has changed since the command was decided; decide again
 --   version_conflict | parent | not_empty | claim | generation | preloaded   the conflict; decide again

@@ -622,6 +622,19 @@ def test_a13_spellings_of_one_name_are_one_name(client: Client) -> None:
     assert [name] in client.send("GET", f"{PREFIX}/namespaces").json["namespaces"]
 
 
+def test_a13_a_transaction_finds_a_table_by_each_spelling(client: Client) -> None:
+    """As a commit to the table alone does. What is not there is 404, also by a name that no table can have."""
+    namespace = f"n{uuid.uuid4().hex}"
+    assert 200 == client.send("POST", f"{PREFIX}/namespaces", {"namespace": [namespace]}).status
+    assert 200 == client.send("POST", f"{PREFIX}/namespaces/{namespace}/tables", {"name": "caf\u00e9", "schema": SCHEMA}).status
+    for name, expected in (("caf\u00e9", 204), ("CAFE\u0301", 204), ("x\u0301", 404), ("a%b", 404)):
+        change = {"identifier": {"namespace": [namespace], "name": name}, "requirements": [], "updates": []}
+        assert expected == client.send("POST", f"{PREFIX}/transactions/commit", {"table-changes": [change]}).status, name
+        change["requirements"] = [{"type": "assert-create"}]
+        new = client.send("POST", f"{PREFIX}/transactions/commit", {"table-changes": [change]})
+        assert 400 <= new.status < 500, name
+
+
 @pytest.mark.parametrize("address", ["s1%1Ft/tables/snapshots", "s1/tables/branch_b1", "s1%1Ft/views/x", "x" * 300 + "/tables/t"])
 def test_a13_engines_may_probe_for_what_is_not_there(client: Client, address: str) -> None:
     """Spark loads `db.table` as a namespace before it reads a metadata table: 404, not 400."""

@@ -34,6 +34,18 @@ def add_snapshot(client: RestClient, snapshot_id: int, value: str) -> dict[str, 
     return {"action": "add-snapshot", "snapshot": snapshot}
 
 
+@pytest.mark.parametrize("stage", [False, True])
+def test_a_new_table_has_no_last_value(client: RestClient, stage: bool) -> None:
+    """Whatever its creation says: the catalog sets it."""
+    client.create_namespace("a")
+    properties = {KEY_PROPERTY: KEY, VALUE_PROPERTY: "500", "format-version": "1"}
+    created = client.create_table(["a"], "landed", properties=properties, **({"stage-create": True} if stage else {}))
+    assert 200 == created.status
+    assert VALUE_PROPERTY not in created.json["metadata"]["properties"]
+    if not stage:
+        assert 200 == client.commit(["a"], "landed", add_snapshot(client, 1, "10")).status
+
+
 def test_a_commit_out_of_order_is_refused_with_its_own_type(table: RestClient) -> None:
     """409, and nothing changes. The value is a property of the table."""
     assert 200 == table.commit(["a"], "landed", add_snapshot(table, 1, "10")).status

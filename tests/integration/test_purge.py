@@ -120,7 +120,7 @@ async def test_the_location_stays_taken_until_the_files_are_gone(catalog: Applic
     folder = tmp_path / "warehouse" / "here"
     warehouse = await made_and_dropped(catalog, folder)
     for place in (folder, folder / "below"):
-        with pytest.raises(BadRequest, match=r"Location is already taken.* a purge that has not ended"):
+        with pytest.raises(BadRequest, match=r"Location is already taken: .* still being purged"):
             await create(catalog, warehouse, "t", place)
     assert "table.dropped.v1" == (await topics(catalog))[0]
     assert FILES < len(files(folder))

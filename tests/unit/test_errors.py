@@ -73,17 +73,20 @@ REFUSALS = [one for one in vars(errors).values() if isinstance(one, type) and is
 
 
 def test_every_refusal_has_the_status_of_the_reference() -> None:
-    """The complete table, with each type once."""
-    assert len(REFUSALS) == len({refusal.type for refusal in REFUSALS})
+    """The complete table, with each type once; an inactive warehouse has that of one that does not exist, as in Lakekeeper."""
+    assert errors.WarehouseInactive.type == errors.NoSuchWarehouse.type
+    assert len(REFUSALS) - 1 == len({refusal.type for refusal in REFUSALS})
     assert STATUSES == {refusal.type: refusal.status for refusal in REFUSALS}
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: refusal.__name__)
 def test_only_what_would_be_refused_again_is_deterministic(refusal: type[CatalogError]) -> None:
-    """Missing permission, what an operator may permit, a full queue, a failed store, missing files and internal errors are not stored."""
+    """Missing permission, what an operator may permit, an inactive warehouse, a full queue, a failed store, missing files and internal errors
+    are not stored.
+    """
     assert refusal.deterministic is (
         refusal.status not in (401, 429, 500, 503)
-        and refusal not in (Forbidden, MissingCredential, StoreCheckFailed, FilesMissing, FilesUnreadable)
+        and refusal not in (Forbidden, MissingCredential, StoreCheckFailed, FilesMissing, FilesUnreadable, errors.WarehouseInactive)
     )
 
 

@@ -24,7 +24,7 @@ def test_a_protected_table_is_dropped_and_unregistered_only_with_force() -> None
         with pytest.raises(TableProtected, match=r"^Table is protected: Orders; "):
             table.decide_drop(protected, purge_requested=purge_requested)
         assert TableDropped(purge_requested) == table.decide_drop(protected, purge_requested=purge_requested, force=True)
-    with pytest.raises(TableProtected):
+    with pytest.raises(TableProtected, match=r"or unregister it with force$"):
         table.decide_unregister(protected)
     assert TableUnregistered() == table.decide_unregister(protected, force=True)
 

@@ -52,7 +52,8 @@ def test_the_value_increases_with_every_commit_that_has_it() -> None:
 def test_a_value_that_does_not_increase_is_refused(value: str) -> None:
     with pytest.raises(SummaryOutOfOrder) as refusal:
         committed(committed(table(), with_value(1, "7")), with_value(2, value))
-    assert f"The value of 'log-position' in the summary must be above 7, that of the last commit: {value}" == refusal.value.message
+    said = f"The value of 'log-position' in the snapshot summary is {value}, but must be greater than 7, the last commit's"
+    assert said == refusal.value.message
 
 
 def test_snapshots_of_one_commit_are_compared_too() -> None:
@@ -70,7 +71,8 @@ def test_a_commit_that_is_based_on_another_value_is_refused() -> None:
         with pytest.raises(SummaryOutOfOrder) as refusal:
             committed(second, based_on(3, "30", previous))
         assert (
-            f"The value of 'log-position.previous' in the summary must be 20, that of the last commit: {previous}" == refusal.value.message
+            f"The value of 'log-position.previous' in the snapshot summary is {previous}, but must be 20, the last commit's"
+            == refusal.value.message
         )
     with pytest.raises(BadRequest, match="must be a whole number from 0"):
         committed(second, based_on(3, "30", "x"))

@@ -81,8 +81,8 @@ def test_every_refusal_has_the_status_of_the_reference() -> None:
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: refusal.__name__)
 def test_only_what_would_be_refused_again_is_deterministic(refusal: type[CatalogError]) -> None:
-    """Missing permission, what an operator may permit, an inactive warehouse, a full queue, a failed store, missing files and internal errors
-    are not stored.
+    """Missing permission, what an operator may permit, an inactive warehouse, a full queue, a failed store, missing files and internal
+    errors are not stored.
     """
     assert refusal.deterministic is (
         refusal.status not in (401, 429, 500, 503)

@@ -79,6 +79,6 @@ def decide_undropped_name(
         raise AlreadyExists(f"Cannot undrop {kind} {name} ({object_id}): another {found.kind} has the name now; rename or drop it first")
 
 
-def not_soft_deleted(kind: Literal["table", "view"], object_id: UUID) -> NoSuchTable | NoSuchView:
+def no_tabular_with_id(kind: Literal["table", "view"], object_id: UUID) -> NoSuchTable | NoSuchView:
     """The error for an id of the kind that the warehouse does not have."""
-    return (NoSuchTable if kind == "table" else NoSuchView)(f"No {kind} with the id {object_id} is soft-deleted")
+    return (NoSuchTable if kind == "table" else NoSuchView)(f"The warehouse has no {kind} with the id {object_id}")

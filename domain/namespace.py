@@ -195,7 +195,7 @@ def decide_undrop(
         raise NamespaceSoftDeleted(f"The parent of namespace {described} is soft-deleted: undrop namespace {parent_root} first")
     if lost:
         raise NamespaceDropExpired(
-            f"Namespace {described} cannot be undropped as it was, because the drop of a part of it is final: {'; '.join(lost)}"
+            f"Namespace {described} cannot be undropped: these objects, dropped with it, have expired: {'; '.join(lost)}"
         )
     if taken:
         raise AlreadyExists(f"Cannot undrop namespace {described}: another namespace has the name now; rename or drop it first")
@@ -218,9 +218,9 @@ def decide_expire(state: NamespaceState, now_ms: int | None) -> NamespaceExpired
     return NamespaceExpired() if now_ms is None or state.expires_at_ms <= now_ms else None
 
 
-def not_soft_deleted(namespace_id: UUID) -> NoSuchNamespace:
+def no_namespace_with_id(namespace_id: UUID) -> NoSuchNamespace:
     """The error for the undrop of a namespace that the warehouse does not have."""
-    return NoSuchNamespace(f"No namespace with the id {namespace_id} is soft-deleted")
+    return NoSuchNamespace(f"The warehouse has no namespace with the id {namespace_id}")
 
 
 def decide_protection(state: NamespaceState, *, protected: bool) -> NamespaceProtectionChanged | None:

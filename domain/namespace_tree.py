@@ -53,8 +53,8 @@ class PlannedDrop:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftObject:
-    """A soft-deleted object in a tree that a recursive drop leaves as it is. purges -- whether its files are deleted in the end."""
+class SoftDeletedObject:
+    """An object in a tree that was soft-deleted before. purges -- whether its files are deleted in the end."""
 
     id: UUID
     kind: ContentKind

@@ -93,7 +93,7 @@ def check_control(task: TaskOf, state: TaskState | None, action: Action) -> None
         raise TaskFinished(f"Task {task.id} {ended}")
     if task.queue == EXPIRATION:
         raise ExpirationFixed(
-            f"Task {task.id} is the expiry of {task.kind} {task.object_id}, whose moment was fixed at the drop: only an undrop stops it "
+            f"Task {task.id} is the expiry of {task.kind} {task.object_id}, whose time is set by the drop: undrop it instead "
             "(POST /management/v1/warehouse/<id>/deleted-tabulars/undrop)"
         )
     if action == "cancel" and state is not None and state.begun:

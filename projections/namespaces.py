@@ -9,9 +9,11 @@ import orjson
 from ..database.named_sql import named_sql
 from ..database.postgres import Connection
 from ..domain.namespace import NamespaceState
-from .bounded_reads import LargeDocument
+from .bounded_reads import LargeDocument, decoded
 
 _SQL = named_sql("icecore.projections", "namespaces.sql")
+# In the rows of `states`.
+_PROPERTIES_COLUMN = 9
 
 
 async def read_properties(connection: Connection, namespace_id: UUID, as_of: int | None, bytes_max: int) -> dict[str, str] | LargeDocument:
@@ -52,8 +54,12 @@ async def read_state_within(
 
 async def read_states(connection: Connection, namespace_ids: Sequence[UUID]) -> list[tuple[NamespaceState, int]]:
     """The newest states of these namespaces, and the generation they were read from."""
-    cursor = await connection.execute(_SQL["states"], {"namespace_ids": list(namespace_ids)}, binary=True)
-    return [(_state(*state), generation) for *state, generation in await cursor.fetchall()]
+    rows = await (await connection.execute(_SQL["states"], {"namespace_ids": list(namespace_ids)}, binary=True)).fetchall()
+    return await decoded(_states, rows, sum([len(row[_PROPERTIES_COLUMN]) for row in rows]))
+
+
+def _states(rows: Sequence[tuple[Any, ...]]) -> list[tuple[NamespaceState, int]]:
+    return [(_state(*state), generation) for *state, generation in rows]
 
 
 def _state(

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import orjson
@@ -24,9 +24,11 @@ from ..domain.documents import (
 )
 from ..domain.read_models.tables import KIND_NUMBERS
 from ..domain.table import TableState
-from .bounded_reads import BYTES_UNBOUNDED, LargeDocument
+from .bounded_reads import BYTES_UNBOUNDED, LargeDocument, decoded
 
 _SQL = named_sql("icecore.projections", "tables.sql")
+# In the rows of `heads`.
+_HEAD_COLUMN = 11
 # Takes a few milliseconds.
 _PARTS_ASSEMBLED_INLINE_MAX = 1_000
 # By one statement, which contains the same number.
@@ -147,15 +149,28 @@ async def read_heads(connection: Connection, table_ids: Sequence[UUID]) -> list[
     """The newest states of these tables, and the generation they were read from. Their documents have no parts: they are for changes that
     leave the document as it is.
     """
-    cursor = await connection.execute(_SQL["heads"], {"table_ids": list(table_ids)}, binary=True)
+    rows = await (await connection.execute(_SQL["heads"], {"table_ids": list(table_ids)}, binary=True)).fetchall()
+    return await decoded(_heads, rows, sum([len(row[_HEAD_COLUMN]) for row in rows]))
+
+
+def _heads(rows: Sequence[tuple[Any, ...]]) -> list[tuple[TableState, int]]:
     found: list[tuple[TableState, int]] = []
-    for row in await cursor.fetchall():
+    for row in rows:
         stream_id, version, event_id, warehouse_id, namespace_id, name, key, status, location, keys, *rest = row
         next_ordinal, head, expires_at_ms, purges, protected, generation = rest
         named = (stream_id, version, event_id, warehouse_id, namespace_id, name, key)
         document = head_alone(head, next_ordinal)
         found.append((TableState(*named, status, location, tuple(keys), document, protected, expires_at_ms, purges), generation))
     return found
+
+
+async def read_head_within(connection: Connection, table_id: UUID, bytes_max: int) -> tuple[TableState, int] | LargeDocument | None:
+    """As `read_heads` for one table; LargeDocument if its head has more than `bytes_max` bytes."""
+    size = await head_size(connection, [table_id])
+    if size > bytes_max:
+        return LargeDocument(size)
+    found = await read_heads(connection, [table_id])
+    return found[0] if found else None
 
 
 async def snapshots_size(connection: Connection, snapshots: Sequence[tuple[UUID, int]]) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 import orjson
@@ -9,9 +10,11 @@ import orjson
 from ..database.named_sql import named_sql
 from ..database.postgres import Connection
 from ..domain.view import ViewState
-from .bounded_reads import BYTES_UNBOUNDED, LargeDocument
+from .bounded_reads import BYTES_UNBOUNDED, LargeDocument, decoded
 
 _SQL = named_sql("icecore.projections", "views.sql")
+# In the rows of `states`.
+_DOCUMENT_COLUMN = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +78,13 @@ async def read_state_within(connection: Connection, view_id: UUID, bytes_max: in
 
 async def read_states(connection: Connection, view_ids: Sequence[UUID]) -> list[tuple[ViewState, int]]:
     """The newest states of these views, and the generation they were read from."""
-    cursor = await connection.execute(_SQL["states"], {"view_ids": list(view_ids)}, binary=True)
+    rows = await (await connection.execute(_SQL["states"], {"view_ids": list(view_ids)}, binary=True)).fetchall()
+    return await decoded(_states, rows, sum([len(row[_DOCUMENT_COLUMN]) for row in rows]))
+
+
+def _states(rows: Sequence[tuple[Any, ...]]) -> list[tuple[ViewState, int]]:
     found: list[tuple[ViewState, int]] = []
-    for row in await cursor.fetchall():
+    for row in rows:
         stream_id, version, event_id, warehouse_id, namespace_id, name, key, status, location, keys, *rest = row
         document, protected, expires_at_ms, generation = rest
         named = (stream_id, version, event_id, warehouse_id, namespace_id, name, key)
@@ -85,7 +92,6 @@ async def read_states(connection: Connection, view_ids: Sequence[UUID]) -> list[
     return found
 
 
-async def soft_deleted_files(connection: Connection, view_ids: Sequence[UUID]) -> list[str]:
-    """The metadata files of those of these views that are soft-deleted."""
-    cursor = await connection.execute(_SQL["soft_deleted_files"], {"view_ids": list(view_ids)})
-    return [file for (file,) in await cursor.fetchall()]
+async def soft_deleted_files(connection: Connection, view_ids: Sequence[UUID]) -> list[tuple[UUID, int, str]]:
+    """The ids, versions and metadata files of those of these views that are soft-deleted."""
+    return await (await connection.execute(_SQL["soft_deleted_files"], {"view_ids": list(view_ids)}, binary=True)).fetchall()

@@ -30,11 +30,11 @@ cross join lateral (
 ) v
 
 -- name: soft_deleted_files --
--- The metadata files of those of these views that are soft-deleted.
-select v.metadata_location
+-- The versions and metadata files of those of these views that are soft-deleted.
+select requested.view_id, v.version, v.metadata_location
 from unnest(%(view_ids)s::uuid[]) requested(view_id)
 cross join lateral (
-  select metadata_location, status from icecore.views
+  select version, metadata_location, status from icecore.views
   where generation = (select generation from icecore.read_models) and view_id = requested.view_id
   order by version desc limit 1
 ) v

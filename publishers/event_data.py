@@ -249,7 +249,7 @@ class WarehouseTaskQueueConfigChanged(EventData):
 
 @dataclass(slots=True, kw_only=True)
 class NamespaceEvent(EventData):
-    """A namespace and the properties that this event changed."""
+    """A namespace, and the properties that `namespace.created` or `namespace.properties-changed` set and removed."""
 
     namespace: NamespaceName
     warehouse: WarehouseName

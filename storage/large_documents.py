@@ -142,6 +142,11 @@ class DocumentReservation:
         if size >= LARGE_BYTES_MIN:
             await self.reserve(size)
 
+    async def reserve_anew(self, size: int) -> None:
+        """As `reserve_if_large`, instead of what is reserved, for example by an earlier attempt. Not while holding an object's queue."""
+        self.shrink(0)
+        await self.reserve_if_large(size)
+
     async def reserve_all(self) -> None:
         """Reserves the whole limit for a document of unknown structure. Call `shrink` once its needs are known."""
         await self.reserve(self.bytes_max)

@@ -10,6 +10,7 @@ import errno
 import itertools
 import os
 import stat
+import threading
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -127,10 +128,15 @@ class LocalStore:
 
     async def list_files(self, location: StorageLocation) -> AsyncGenerator[list[str], None]:
         self._root_of(location)
-        files = _files_below("/" + "/".join(location.segments))
-        with self._errors(location):
-            while page := await asyncio.to_thread(_next_files, files):
-                yield page
+        ended = threading.Event()
+        files = _files_below("/" + "/".join(location.segments), ended)
+        try:
+            with self._errors(location):
+                while page := await asyncio.to_thread(_next_files, files):
+                    yield page
+        finally:
+            # A thread may still walk through folders that contain no file, and nothing else ends it.
+            ended.set()
 
     async def is_listed(self, location: StorageLocation) -> bool:
         with self._errors(location), self._folder(location, create=False) as (folder, name), os.scandir(folder) as entries:
@@ -239,10 +245,10 @@ class LocalStore:
             raise _refusal(error, location) from error
 
 
-def _files_below(folder: str) -> Iterator[str]:
-    """The files in a folder and below it, without their first slash. Symbolic links are left out."""
+def _files_below(folder: str, ended: threading.Event) -> Iterator[str]:
+    """The files in a folder and below it, without their first slash, until `ended`. Symbolic links are left out."""
     folders = [folder]
-    while folders:
+    while folders and not ended.is_set():
         with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folders.pop()) as entries:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):

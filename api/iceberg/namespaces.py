@@ -73,9 +73,9 @@ async def drop_namespace(request: ApiRequest) -> web.Response:
     recursive = parse_boolean(request.query.get("recursive") or "false", "recursive")
     dry_run = parse_boolean(request.query.get("dryRun") or "false", "dryRun")
     asked = request.query.get("purge") or None
-    purge = None if asked is None or not recursive else parse_boolean(asked, "purge")
+    purge = None if asked is None else parse_boolean(asked, "purge")
     namespace = parse_existing_namespace(request.segments["namespace"])
-    command = DropNamespace(namespace=namespace, force=force, recursive=recursive, purge=purge)
+    command = DropNamespace(namespace=namespace, force=force, recursive=recursive, purge=purge if recursive else None)
     if not recursive:
         if dry_run:
             raise BadRequest("Invalid parameter 'dryRun': only for a recursive drop (recursive=true)")

@@ -93,5 +93,5 @@ def written_tabular(warehouse_id: UUID, each: SoftDeleted) -> dict[str, object]:
         "created-at": each.created_at,
         "deleted-at": each.dropped_at,
         "expiration-date": time_text(each.expires_at_ms),
-        "purge-requested": each.purges,
+        "purge": each.purges,
     }

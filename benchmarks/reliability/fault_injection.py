@@ -218,7 +218,7 @@ CONTROLS = {
             frozenset({"files", "kept", "once", "responses", "refusals"}),
             _lost_response_is_nothing_done,
         ),
-        Control("a lost response reported as a fault", "responses", frozenset(), _lost_response_is_a_fault),
+        Control("a lost response reported as a fault", "responses", frozenset({"files", "kept"}), _lost_response_is_a_fault),
         Control("predecessor left out of the file", "predecessor", frozenset(), _predecessor_forgotten),
         Control(
             "rows that are not what the event says",

@@ -134,6 +134,7 @@ class CommandExecutor:
                     await self.committer.submit(AppendRequest(context, idempotency_record=stored.idempotency_record))
                 return await self._replay(context, stored)
         deadline = time.monotonic() + self._retry_seconds_max
+        repeated = False
         while True:
             try:
                 command_result = await self._attempt(handler, deadline)
@@ -154,8 +155,10 @@ class CommandExecutor:
             response = None if command_result is None else await self._response(context, handler.warehouse, command_result)
             if response is not None:
                 return response
-            if time.monotonic() > deadline:
+            # The work before the first decision, such as an undrop's check of files, may have taken all of the time.
+            if time.monotonic() > deadline and repeated:
                 raise CommitFailed("Other requests kept changing the same object; try again")
+            repeated = True
             if isinstance(handler, ProjectCommandHandler):
                 continue
             try:

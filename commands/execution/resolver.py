@@ -138,13 +138,13 @@ class Resolver:
             await protection.find(connection, warehouse.id, kind, object_id)
         return self.by_id(kind, object_id)
 
-    def by_id(self, kind: ContentKind, object_id: UUID) -> ResolvedStream[NamespaceState | TableState | ViewState]:
-        """An object by its id, whatever its name. The id is not looked up."""
+    def by_id(self, kind: ContentKind, object_id: UUID, *, head: bool = False) -> ResolvedStream[NamespaceState | TableState | ViewState]:
+        """An object by its id, whatever its name. The id is not looked up. head -- as of `table_by_id`."""
         match kind:
             case "namespace":
                 return self.namespace_by_id(object_id)
             case "table":
-                return self.table_by_id(object_id)
+                return self.table_by_id(object_id, head=head)
             case "view":
                 return self.view_by_id(object_id)
 
@@ -153,11 +153,13 @@ class Resolver:
         resource = Resource("namespace", namespace_id)
         return ResolvedStream(resource, None, self._backends, _nothing_to_forget, namespaces.read_state_within, namespaces.document_size)
 
-    def table_by_id(self, table_id: UUID) -> ResolvedStream[TableState]:
-        """A table by its id, whatever its name."""
-        return ResolvedStream(
-            Resource("table", table_id), None, self._backends, _nothing_to_forget, tables.read_state_within, tables.document_size
-        )
+    def table_by_id(self, table_id: UUID, *, head: bool = False) -> ResolvedStream[TableState]:
+        """A table by its id, whatever its name.
+
+        head -- its state is read without the parts of its document, for a change that leaves the document as it is.
+        """
+        read, size = (tables.read_head_within, tables.head_size) if head else (tables.read_state_within, tables.document_size)
+        return ResolvedStream(Resource("table", table_id), None, self._backends, _nothing_to_forget, read, size)
 
     def view_by_id(self, view_id: UUID) -> ResolvedStream[ViewState]:
         """A view by its id, whatever its name."""

@@ -10,10 +10,19 @@ from ...database.connections import Connection
 from ...domain.commands import DropNamespace
 from ...domain.errors import CommitFailed, UnsupportedOperation
 from ...domain.namespace import NamespaceState
-from ...domain.namespace_tree import Action, LeftObject, PlannedDrop, TreeObject, check_protection, common_expiry, plan_drop, too_large
+from ...domain.namespace_tree import (
+    Action,
+    PlannedDrop,
+    SoftDeletedObject,
+    TreeObject,
+    check_protection,
+    common_expiry,
+    plan_drop,
+    too_large,
+)
 from ...domain.streams import State
 from ...projections import namespace_trees
-from ...projections.namespace_trees import TreeNode, kinds_of
+from ...projections.namespace_trees import DeletedInside, TreeNode, kinds_of
 from ...storage.large_documents import DocumentReservation
 from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
@@ -35,15 +44,16 @@ class DropPlan:
     """What a recursive drop would do, in the order of its events.
 
     expires_at_ms -- None: the drop is final.
-    left, left_count -- at most TREE_OBJECTS_MAX of what is soft-deleted and not dropped by the command itself, and the number of all.
-    left_action -- whether they keep their expiry, or expire with the namespace.
+    soft_deleted, soft_deleted_count -- at most TREE_OBJECTS_MAX of what is soft-deleted and not dropped by the command itself, and the
+        number of all; of a soft deletion, without what is in soft-deleted namespaces. soft_deleted_action -- whether they keep their
+        expiry, or expire with the namespace.
     """
 
     drops: Sequence[PlannedDrop]
     expires_at_ms: int | None
-    left: Sequence[LeftObject] = ()
-    left_count: int = 0
-    left_action: Action = "keep"
+    soft_deleted: Sequence[SoftDeletedObject] = ()
+    soft_deleted_count: int = 0
+    soft_deleted_action: Action = "keep"
 
 
 async def drop_namespace_tree(
@@ -61,8 +71,8 @@ async def drop_namespace_tree(
 
 
 async def plan_namespace_drop(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: DropNamespace) -> DropPlan:
-    """What the command would do now. Protected objects do not refuse it. Raises NoSuchNamespace, NamespaceTreeTooLarge,
-    and CommitFailed if other commands keep changing the tree or the warehouse.
+    """What the command would do now. Protected objects and a read-only warehouse do not refuse it. Raises NoSuchNamespace,
+    NamespaceTreeTooLarge, WarehouseInactive, and CommitFailed if other commands keep changing the tree or the warehouse.
     """
     if warehouse.as_of is not None:
         raise UnsupportedOperation(f"Warehouse {warehouse.name} is read as of position {warehouse.as_of}: a past state cannot be changed")
@@ -73,6 +83,8 @@ async def plan_namespace_drop(executor: CommandExecutor, context: RequestContext
             plan = None
         # Its delete profile and purge default may be older than the request, and moves of namespaces are events of it.
         current = await executor.current_warehouse(warehouse)
+        if not current.active:
+            raise current.inactive_error()
         if plan is not None and current.event_id == warehouse.event_id:
             return plan
         warehouse = current
@@ -80,29 +92,42 @@ async def plan_namespace_drop(executor: CommandExecutor, context: RequestContext
 
 
 async def _plan(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: DropNamespace) -> DropPlan:
-    """Raises OutdatedRead if another command changed the tree meanwhile."""
+    """Raises OutdatedRead if another command dropped the namespace, or made the tree too large, meanwhile."""
     async with executor.large_documents.reservation() as reservation:
         drop = _DropHandler(context, warehouse, command, executor, reservation)
         resolved = await drop.resolve()
         await executor.authorize(context, resolved.resources)
         await drop.prepare()
-        tree = await drop.read()
+        tree = await drop.read(with_soft_deleted=True)
         expires_at_ms = drop.expires_at_ms(tree)
-        left, count = await drop.read_left(tree)
-        return DropPlan(drop.plan(tree, expires_at_ms), expires_at_ms, left, count, "expire" if drop.final else "keep")
+        count = tree.deleted_inside[0].total if tree.deleted_inside else 0
+        action: Action = "expire" if drop.final else "keep"
+        return DropPlan(drop.plan(tree, expires_at_ms), expires_at_ms, _soft_deleted(tree), count, action)
+
+
+def _soft_deleted(tree: "_Tree") -> list[SoftDeletedObject]:
+    """What was read of what is soft-deleted in the tree and not dropped by the command itself, each after its parent."""
+    paths = {each.state.id: each.path for each in tree.objects if each.kind == "namespace"}
+    found: list[SoftDeletedObject] = []
+    for each in tree.deleted_inside:
+        path = paths[each.object_id] = (*paths[each.parent_id], each.name)
+        found.append(SoftDeletedObject(each.object_id, each.kind, path, each.protected, each.purges))
+    return found
 
 
 @dataclass(slots=True)
 class _Tree:
     """The objects of a tree that are dropped, each after its parent.
 
-    contents -- how many of them are in each namespace. last_expiry_ms -- of what is soft-deleted in it and left as it is.
+    contents -- how many of them are in each namespace. last_expiry_ms -- of what is soft-deleted in it and left as it is. deleted_inside --
+        at most TREE_OBJECTS_MAX of that, for a dry run.
     """
 
     objects: list[TreeObject]
     states: TreeStates
     contents: dict[UUID, int]
     last_expiry_ms: int | None
+    deleted_inside: list[DeletedInside]
 
 
 @dataclass(slots=True, eq=False)
@@ -155,7 +180,7 @@ class _DropHandler(CommandHandler):
         if size > self.reservation.bytes_max:
             reason = f"what must be read of its metadata is larger than {self.reservation.bytes_max} bytes"
             raise too_large(str(self.command.namespace), reason)
-        await self.reservation.reserve_if_large(size)
+        await self.reservation.reserve_anew(size)
         self.content = [*tree_states.streams(self.executor, kinds_of(nodes[1:]))]
 
     def descendant_streams(self) -> Sequence[ResolvedStream[State]]:
@@ -180,8 +205,8 @@ class _DropHandler(CommandHandler):
         purge = self.warehouse.purge_default if requested is None else requested
         return plan_drop(tree.objects, purge_requested=purge, expires_at_ms=expires_at_ms)
 
-    async def read(self) -> _Tree:
-        """The tree as of one moment. Raises OutdatedRead if the name does not refer to the namespace any more."""
+    async def read(self, *, with_soft_deleted: bool = False) -> _Tree:
+        """The tree as of one moment. Raises OutdatedRead if the namespace is not live any more, or the tree has become too large."""
         assert self.namespace is not None
         async with self.executor.connection() as connection, connection.transaction():
             await namespace_trees.begin_one_moment(connection)
@@ -191,6 +216,9 @@ class _DropHandler(CommandHandler):
             states = await tree_states.read_states(connection, kinds_of(nodes), whole=self.whole)
             left = [] if self.with_deleted else kinds_of(nodes)["namespace"]
             last_expiry_ms = await namespace_trees.last_expiry(connection, left)
+            inside: list[DeletedInside] = []
+            if with_soft_deleted and left:
+                inside = await namespace_trees.deleted_inside(connection, left, TREE_OBJECTS_MAX, inside_deleted=self.final)
         if self.whole:
             await tree_states.add_whole_tables(self.executor, self.reservation, states, kinds_of(nodes))
         objects: list[TreeObject] = []
@@ -209,20 +237,7 @@ class _DropHandler(CommandHandler):
             if node.kind == "namespace":
                 paths[node.object_id] = path
                 contents[node.object_id] = 0
-        return _Tree(objects, states, contents, last_expiry_ms)
-
-    async def read_left(self, tree: _Tree) -> tuple[list[LeftObject], int]:
-        """At most TREE_OBJECTS_MAX of what is soft-deleted in the tree and left as it is, each after its parent, and the number of all."""
-        if self.with_deleted:
-            return [], 0
-        paths = {each.state.id: each.path for each in tree.objects if each.kind == "namespace"}
-        async with self.executor.connection() as connection:
-            found = await namespace_trees.deleted_inside(connection, [*paths], TREE_OBJECTS_MAX, inside_deleted=self.final)
-        left: list[LeftObject] = []
-        for each in found:
-            path = paths[each.object_id] = (*paths[each.parent_id], each.name)
-            left.append(LeftObject(each.object_id, each.kind, path, each.protected, each.purges))
-        return left, found[0].total if found else 0
+        return _Tree(objects, states, contents, last_expiry_ms, inside)
 
     @property
     def final(self) -> bool:

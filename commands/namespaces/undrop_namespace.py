@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
+from uuid import UUID
 
 from ...access.request_context import RequestContext
 from ...access.warehouse import Warehouse
@@ -10,7 +11,7 @@ from ...database.connections import Connection
 from ...domain import namespace, table, view
 from ...domain.commands import UndropNamespace
 from ...domain.events import Event
-from ...domain.namespace import NamespaceState, not_soft_deleted
+from ...domain.namespace import NamespaceState, no_namespace_with_id
 from ...domain.streams import State
 from ...domain.table import TableState
 from ...domain.view import ViewState
@@ -67,6 +68,8 @@ class _UndropHandler(CommandHandler):
     reservation: DocumentReservation
     content: list[ResolvedStream[State]] = field(default_factory=list)
     whole: bool = False
+    checked: dict[UUID, int] = field(default_factory=dict)
+    """The versions of tables and views whose files were checked."""
 
     async def resolve(self) -> CommandTargets:
         return CommandTargets([self.executor.resolver.namespace_by_id(self.command.namespace_id)])
@@ -74,13 +77,11 @@ class _UndropHandler(CommandHandler):
     async def prepare(self) -> None:
         """Refuses, and checks the files, before the queues are joined: a store that does not respond delays no other command."""
         ids = await self._check_refusals()
-        # The states that it read are not needed any more.
-        self.reservation.shrink(0)
         if not self.command.force:
-            await check_needed_files(self.executor, self.warehouse, self.reservation, ids["table"], ids["view"])
+            self.checked = await check_needed_files(self.executor, self.warehouse, self.reservation, ids["table"], ids["view"])
         async with self.executor.connection() as connection:
             size = await self._choose_whole(connection, ids)
-        await self.reservation.reserve_if_large(size)
+        await self.reservation.reserve_anew(size)
         self.content = [stream for stream in tree_states.streams(self.executor, ids) if stream.id != self.command.namespace_id]
 
     async def _check_refusals(self) -> tree_states.Ids:
@@ -88,7 +89,7 @@ class _UndropHandler(CommandHandler):
         async with self.executor.connection() as connection:
             _, dropped = await self._dropped(connection)
             size = await tree_states.states_size(connection, kinds_of(dropped), whole=False)
-        await self.reservation.reserve_if_large(size)
+        await self.reservation.reserve_anew(size)
         self.whole = False
         return kinds_of((await self._read()).dropped)
 
@@ -101,6 +102,10 @@ class _UndropHandler(CommandHandler):
             live = AppendRequest(self.context)
             live.depend_on(tree.root)
             return Decision(live, IdempotencyRecord(204), CommandResponse(204, None))
+        tabulars = [state for state in tree.members if isinstance(state, TableState | ViewState)]
+        if not self.command.force and any(self.checked.get(state.id) != state.version for state in tabulars):
+            # The namespace was undropped and dropped again during the check.
+            raise OutdatedRead
         append_request = AppendRequest(self.context, must_exist=[tree.root.parent_id], table_bytes_max=self.reservation.bytes_max)
         # Outer namespaces first, as they are created.
         for state in reversed(tree.members):
@@ -125,7 +130,7 @@ class _UndropHandler(CommandHandler):
         """The namespace, and what was dropped by the same command. Raises NoSuchNamespace if the warehouse does not have it."""
         found = await namespaces.read_states(connection, [self.command.namespace_id])
         if not found or found[0][0].warehouse_id != self.warehouse.id:
-            raise not_soft_deleted(self.command.namespace_id)
+            raise no_namespace_with_id(self.command.namespace_id)
         root = found[0][0]
         # The drop is the last event of what is soft-deleted.
         soft = root.status == "soft-deleted"

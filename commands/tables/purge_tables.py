@@ -269,7 +269,7 @@ class PurgeJob(LeaderJob):
     async def _append(self, warehouse: Warehouse, table_id: UUID, files: PurgedFiles) -> AppendResult | None:
         """None if the table is not being purged any more."""
         async with self._executor.large_documents.reservation() as reservation:
-            found = await self._read(table_id, reservation)
+            found = await self._executor.resolver.table_by_id(table_id, head=True).read(reservation)
             if found is None:
                 return None
             table, generation = found

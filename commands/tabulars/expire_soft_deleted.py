@@ -1,4 +1,4 @@
-"""The job that makes drops of soft-deleted tables, views and namespaces final, at the moment that was fixed at the drop.
+"""The job that makes drops of soft-deleted tables, views and namespaces final, at the time that was fixed at the drop.
 
 A namespace expires once nothing soft-deleted is left in it, so a tree expires from the inside. If a final drop of a namespace was too large
 for one command, what is soft-deleted in it expires at once, before its own moment (commands/namespaces/drop_namespace_tree.py).
@@ -124,7 +124,7 @@ class ExpireSoftDeletedJob(LeaderJob):
         if warehouse.read_only:
             return False
         resolver = self._executor.resolver
-        stream = resolver.by_id(due.kind, due.object_id)
+        stream = resolver.by_id(due.kind, due.object_id, head=True)
         async with self._executor.large_documents.reservation() as reservation:
             found = await stream.read(reservation)
             if found is None:

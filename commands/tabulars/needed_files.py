@@ -31,10 +31,11 @@ _log = structlog.get_logger("icecore.undrop")
 class _NeededFiles:
     """What the metadata of soft-deleted objects says of their files. It is small, however large the metadata is.
 
-    first -- metadata files and manifest lists. snapshots -- the current ones, without encrypted ones, whose manifests cannot be read here.
-    complete -- False: some are encrypted, or their manifests are beyond SNAPSHOT_MANIFESTS_LENGTH_MAX.
+    versions -- those of the objects. first -- metadata files and manifest lists. snapshots -- the current ones, without encrypted ones,
+        whose manifests cannot be read here. complete -- False: some are encrypted, or manifests are beyond SNAPSHOT_MANIFESTS_LENGTH_MAX.
     """
 
+    versions: dict[UUID, int] = field(default_factory=dict)
     first: list[str] = field(default_factory=list)
     snapshots: list[SnapshotFiles] = field(default_factory=list)
     complete: bool = True
@@ -46,9 +47,9 @@ async def check_needed_files(
     reservation: DocumentReservation,
     table_ids: Sequence[UUID],
     view_ids: Sequence[UUID],
-) -> None:
+) -> dict[UUID, int]:
     """Checks first the metadata files and manifest lists of all, then, within the limits of snapshot_files.py, the other files. What is not
-    soft-deleted is passed over.
+    soft-deleted is passed over. Returns the versions of what was checked: another version may need other files.
 
     reservation -- released once the metadata is read: no memory is reserved while stores are asked, which may not respond.
 
@@ -57,7 +58,7 @@ async def check_needed_files(
     """
     needed = await _read_needed_files(executor, reservation, table_ids, view_ids)
     if not needed.first:
-        return
+        return {}
     store = await executor.store(warehouse)
     await _check_first_files(store, needed.first)
     found = FoundFiles()
@@ -71,27 +72,32 @@ async def check_needed_files(
         _refuse_unreadable(found)
     if not found.complete:
         _log.info("undrop_checked_in_part", warehouse=warehouse.name, tables=len(needed.snapshots), files_checked=found.checked)
+    return needed.versions
 
 
 async def _read_needed_files(
     executor: CommandExecutor, reservation: DocumentReservation, table_ids: Sequence[UUID], view_ids: Sequence[UUID]
 ) -> _NeededFiles:
     async with executor.connection() as connection:
-        needed = _NeededFiles(await views.soft_deleted_files(connection, view_ids))
+        needed = _NeededFiles()
+        for view_id, version, file in await views.soft_deleted_files(connection, view_ids):
+            needed.versions[view_id] = version
+            needed.first.append(file)
         size = await tables.head_size(connection, table_ids)
-    await _reserve(reservation, size)
+    await reservation.reserve_anew(size)
     async with executor.connection() as connection:
         heads = [state for state, _ in await tables.read_heads(connection, table_ids) if state.status == "soft-deleted"]
         current: list[tuple[UUID, int]] = []
         folders: dict[UUID, tuple[str, ...]] = {}
         for state in heads:
+            needed.versions[state.id] = state.version
             needed.first.append(state.metadata_location)
             if (snapshot_id := state.document.value.get("current-snapshot-id")) is not None:
                 current.append((state.id, snapshot_id))
                 folders[state.id] = _folders(state.document.value)
         del heads
         size = await tables.snapshots_size(connection, current)
-    await _reserve(reservation, size)
+    await reservation.reserve_anew(size)
     async with executor.connection() as connection:
         length_left = SNAPSHOT_MANIFESTS_LENGTH_MAX
         for table_id, snapshot in (await tables.read_snapshots(connection, current)).items():
@@ -112,17 +118,11 @@ async def _read_needed_files(
     return needed
 
 
-async def _reserve(reservation: DocumentReservation, size: int) -> None:
-    """Reserves `size` instead of what is reserved."""
-    reservation.shrink(0)
-    await reservation.reserve_if_large(size)
-
-
 def _folders(metadata: Json) -> tuple[str, ...]:
     """Where writers of a table put files. A property that is no location is left out here: it may be of any length."""
     properties = metadata.get("properties") or {}
     named = (metadata["location"], *(properties[name] for name in PATH_PROPERTIES if name in properties))
-    return tuple(each for each in named if len(each) <= LOCATION_LENGTH_MAX)
+    return tuple(dict.fromkeys(each for each in named if len(each) <= LOCATION_LENGTH_MAX))
 
 
 async def _check_first_files(store: ObjectStore, files: list[str]) -> None:
@@ -144,13 +144,13 @@ async def _check_first_files(store: ObjectStore, files: list[str]) -> None:
 def _refuse_missing(named: list[str], count: int, *, complete: bool = True) -> None:
     listed = _listed(named, count, complete=complete)
     raise FilesMissing(
-        f"Nothing was undropped, because files are missing in the store: {listed}; force undrops it anyway, but it cannot be read"
+        f"Nothing was undropped, because files are missing in the store: {listed}; force undrops it, but it cannot be read without them"
     )
 
 
 def _refuse_unreadable(found: FoundFiles) -> None:
     listed = _listed(found.unreadable, found.unreadable_count, complete=found.complete)
-    raise FilesUnreadable(f"Nothing was undropped, because manifests are damaged or too large: {listed}; force undrops it anyway")
+    raise FilesUnreadable(f"Nothing was undropped, because manifests are damaged or too large: {listed}; with force it is undropped anyway")
 
 
 def _listed(named: list[str], count: int, *, complete: bool) -> str:

@@ -13,7 +13,8 @@ CHECK_WAIT_SECONDS_MAX = 30.0
 
 
 class UndropCheckLimit:
-    """UNDROP_CHECKS_MAX at a time, one of each project, so that the slow stores of one project do not delay another's undrops."""
+    """UNDROP_CHECKS_MAX at a time in this process, one of each project, so that the slow stores of one project do not delay the undrops of
+    another."""
 
     def __init__(self) -> None:
         self._all = asyncio.Semaphore(UNDROP_CHECKS_MAX)
@@ -32,5 +33,5 @@ class UndropCheckLimit:
                 yield
         except TimeoutError:
             if waiting.expired():
-                raise ServiceUnavailable("The files of other undrops are being checked; try again later", retry_after_seconds=1) from None
+                raise ServiceUnavailable("Too many undrops are checking files; try again later", retry_after_seconds=1) from None
             raise

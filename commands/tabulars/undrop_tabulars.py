@@ -10,7 +10,7 @@ from ...domain import table, view
 from ...domain.commands import UndropTabulars, UndropTarget
 from ...domain.errors import BadRequest
 from ...domain.events import TableUndropped, ViewUndropped
-from ...domain.names import ResolvedName, not_soft_deleted
+from ...domain.names import ResolvedName, no_tabular_with_id
 from ...domain.table import TableState
 from ...domain.view import ViewState
 from ...projections import names, namespaces, soft_deleted, tables, views
@@ -19,7 +19,7 @@ from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..execution.handler import CommandHandler, CommandTargets, Decision
-from ..execution.resolver import ResolvedStream
+from ..execution.resolver import OutdatedRead, ResolvedStream
 from .needed_files import check_needed_files
 
 
@@ -45,14 +45,21 @@ class _UndropHandler(CommandHandler):
     executor: CommandExecutor
     reservation: DocumentReservation
     streams: list[tuple[UndropTarget, ResolvedStream[TableState | ViewState]]] = field(default_factory=list)
+    checked: dict[UUID, int] = field(default_factory=dict)
+    """The versions whose files were checked."""
 
     async def resolve(self) -> CommandTargets:
         self.streams = [(target, self._stream(target)) for target in self.command.targets]
         return CommandTargets([stream for _, stream in self.streams])
 
+    @property
+    def reviewed(self) -> bool:
+        """Whether approval hooks see all metadata of the tables; otherwise only heads are read."""
+        return self.executor.decision_writer.reviews_decisions_of(self.context)
+
     def _stream(self, target: UndropTarget) -> ResolvedStream[TableState | ViewState]:
         resolver = self.executor.resolver
-        return resolver.table_by_id(target.id) if target.kind == "table" else resolver.view_by_id(target.id)
+        return resolver.table_by_id(target.id, head=not self.reviewed) if target.kind == "table" else resolver.view_by_id(target.id)
 
     async def prepare(self) -> None:
         """Checks the files before the queues are joined: a store that does not respond delays no other command."""
@@ -64,15 +71,17 @@ class _UndropHandler(CommandHandler):
             # A queue reads its stream as of one kind, and an id can be that of anything in any project.
             for kind, object_id in objects:
                 if (kind, object_id) not in statuses:
-                    raise not_soft_deleted(kind, object_id)
-            size = await tables.document_size(connection, table_ids) + await views.document_size(connection, view_ids)
+                    raise no_tabular_with_id(kind, object_id)
+            size = await (tables.document_size if self.reviewed else tables.head_size)(connection, table_ids)
+            size += await views.document_size(connection, view_ids)
         # A single document may be larger, as everywhere.
         if len(objects) > 1 and size > self.reservation.bytes_max:
-            raise BadRequest(f"Invalid targets: the metadata of all of them together is larger than {self.reservation.bytes_max} bytes")
+            raise BadRequest(
+                f"Invalid targets: what must be read of their metadata is larger than {self.reservation.bytes_max} bytes together"
+            )
         if not self.command.force:
-            # What is not soft-deleted is refused by `decide`.
-            await check_needed_files(self.executor, self.warehouse, self.reservation, table_ids, view_ids)
-        await self.reservation.reserve_if_large(size)
+            self.checked = await check_needed_files(self.executor, self.warehouse, self.reservation, table_ids, view_ids)
+        await self.reservation.reserve_anew(size)
 
     async def decide(self) -> Decision:
         append_request = AppendRequest(self.context, table_bytes_max=self.reservation.bytes_max)
@@ -82,11 +91,14 @@ class _UndropHandler(CommandHandler):
         taken: dict[tuple[UUID, str], ResolvedName] = {}
         for target, read in found:
             if read is None or read[0].warehouse_id != self.warehouse.id:
-                raise not_soft_deleted(target.kind, target.id)
+                raise no_tabular_with_id(target.kind, target.id)
             state, _ = read
             if state.status == "live":
                 append_request.depend_on(state)
                 continue
+            if not self.command.force and state.status == "soft-deleted" and self.checked.get(state.id) != state.version:
+                # It was undropped and dropped again during the check.
+                raise OutdatedRead
             name = (state.namespace_id, state.name_key)
             async with self.executor.connection() as connection:
                 held = taken.get(name) or await names.find_taken(connection, *name)

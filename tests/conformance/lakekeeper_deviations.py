@@ -100,7 +100,7 @@ DIFFERENCES: dict[str, tuple[str, ...]] = {
     "OneLake is not supported": ("request StorageProfile: type=onelake is refused",),
     "there are no generic tables": ("request TabularIdentUuid: type=generic-table is refused",),
     "Icecore has more to say; clients ignore what they do not know": (
-        "response DeletedTabularResponse.purge-requested: is an addition",
+        "response DeletedTabularResponse.purge: is an addition",
         "response GetWarehouseResponse.config: is an addition",
         "response GetWarehouseResponse.exact-names: is an addition",
         "response GetWarehouseResponse.purge-default: is an addition",

@@ -92,9 +92,14 @@ async def test_what_is_soft_deleted_already_does_not_count(processes: Processes,
     before = await deleted(first, warehouse)
     command = DropNamespace(N, recursive=True)
     plan = await plan_namespace_drop(first.commands, context("dropNamespace"), warehouse, command)
-    assert (3, tree_module.TREE_OBJECTS_MAX, MANY, "keep") == (len(plan.drops), len(plan.left), plan.left_count, plan.left_action)
-    assert {("n", "m")} == {each.path[:-1] for each in plan.left}
-    assert {True, False} == {each.purges for each in plan.left}
+    assert (3, tree_module.TREE_OBJECTS_MAX, MANY, "keep") == (
+        len(plan.drops),
+        len(plan.soft_deleted),
+        plan.soft_deleted_count,
+        plan.soft_deleted_action,
+    )
+    assert {("n", "m")} == {each.path[:-1] for each in plan.soft_deleted}
+    assert {True, False} == {each.purges for each in plan.soft_deleted}
     await drop(first, warehouse, 3500)
     after = await deleted(first, warehouse)
     assert before == {each: after[each] for each in before}
@@ -120,8 +125,8 @@ async def test_a_final_drop_with_many_soft_deleted_objects_expires_at_once(proce
     command = DropNamespace(N, force=how == "force", recursive=True)
     plan = await plan_namespace_drop(first.commands, context("dropNamespace"), warehouse, command)
     assert plan.expires_at_ms is not None
-    assert (3, MANY + 2, "expire") == (len(plan.drops), plan.left_count, plan.left_action)
-    assert {("n", "m")} == {each.path[:-1] for each in plan.left}
+    assert (3, MANY + 2, "expire") == (len(plan.drops), plan.soft_deleted_count, plan.soft_deleted_action)
+    assert {("n", "m")} == {each.path[:-1] for each in plan.soft_deleted}
     await drop_namespace_tree(first.commands, context("dropNamespace"), warehouse, command)
     command_of_undrop = await root(first, warehouse)
     await undrop(first, warehouse, command_of_undrop)
@@ -147,7 +152,7 @@ async def test_a_dry_run_lists_what_is_in_soft_deleted_namespaces_if_it_expires(
     for force in (False, True):
         command = DropNamespace(N, force=force, recursive=True)
         plan = await plan_namespace_drop(first.commands, context("dropNamespace"), warehouse, command)
-        listed.append(([(each.kind, each.path[:3]) for each in plan.left], plan.left_count))
+        listed.append(([(each.kind, each.path[:3]) for each in plan.soft_deleted], plan.soft_deleted_count))
     inner = ("namespace", ("n", "m", "k"))
     assert [([inner], 1), ([inner, ("table", ("n", "m", "k")), ("table", ("n", "m", "k"))], 4)] == listed
 

@@ -47,9 +47,10 @@ from icecore.domain.errors import (
     NamespaceSoftDeleted,
     NamespaceTreeTooLarge,
     NoSuchNamespace,
+    WarehouseInactive,
 )
 from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
-from icecore.domain.warehouse import DeleteProfile, UpdateWarehouseDeleteProfile
+from icecore.domain.warehouse import DeleteProfile, SetWarehouseStatus, UpdateWarehouseDeleteProfile
 from icecore.projections import namespace_trees, soft_deleted
 from icecore.projections.verify import verify
 from tests.fixtures.catalog import PROJECT_ID, before_append, context, opened_catalog
@@ -342,13 +343,13 @@ async def test_a_dry_run_of_what_is_dropped_meanwhile_is_no_internal_error(
     read = tree_module._DropHandler.read
     reads = list[Any]()
 
-    async def dropped_first(self: Any) -> Any:
+    async def dropped_first(self: Any, **options: bool) -> Any:
         if self.executor is first.commands:
             reads.append(self)
             if not drops:
                 raise OutdatedRead
             await drop(second, warehouse)
-        return await read(self)
+        return await read(self, **options)
 
     plan = DropNamespace(N, recursive=True)
     with monkeypatch.context() as patched:
@@ -356,6 +357,37 @@ async def test_a_dry_run_of_what_is_dropped_meanwhile_is_no_internal_error(
         with pytest.raises(NoSuchNamespace if drops else CommitFailed):
             await tree_module.plan_namespace_drop(first.commands, context("dropNamespace"), warehouse, plan)
     assert (1 if drops else tree_module.PLAN_ATTEMPTS_MAX) == len(reads)
+
+
+async def test_a_dry_run_is_of_one_moment(processes: Processes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is dropped while it reads is planned once, and not listed as soft-deleted too."""
+    first, second, warehouse = processes
+    last_expiry = namespace_trees.last_expiry
+    table = TabularIdentifier(N, "t")
+    await make_table(first, warehouse, N)
+    dropped = list[Any]()
+
+    async def dropped_meanwhile(*given: Any) -> Any:
+        if not dropped:
+            dropped.append(await drop_table(second.commands, context("dropTable"), warehouse, DropTable(table, None)))
+        return await last_expiry(*given)
+
+    monkeypatch.setattr(namespace_trees, "last_expiry", dropped_meanwhile)
+    command = DropNamespace(N, recursive=True)
+    plan = await tree_module.plan_namespace_drop(first.commands, context("dropNamespace"), warehouse, command)
+    assert ([], 0) == (plan.soft_deleted, plan.soft_deleted_count)
+    assert 1 == [each.object.state.name for each in plan.drops].count(table.name)
+    plan = await tree_module.plan_namespace_drop(first.commands, context("dropNamespace"), warehouse, command)
+    assert ([table.name], 1) == ([each.path[-1] for each in plan.soft_deleted], plan.soft_deleted_count)
+    assert table.name not in [each.object.state.name for each in plan.drops if each.object.path[:-1] == ("n",)]
+
+
+async def test_a_dry_run_in_a_warehouse_that_was_deactivated_is_refused(processes: Processes) -> None:
+    """Also by a process that has the active one in its cache."""
+    first, second, warehouse = processes
+    await change_warehouse(second.commands, context("deactivateWarehouse"), warehouse, SetWarehouseStatus(active=False))
+    with pytest.raises(WarehouseInactive):
+        await tree_module.plan_namespace_drop(first.commands, context("dropNamespace"), warehouse, DropNamespace(N, recursive=True))
 
 
 async def test_a_tree_with_too_much_metadata_is_refused(processes: Processes) -> None:

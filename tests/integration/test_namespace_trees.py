@@ -146,7 +146,7 @@ def test_a_dry_run_changes_nothing_and_names_everything(client: TreeClient) -> N
     assert 200 == client.call_warehouse("POST", protection, {"protected": True}).status
     head = client.head()
     plan = client.plan()
-    assert (False, 3, 2, 1) == (plan["final"], plan["namespaces"], plan["tables"], plan["views"])
+    assert (False, 3, 1, 1) == (plan["final"], plan["namespaces"], plan["tables"], plan["views"])
     assert DAY * 6 < seconds_of(plan["expiration-date"]) - time.time() < DAY * 8
     found = {".".join([*each["namespace"], each["name"]]): each for each in plan["objects"]}
     actions = {**dict.fromkeys(("n", "n.m", "n.m.k", "n.v", "n.m.t"), "soft-delete"), "n.t": "keep"}
@@ -164,6 +164,7 @@ def test_a_dry_run_changes_nothing_and_names_everything(client: TreeClient) -> N
     for query, error in (
         ("?dryRun=true", (400, "BadRequestException")),
         ("?recursive=maybe", (400, "BadRequestException")),
+        ("?purge=maybe", (400, "BadRequestException")),
         ("?recursive=true&purge=maybe", (400, "BadRequestException")),
         ("?recursive=true&dryRun=maybe", (400, "BadRequestException")),
     ):

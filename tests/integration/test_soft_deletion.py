@@ -205,7 +205,7 @@ def test_what_is_soft_deleted_is_gone_for_clients_and_stays_in_place(client: Cli
     assert ([], []) == (client.table_names("n"), client.view_names("n"))
     refused = client.create_table(["n"], "u", location=location)
     assert (400, "BadRequestException") == refused.error
-    assert "is soft-deleted" in refused.message
+    assert "may be soft-deleted" in refused.message
     for table_id in [each["id"] for each in client.deleted()]:
         for answer in (client.call("DELETE", "/namespaces/n"), client.call_warehouse("DELETE", "?force=true")):
             assert answer.error in (NOT_EMPTY, (409, "WarehouseNotEmptyException"))
@@ -267,8 +267,8 @@ def test_what_is_soft_deleted_is_listed_in_pages(client: Client) -> None:
     assert [("a", ["n"], "table"), ("b", ["n"], "table"), ("c", ["n"], "table"), ("v", ["n", "m"], "view")] == [
         (each["name"], each["namespace"], each["typ"]) for each in found
     ]
-    assert [False, True, False, False] == [each["purge-requested"] for each in found]
-    expected = {"id", "name", "namespace", "typ", "warehouse-id", "created-at", "deleted-at", "expiration-date", "purge-requested"}
+    assert [False, True, False, False] == [each["purge"] for each in found]
+    expected = {"id", "name", "namespace", "typ", "warehouse-id", "created-at", "deleted-at", "expiration-date", "purge"}
     assert all(expected == each.keys() and each["warehouse-id"] == client.prefix for each in found)
     assert all(seconds_of(each["created-at"]) <= seconds_of(each["deleted-at"]) < seconds_of(each["expiration-date"]) for each in found)
     names, token = [], ""
@@ -282,7 +282,7 @@ def test_what_is_soft_deleted_is_listed_in_pages(client: Client) -> None:
         ids = dict(connection.execute("select name, namespace_id::text from icecore.namespaces").fetchall())
     assert ["v"] == [each["name"] for each in client.deleted(f"?namespaceId={ids['m']}")]
     assert [("a", False), ("b", True), ("c", False)] == [
-        (each["name"], each["purge-requested"]) for each in client.deleted(f"?namespaceId={ids['n']}")
+        (each["name"], each["purge"]) for each in client.deleted(f"?namespaceId={ids['n']}")
     ]
     assert 204 == client.undrop(("table", found[1]["id"])).status
     assert ["a", "c", "v"] == [each["name"] for each in client.deleted()]
@@ -672,10 +672,10 @@ async def test_a_failure_delays_no_other_expiry(processes: Processes, monkeypatc
     await drop(first, warehouse, 3700, "u")
     by_id = first.commands.resolver.table_by_id
 
-    def failing(table_id: UUID) -> Any:
+    def failing(table_id: UUID, **options: bool) -> Any:
         if table_id == broken:
             raise NoSuchTable("broken")
-        return by_id(table_id)
+        return by_id(table_id, **options)
 
     monkeypatch.setattr(first.commands.resolver, "table_by_id", failing)
     assert 1 == await first.soft_deletion.run_once()

@@ -104,7 +104,7 @@ def test_an_expiry_is_not_controlled(client: Tasks) -> None:
     for action in ("stop", "cancel", "run-now"):
         refused = client.control(action, expiry["task-id"])
         assert (409, "ExpirationFixedException") == refused.error
-        assert "only an undrop stops it" in refused.message
+        assert "undrop it instead" in refused.message
     assert 204 == client.undrop_all().status
     assert ["CANCELLED"] == [each["status"] for each in client.tasks(**{"queue-name": ["tabular_expiration"]})]
 

@@ -132,7 +132,7 @@ async def test_an_expiry_is_the_parent_of_the_purge_after_it(catalog: Applicatio
     assert 3 == pytest.approx((found.scheduled_for - found.task.created_at).total_seconds(), abs=2)
     actions: tuple[Action, ...] = ("stop", "cancel", "run-now", "run-at")
     for action in actions:
-        with pytest.raises(ExpirationFixed, match="only an undrop stops it"):
+        with pytest.raises(ExpirationFixed, match="undrop it instead"):
             await control(catalog, warehouse, action, expiry, now_ms() + MINUTE_MS if action == "run-at" else None)
     await asyncio.sleep(3.1)
     assert 1 == await catalog.soft_deletion.run_once()

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import structlog
 
+from icecore.access.resolve_warehouse import resolve_warehouse
 from icecore.access.warehouse import Warehouse
 from icecore.commands.execution.decision_writer import DecisionWriter
 from icecore.commands.execution.resolver import OutdatedRead
@@ -17,20 +18,22 @@ from icecore.commands.tables.commit_table import commit_table
 from icecore.commands.tables.create_table import create_table
 from icecore.commands.tabulars import needed_files
 from icecore.commands.tabulars.snapshot_files import FoundFiles, SnapshotFiles
+from icecore.commands.tabulars.undrop_tabulars import undrop_tabulars
 from icecore.commands.warehouses.change_warehouse import change_warehouse
 from icecore.compose import Application
-from icecore.domain.commands import CommitTable, CreateTable, DropNamespace, UndropNamespace
-from icecore.domain.warehouse import DeleteProfile, UpdateWarehouseDeleteProfile
+from icecore.domain.commands import CommitTable, CreateTable, DropNamespace, UndropNamespace, UndropTabulars, UndropTarget
+from icecore.domain.errors import FilesMissing
+from icecore.domain.warehouse import DeleteProfile, SetWarehousePurgeDefault, UpdateWarehouseDeleteProfile
 from icecore.projections import names, soft_deleted, tables
 from icecore.storage.large_documents import LARGE_BYTES_MIN
-from tests.fixtures.catalog import context
+from tests.fixtures.catalog import PROJECT_ID, context
+from tests.fixtures.clocks import clocks_behind
 from tests.fixtures.rest_client import SCHEMA
 from tests.fixtures.snapshots import snapshot_updates
 from tests.integration.test_purge_job import NAMESPACE, Point, a_table, dropped, named, the_warehouse
-from tests.integration.test_soft_deletion import undrop
 
 SECONDS_MAX = 30.0
-Undrop = Callable[[], Awaitable[Any]]
+Undrop = Callable[..., Awaitable[Any]]
 
 
 async def soft_deleting(catalog: Application) -> Warehouse:
@@ -45,11 +48,14 @@ async def undrop_of(catalog: Application, warehouse: Warehouse, kind: str) -> Un
         namespace_id = await names.find_namespace(connection, warehouse.name_lookup, NAMESPACE)
     if kind == "namespace":
         await drop_namespace(catalog.commands, context("dropNamespace"), warehouse, DropNamespace(NAMESPACE, recursive=True))
-        return lambda: undrop_namespace(catalog.commands, context("undropNamespace"), warehouse, UndropNamespace(namespace_id))
+        return lambda force=False: undrop_namespace(
+            catalog.commands, context("undropNamespace"), warehouse, UndropNamespace(namespace_id, force)
+        )
     await dropped(catalog, warehouse, "t")
     async with catalog.backends.connection() as connection:
         (found,) = await soft_deleted.list_soft_deleted(connection, warehouse.id, None, None, 100)
-    return lambda: undrop(catalog, warehouse, found.object_id)
+    targets = [UndropTarget("table", found.object_id)]
+    return lambda force=False: undrop_tabulars(catalog.commands, context("undropTabulars"), warehouse, UndropTabulars(targets, force))
 
 
 @pytest.fixture(params=["table", "namespace"])
@@ -105,6 +111,71 @@ async def test_no_memory_is_held_while_files_are_looked_for_again(
     monkeypatch.setattr(needed_files, "find_snapshot_files", looked)
     await undrop_large()
     assert [0, 0] == attempts
+
+
+async def test_a_check_of_files_that_takes_long_is_no_conflict(
+    undrop_large: Undrop, catalog: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the warehouse changes meanwhile, the undrop is decided once more, although its time is over."""
+    monkeypatch.setattr(catalog.commands, "_retry_seconds_max", 0.0)
+    look = needed_files.find_snapshot_files
+    changed = list[Any]()
+
+    async def changed_meanwhile(*given: Any) -> Any:
+        if not changed:
+            warehouse = await resolve_warehouse(catalog.backends, PROJECT_ID, "demo")
+            command = SetWarehousePurgeDefault(purge=True)
+            changed.append(await change_warehouse(catalog.commands, context("setWarehousePurgeDefault"), warehouse, command))
+        return await look(*given)
+
+    monkeypatch.setattr(needed_files, "find_snapshot_files", changed_meanwhile)
+    assert 204 == (await undrop_large()).status
+    assert changed
+
+
+@pytest.mark.parametrize("kind", ["table", "namespace"])
+async def test_what_is_dropped_again_during_the_check_is_checked_again(
+    catalog: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """By force undropped, and dropped after a file was lost: nothing is undropped on the result of the first check."""
+    warehouse = await soft_deleting(catalog)
+    await a_table(catalog, warehouse, "t", tmp_path / "warehouse" / "t")
+    undrop_it = await undrop_of(catalog, warehouse, kind)
+    look = needed_files.find_snapshot_files
+    missing = list[int]()
+
+    async def dropped_again(*given: Any) -> FoundFiles:
+        found = await look(*given)
+        missing.append(found.missing_count)
+        if len(missing) == 1:
+            await undrop_it(force=True)
+            (tmp_path / "warehouse" / "t" / "data" / "00000.parquet").unlink()
+            await undrop_of(catalog, warehouse, kind)
+        return found
+
+    monkeypatch.setattr(needed_files, "find_snapshot_files", dropped_again)
+    with pytest.raises(FilesMissing):
+        await undrop_it()
+    assert [0, 1] == missing
+
+
+async def test_what_leaves_the_document_as_it_is_reads_heads(catalog: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An undrop, an expiry and the end of a purge: a table's lists may be hundreds of megabytes."""
+    warehouse = await soft_deleting(catalog)
+    await a_table(catalog, warehouse, "t", tmp_path / "warehouse" / "t")
+    undrop_table = await undrop_of(catalog, warehouse, "table")
+
+    async def never(*_: Any) -> Any:
+        raise AssertionError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(tables, "read_state_within", never)
+        assert 204 == (await undrop_table()).status
+    with clocks_behind(catalog.commands, 7_200_000):
+        await dropped(catalog, warehouse, "t")
+    with monkeypatch.context() as patched:
+        patched.setattr(tables, "read_state_within", never)
+        assert 1 == await catalog.soft_deletion.run_once()
 
 
 async def test_memory_is_reserved_for_a_large_snapshot(catalog: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

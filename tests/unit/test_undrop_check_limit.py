@@ -54,7 +54,7 @@ async def test_the_wait_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(undrop_check_limit, "CHECK_WAIT_SECONDS_MAX", 0.1)
     checks, project = Checks(), uuid4()
     await checks.begin(project)
-    with pytest.raises(ServiceUnavailable, match="other undrops") as refused:
+    with pytest.raises(ServiceUnavailable, match="Too many undrops") as refused:
         async with checks.limit.acquired(project):
             raise AssertionError
     assert 1 == refused.value.retry_after_seconds

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from icecore.domain.errors import TooManyRequests
-from icecore.storage.large_documents import BYTES_CONCURRENT_MAX, LargeDocuments, ReservationWaitEnded
+from icecore.storage.large_documents import BYTES_CONCURRENT_MAX, LARGE_BYTES_MIN, LargeDocuments, ReservationWaitEnded
 
 HALF = BYTES_CONCURRENT_MAX // 2
 
@@ -136,3 +136,19 @@ async def test_releasing_a_part_admits_the_next_request() -> None:
         reservation.shrink(HALF)
         await waiting
     assert documents._bytes_in_use == 0
+
+
+async def test_another_attempt_reserves_what_it_needs_itself() -> None:
+    """Instead of what the one before it did, whether that is more or less; nothing for small documents."""
+    documents = LargeDocuments()
+    async with documents.reservation() as reservation:
+        for size, expected in (
+            (HALF, HALF),
+            (2 * HALF, 2 * HALF),
+            (HALF, HALF),
+            (LARGE_BYTES_MIN - 1, 0),
+            (LARGE_BYTES_MIN, LARGE_BYTES_MIN),
+        ):
+            await reservation.reserve_anew(size)
+            assert (expected, expected) == (reservation.size, documents._bytes_in_use)
+    assert 0 == documents._bytes_in_use

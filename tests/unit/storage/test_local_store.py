@@ -4,8 +4,10 @@ import asyncio
 import errno
 import os
 import threading
+import time
 from io import FileIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +23,29 @@ def local_profile(directory: Path) -> LocalProfile:
     profile = parse_storage_profile({"type": "local", "directory": str(directory)})
     assert isinstance(profile, LocalProfile)
     return profile
+
+
+async def test_the_thread_of_a_cancelled_listing_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also in folders without files, through which it could otherwise walk for minutes; there are few threads."""
+    for number in range(200):
+        (tmp_path / "t" / str(number)).mkdir(parents=True)
+    scandir, scanned = os.scandir, list[str]()
+
+    def slow(path: str) -> Any:
+        scanned.append(path)
+        time.sleep(0.02)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", slow)
+    profile = local_profile(tmp_path)
+    listing = LocalStore(profile).list_files(profile.base.child("t"))
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.2):
+            await anext(listing)
+    await asyncio.sleep(0.1)
+    count = len(scanned)
+    await asyncio.sleep(0.3)
+    assert 1 < count == len(scanned) < 200
 
 
 async def test_the_thread_of_a_cancelled_read_keeps_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

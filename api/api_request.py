@@ -304,7 +304,7 @@ class ApiRequest:
 
         options -- the query parameters that change what it does; None for one that is left out, where that does not mean false.
         """
-        # The command refuses an inactive one, after looking up its Idempotency-Key, and stores the refusal under the key.
+        # The command refuses an inactive one, after looking up its Idempotency-Key.
         warehouse = await self.warehouse(or_inactive=True)
         # A response repeats most of the request's body.
         self.reserve_memory(len(body))

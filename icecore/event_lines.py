@@ -121,14 +121,16 @@ async def event_line(connection: Connection, event: RecordedEvent) -> Text:
     line.append(f"{event.position:>6}  ", "bold")
     line.append(f"{event.recorded_at.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}"[:-3] + "Z  ", "dim")
     line.append(f"{kind + ' ' + verb:<28}  ", _END_STYLES.get(verb, _KIND_STYLES.get(kind, "")))
-    names = _joined(await _names(connection, event.stream_id, event.position))
-    if kind != "project" and event.project_id != PROJECT_ID_DEFAULT:
-        names = f"{await _project_name(connection, event.project_id)}/{names}"
-    line.append(names, "bold")
+    in_project = "" if event.project_id == PROJECT_ID_DEFAULT else f"{await _project_name(connection, event.project_id)}/"
+    data = orjson.loads(data_json(event.state))
+    if kind == "project":
+        line.append(_printable(data.get("name") or await _project_name(connection, event.stream_id)), "bold")
+    else:
+        line.append(in_project + _joined(await _names(connection, event.stream_id, event.position)), "bold")
     line.append(f" v{event.version}", "dim")
-    detail = _detail(kind, verb, orjson.loads(data_json(event.state)))
-    if verb == "renamed":
-        detail = f"was {_joined(await _names(connection, event.stream_id, event.position - 1))}"
+    detail = _detail(kind, verb, data)
+    if verb == "renamed" and kind != "project":
+        detail = f"was {in_project}{_joined(await _names(connection, event.stream_id, event.position - 1))}"
     if detail:
         line.append(f"  {_printable(detail)}")
     return line
@@ -174,7 +176,13 @@ def _detail(kind: str, verb: str, data: dict[str, Any]) -> str:
         case "table", "purged":
             left = data.get("files-left-count")
             return f"{data['files-deleted']} files deleted" + (f", {left} left" if left else "")
-    return ""
+    # The new values of settings.
+    scalars = {name: value for name, value in data.items() if isinstance(value, str | int)}
+    return ", ".join(f"{name} {_shown(value)}" for name, value in scalars.items()) if verb.endswith("-changed") else ""
+
+
+def _shown(value: str | int) -> str:
+    return value if isinstance(value, str) else orjson.dumps(value).decode()
 
 
 def _drop_detail(data: dict[str, Any]) -> str:

@@ -12,7 +12,7 @@ import structlog
 from ...access.warehouse import Warehouse
 from ...domain.errors import BadRequest, FilesMissing, FilesUnreadable, ServiceUnavailable
 from ...domain.metadata.fields import Json
-from ...projections import tables, views
+from ...projections import soft_deleted, tables, views
 from ...storage.large_documents import DocumentReservation
 from ...storage.location_policy import PATH_PROPERTIES
 from ...storage.locations import LOCATION_LENGTH_MAX, StorageLocation
@@ -64,7 +64,9 @@ async def check_needed_files(
     found = FoundFiles()
     if needed.snapshots:
         async with executor.undrop_check_limit.acquired(warehouse.project_id):
-            found = await find_snapshot_files(store, needed.snapshots)
+            # A repetition of the request waits for the first one, and has nothing to do after it.
+            if await _any_soft_deleted(executor, warehouse, table_ids):
+                found = await find_snapshot_files(store, needed.snapshots)
     found.complete = found.complete and needed.complete
     if found.missing_count:
         _refuse_missing(found.missing, found.missing_count, complete=found.complete)
@@ -73,6 +75,12 @@ async def check_needed_files(
     if not found.complete:
         _log.info("undrop_checked_in_part", warehouse=warehouse.name, tables=len(needed.snapshots), files_checked=found.checked)
     return needed.versions
+
+
+async def _any_soft_deleted(executor: CommandExecutor, warehouse: Warehouse, table_ids: Sequence[UUID]) -> bool:
+    async with executor.connection() as connection:
+        statuses = await soft_deleted.statuses(connection, warehouse.id, [("table", table_id) for table_id in table_ids])
+    return "soft-deleted" in statuses.values()
 
 
 async def _read_needed_files(

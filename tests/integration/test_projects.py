@@ -318,6 +318,8 @@ def test_the_log_names_the_project_of_what_is_not_in_the_default_one(
     assert "demo v1" in printed
     assert all(f"  {text} v1" in printed for text in ("a/lake:of-a.table-of-a", "c/lake:of-b.table-of-b", "a/lake", "c/lake")), printed
     assert "/c v" not in printed
+    assert "was" not in next(line for line in printed.splitlines() if "project renamed" in line)
+    assert [" c v2"] == [line[-5:] for line in printed.splitlines() if "project renamed" in line]
 
 
 def test_the_command_line_says_which_projects_have_a_warehouse_of_that_name(

@@ -779,6 +779,8 @@ def test_an_operator_lists_and_undrops_at_the_command_line(client: Client, serve
     code, printed = run("log")
     assert f"soft-deleted until {table_expires}, then with its files\n" in printed, printed
     assert f"soft-deleted until {view_expires}\n" in printed
+    assert "type soft, expiration-seconds 604800\n" in printed
+    assert "purge true\n" in printed
     code, printed = run("undrop", "demo", *ids, unknown := str(uuid4()))
     assert (1, f"icecore: warehouse demo has no table, view or namespace with the id {unknown}\n") == (code, printed)
     assert 2 == run("undrop", "demo", ids[0], ids[0])[0]

@@ -159,6 +159,27 @@ async def test_what_is_dropped_again_during_the_check_is_checked_again(
     assert [0, 1] == missing
 
 
+@pytest.mark.parametrize("kind", ["table", "namespace"])
+async def test_repetitions_that_waited_read_no_manifests(
+    catalog: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """If the first request has undropped the object meanwhile. The next one begins when the first has read them, before it is in the log."""
+    warehouse = await soft_deleting(catalog)
+    await a_table(catalog, warehouse, "t", tmp_path / "warehouse" / "t")
+    undrop_it = await undrop_of(catalog, warehouse, kind)
+    look, looks = needed_files.find_snapshot_files, list[Any]()
+
+    async def counted(*given: Any) -> Any:
+        looks.append(given)
+        return await look(*given)
+
+    monkeypatch.setattr(needed_files, "find_snapshot_files", counted)
+    async with asyncio.timeout(SECONDS_MAX):
+        responses = await asyncio.gather(*(undrop_it() for _ in range(5)))
+    assert [204] * 5 == [response.status for response in responses]
+    assert 1 <= len(looks) <= 2
+
+
 async def test_what_leaves_the_document_as_it_is_reads_heads(catalog: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An undrop, an expiry and the end of a purge: a table's lists may be hundreds of megabytes."""
     warehouse = await soft_deleting(catalog)

@@ -269,7 +269,7 @@ class PurgeJob(LeaderJob):
     async def _append(self, warehouse: Warehouse, table_id: UUID, files: PurgedFiles) -> AppendResult | None:
         """None if the table is not being purged any more."""
         async with self._executor.large_documents.reservation() as reservation:
-            found = await self._executor.resolver.table_by_id(table_id, head=True).read(reservation)
+            found = await self._read(table_id, reservation, head=True)
             if found is None:
                 return None
             table, generation = found
@@ -282,9 +282,9 @@ class PurgeJob(LeaderJob):
             append_request.add(table_id, warehouse.id, table, [event], generation)
             return await self._executor.committer.submit(append_request)
 
-    async def _read(self, table_id: UUID, reservation: DocumentReservation) -> tuple[TableState, int] | None:
-        """The state, and the generation of the read models it was read from."""
-        return await self._executor.resolver.table_by_id(table_id).read(reservation)
+    async def _read(self, table_id: UUID, reservation: DocumentReservation, *, head: bool = False) -> tuple[TableState, int] | None:
+        """The state, and the generation of the read models it was read from. head -- as of Resolver.table_by_id."""
+        return await self._executor.resolver.table_by_id(table_id, head=head).read(reservation)
 
     async def _fence(self, leading: Connection, attempt: _Attempt, warehouse: Warehouse) -> None:
         """Raises LeadershipLost unless this process leads and the table still holds its locations, and WarehouseReadOnly.

@@ -532,10 +532,10 @@ async def test_a_purge_whose_event_is_not_taken_waits(catalog: Application, tmp_
     await dropped(catalog, warehouse, "t")
     read, reads = catalog.purge._read, 0
 
-    async def rebuilt(table_id: UUID, reservation: DocumentReservation) -> tuple[TableState, int] | None:
+    async def rebuilt(table_id: UUID, reservation: DocumentReservation, **options: bool) -> tuple[TableState, int] | None:
         nonlocal reads
         reads += 1
-        found = await read(table_id, reservation)
+        found = await read(table_id, reservation, **options)
         # First for its files, then for the event.
         if reads == 2:
             await rebuild(catalog.dsn)

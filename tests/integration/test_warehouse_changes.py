@@ -22,7 +22,7 @@ from icecore.commands.warehouses.change_warehouse import change_warehouse, delet
 from icecore.commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
 from icecore.compose import Application
 from icecore.domain.commands import CommitTable, CreateNamespace, CreateTable
-from icecore.domain.errors import BadRequest, NoSuchWarehouse, WarehouseNotEmpty
+from icecore.domain.errors import BadRequest, NoSuchWarehouse, WarehouseInactive, WarehouseNotEmpty
 from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.domain.warehouse import DeleteWarehouse, FormatVersionPolicy, SetWarehouseStatus
 from icecore.projections import warehouse_content
@@ -367,7 +367,7 @@ async def deactivated_meanwhile(processes: tuple[Application, Application, Wareh
     ]
     creation = create_namespace(first.commands, context("createNamespace"), warehouse, CreateNamespace(NamespaceIdentifier(("m",)), {}))
     outcomes = await asyncio.gather(*commits, creation, return_exceptions=True)
-    assert [NoSuchWarehouse] * 6 == [type(outcome) for outcome in outcomes]
+    assert [WarehouseInactive] * 6 == [type(outcome) for outcome in outcomes]
 
 
 async def test_no_change_decided_before_a_deactivation_comes_after_it(processes: tuple[Application, Application, Warehouse]) -> None:

@@ -118,7 +118,7 @@ class NoSuchWarehouse(CatalogError, status=404, type="NoSuchWarehouseException")
 
 
 class WarehouseInactive(NoSuchWarehouse, status=404, type="NoSuchWarehouseException", deterministic=False):
-    """The warehouse is inactive, for which Lakekeeper has this response. Nothing was changed."""
+    """The warehouse is inactive (Lakekeeper's response). Nothing was changed."""
 
 
 class NoSuchNamespace(CatalogError, status=404, type="NoSuchNamespaceException"):

@@ -121,25 +121,28 @@ async def event_line(connection: Connection, event: RecordedEvent) -> Text:
     line.append(f"{event.position:>6}  ", "bold")
     line.append(f"{event.recorded_at.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}"[:-3] + "Z  ", "dim")
     line.append(f"{kind + ' ' + verb:<28}  ", _END_STYLES.get(verb, _KIND_STYLES.get(kind, "")))
-    in_project = "" if event.project_id == PROJECT_ID_DEFAULT else f"{await _project_name(connection, event.project_id)}/"
     data = orjson.loads(data_json(event.state))
-    if kind == "project":
-        line.append(_printable(data.get("name") or await _project_name(connection, event.stream_id)), "bold")
-    else:
-        line.append(in_project + _joined(await _names(connection, event.stream_id, event.position)), "bold")
+    line.append(await _shown_name(connection, event, event.position), "bold")
     line.append(f" v{event.version}", "dim")
     detail = _detail(kind, verb, data)
     if verb == "renamed" and kind != "project":
-        detail = f"was {in_project}{_joined(await _names(connection, event.stream_id, event.position - 1))}"
+        detail = f"was {await _shown_name(connection, event, event.position - 1)}"
     if detail:
         line.append(f"  {_printable(detail)}")
     return line
 
 
-async def _project_name(connection: Connection, project_id: UUID) -> str:
-    """Its newest name, as it is written before a warehouse's."""
-    state = await projects.read_state(connection, project_id)
-    return str(project_id) if state is None else _printable(state.name)
+async def _shown_name(connection: Connection, event: RecordedEvent, position: int) -> str:
+    """The name of the event's object at a position, after the newest name of its project if that is not the default one. Of a project, its
+    newest name.
+    """
+    in_default = event.project_id == PROJECT_ID_DEFAULT
+    state = None if in_default and event.stream_id != event.project_id else await projects.read_state(connection, event.project_id)
+    project = str(event.project_id) if state is None else _printable(state.name)
+    if event.stream_id == event.project_id:
+        return project
+    name = _joined(await _names(connection, event.stream_id, position))
+    return name if in_default else f"{project}/{name}"
 
 
 async def _names(connection: Connection, object_id: UUID, position: int) -> Sequence[str]:

@@ -175,24 +175,22 @@ async def read_head_within(connection: Connection, table_id: UUID, bytes_max: in
 
 async def snapshots_size(connection: Connection, snapshots: Sequence[tuple[UUID, int]]) -> int:
     """Total size of what `read_snapshots` reads."""
-    row = await (await connection.execute(_SQL["snapshots_size"], _of_snapshots(snapshots))).fetchone()
-    assert row is not None
-    size: int = row[0]
-    return size
+    return sum([size for _, size, _ in await _snapshots(connection, snapshots, bodies=False)])
 
 
 async def read_snapshots(connection: Connection, snapshots: Sequence[tuple[UUID, int]]) -> dict[UUID, Json]:
     """Current snapshots by table, of these ids of tables and of snapshots."""
-    rows = await (await connection.execute(_SQL["snapshots"], _of_snapshots(snapshots), binary=True)).fetchall()
-    return {table_id: orjson.loads(body) for table_id, body in rows}
+    return {table_id: orjson.loads(body) for table_id, _, body in await _snapshots(connection, snapshots, bodies=True)}
 
 
-def _of_snapshots(snapshots: Sequence[tuple[UUID, int]]) -> dict[str, object]:
-    return {
+async def _snapshots(connection: Connection, snapshots: Sequence[tuple[UUID, int]], *, bodies: bool) -> list[tuple[UUID, int, bytes]]:
+    parameters = {
         "table_ids": [table_id for table_id, _ in snapshots],
         "snapshot_ids": [snapshot_id for _, snapshot_id in snapshots],
         "kind": KIND_NUMBERS["snapshots"],
+        "bodies": bodies,
     }
+    return await (await connection.execute(_SQL["snapshots"], parameters, binary=True)).fetchall()
 
 
 def _assembled(head: Json, kinds: Sequence[int], ordinals: Sequence[int], bodies: Sequence[bytes], next_ordinal: int) -> Document:

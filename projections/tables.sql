@@ -131,19 +131,8 @@ cross join lateral (
 ) t
 
 -- name: snapshots --
--- A current snapshot of each of these tables. If it was removed and added again, the newer part counts.
-select requested.table_id, a.body
-from unnest(%(table_ids)s::uuid[], %(snapshot_ids)s::bigint[]) requested(table_id, snapshot_id)
-cross join lateral (
-  select p.body from icecore.table_parts p
-  where p.generation = (select generation from icecore.read_models) and p.table_id = requested.table_id and p.kind = %(kind)s
-    and p.snapshot_id = requested.snapshot_id and p.valid_to is null
-  order by p.ordinal desc limit 1
-) a
-
--- name: snapshots_size --
--- The total size of what `snapshots` reads.
-select coalesce(sum(octet_length(a.body)), 0)::bigint
+-- A current snapshot of each of these tables, or only its size. If it was removed and added again, the newer part counts.
+select requested.table_id, octet_length(a.body), case when %(bodies)s then a.body end
 from unnest(%(table_ids)s::uuid[], %(snapshot_ids)s::bigint[]) requested(table_id, snapshot_id)
 cross join lateral (
   select p.body from icecore.table_parts p

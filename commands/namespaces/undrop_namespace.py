@@ -23,7 +23,7 @@ from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..execution.handler import CommandHandler, CommandTargets, Decision
 from ..execution.resolver import OutdatedRead, ResolvedStream
-from ..tabulars.needed_files import check_needed_files
+from ..tabulars.needed_files import check_needed_files, check_versions
 from . import tree_states
 from .tree_states import AnyState, TreeStates
 
@@ -102,10 +102,8 @@ class _UndropHandler(CommandHandler):
             live = AppendRequest(self.context)
             live.depend_on(tree.root)
             return Decision(live, IdempotencyRecord(204), CommandResponse(204, None))
-        tabulars = [state for state in tree.members if isinstance(state, TableState | ViewState)]
-        if not self.command.force and any(self.checked.get(state.id) != state.version for state in tabulars):
-            # The namespace was undropped and dropped again during the check.
-            raise OutdatedRead
+        if not self.command.force:
+            check_versions(self.checked, [state for state in tree.members if isinstance(state, TableState | ViewState)])
         append_request = AppendRequest(self.context, must_exist=[tree.root.parent_id], table_bytes_max=self.reservation.bytes_max)
         # Outer namespaces first, as they are created.
         for state in reversed(tree.members):

@@ -3,21 +3,25 @@ manifests, and data and delete files.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
 import structlog
 
 from ...access.warehouse import Warehouse
+from ...database.connections import Connection
 from ...domain.errors import BadRequest, FilesMissing, FilesUnreadable, ServiceUnavailable
 from ...domain.metadata.fields import Json
+from ...domain.table import TableState
+from ...domain.view import ViewState
 from ...projections import soft_deleted, tables, views
 from ...storage.large_documents import DocumentReservation
 from ...storage.location_policy import PATH_PROPERTIES
 from ...storage.locations import LOCATION_LENGTH_MAX, StorageLocation
 from ...storage.object_store import ObjectStore
 from ..execution.executor import CommandExecutor
+from ..execution.resolver import OutdatedRead
 from .snapshot_files import NAMED_MAX, FoundFiles, SnapshotFiles, find_snapshot_files, missing_among
 
 FILES_SECONDS_MAX = 60.0
@@ -77,6 +81,12 @@ async def check_needed_files(
     return needed.versions
 
 
+def check_versions(checked: Mapping[UUID, int], states: Sequence[TableState | ViewState]) -> None:
+    """Raises OutdatedRead if the files of another version were checked: the object was undropped and dropped again meanwhile."""
+    if any(checked.get(state.id) != state.version for state in states):
+        raise OutdatedRead
+
+
 async def _any_soft_deleted(executor: CommandExecutor, warehouse: Warehouse, table_ids: Sequence[UUID]) -> bool:
     async with executor.connection() as connection:
         statuses = await soft_deleted.statuses(connection, warehouse.id, [("table", table_id) for table_id in table_ids])
@@ -86,44 +96,55 @@ async def _any_soft_deleted(executor: CommandExecutor, warehouse: Warehouse, tab
 async def _read_needed_files(
     executor: CommandExecutor, reservation: DocumentReservation, table_ids: Sequence[UUID], view_ids: Sequence[UUID]
 ) -> _NeededFiles:
+    needed = _NeededFiles()
     async with executor.connection() as connection:
-        needed = _NeededFiles()
         for view_id, version, file in await views.soft_deleted_files(connection, view_ids):
             needed.versions[view_id] = version
             needed.first.append(file)
         size = await tables.head_size(connection, table_ids)
     await reservation.reserve_anew(size)
     async with executor.connection() as connection:
-        heads = [state for state, _ in await tables.read_heads(connection, table_ids) if state.status == "soft-deleted"]
-        current: list[tuple[UUID, int]] = []
-        folders: dict[UUID, tuple[str, ...]] = {}
-        for state in heads:
-            needed.versions[state.id] = state.version
-            needed.first.append(state.metadata_location)
-            if (snapshot_id := state.document.value.get("current-snapshot-id")) is not None:
-                current.append((state.id, snapshot_id))
-                folders[state.id] = _folders(state.document.value)
-        del heads
-        size = await tables.snapshots_size(connection, current)
+        current = await _add_metadata_files(needed, connection, table_ids)
+        size = await tables.snapshots_size(connection, [*current])
     await reservation.reserve_anew(size)
     async with executor.connection() as connection:
-        length_left = SNAPSHOT_MANIFESTS_LENGTH_MAX
-        for table_id, snapshot in (await tables.read_snapshots(connection, current)).items():
-            if snapshot.get("manifest-list") is not None:
-                needed.first.append(snapshot["manifest-list"])
-            if snapshot.get("key-id") is not None:
-                needed.complete = False
-                continue
-            manifests: list[str] = []
-            for manifest in snapshot.get("manifests") or ():
-                length_left -= len(manifest)
-                if length_left < 0:
-                    needed.complete = False
-                    break
-                manifests.append(manifest)
-            needed.snapshots.append(SnapshotFiles(snapshot.get("manifest-list"), tuple(manifests), folders[table_id]))
+        await _add_snapshots(needed, connection, current)
     reservation.shrink(0)
     return needed
+
+
+async def _add_metadata_files(
+    needed: _NeededFiles, connection: Connection, table_ids: Sequence[UUID]
+) -> dict[tuple[UUID, int], tuple[str, ...]]:
+    """Returns the folders of the soft-deleted tables that have a snapshot, by the ids of table and snapshot."""
+    current: dict[tuple[UUID, int], tuple[str, ...]] = {}
+    for state, _ in await tables.read_heads(connection, table_ids):
+        if state.status == "soft-deleted":
+            needed.versions[state.id] = state.version
+            needed.first.append(state.metadata_location)
+            snapshot_id = state.document.value.get("current-snapshot-id")
+            if snapshot_id is not None:
+                current[state.id, snapshot_id] = _folders(state.document.value)
+    return current
+
+
+async def _add_snapshots(needed: _NeededFiles, connection: Connection, current: Mapping[tuple[UUID, int], tuple[str, ...]]) -> None:
+    folders = {table_id: each for (table_id, _), each in current.items()}
+    length_left = SNAPSHOT_MANIFESTS_LENGTH_MAX
+    for table_id, snapshot in (await tables.read_snapshots(connection, [*current])).items():
+        if snapshot.get("manifest-list") is not None:
+            needed.first.append(snapshot["manifest-list"])
+        if snapshot.get("key-id") is not None:
+            needed.complete = False
+            continue
+        manifests: list[str] = []
+        for manifest in snapshot.get("manifests") or ():
+            length_left -= len(manifest)
+            if length_left < 0:
+                needed.complete = False
+                break
+            manifests.append(manifest)
+        needed.snapshots.append(SnapshotFiles(snapshot.get("manifest-list"), tuple(manifests), folders[table_id]))
 
 
 def _folders(metadata: Json) -> tuple[str, ...]:

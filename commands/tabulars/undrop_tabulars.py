@@ -19,8 +19,8 @@ from ..execution.append_request import AppendRequest, IdempotencyRecord
 from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..execution.handler import CommandHandler, CommandTargets, Decision
-from ..execution.resolver import OutdatedRead, ResolvedStream
-from .needed_files import check_needed_files
+from ..execution.resolver import ResolvedStream
+from .needed_files import check_needed_files, check_versions
 
 
 async def undrop_tabulars(
@@ -96,9 +96,8 @@ class _UndropHandler(CommandHandler):
             if state.status == "live":
                 append_request.depend_on(state)
                 continue
-            if not self.command.force and state.status == "soft-deleted" and self.checked.get(state.id) != state.version:
-                # It was undropped and dropped again during the check.
-                raise OutdatedRead
+            if not self.command.force and state.status == "soft-deleted":
+                check_versions(self.checked, [state])
             name = (state.namespace_id, state.name_key)
             async with self.executor.connection() as connection:
                 held = taken.get(name) or await names.find_taken(connection, *name)

@@ -58,6 +58,13 @@ async def undrop_of(catalog: Application, warehouse: Warehouse, kind: str) -> Un
     return lambda force=False: undrop_tabulars(catalog.commands, context("undropTabulars"), warehouse, UndropTabulars(targets, force))
 
 
+async def dropped_small(catalog: Application, tmp_path: Path, kind: str) -> tuple[Warehouse, Undrop]:
+    """A table with one data file, which is dropped, or its namespace. Returns the warehouse and what undrops it."""
+    warehouse = await soft_deleting(catalog)
+    await a_table(catalog, warehouse, "t", tmp_path / "warehouse" / "t")
+    return warehouse, await undrop_of(catalog, warehouse, kind)
+
+
 @pytest.fixture(params=["table", "namespace"])
 async def undrop_large(request: pytest.FixtureRequest, catalog: Application, tmp_path: Path) -> Undrop:
     """The undrop of a table with large properties, or of its namespace."""
@@ -138,9 +145,7 @@ async def test_what_is_dropped_again_during_the_check_is_checked_again(
     catalog: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     """By force undropped, and dropped after a file was lost: nothing is undropped on the result of the first check."""
-    warehouse = await soft_deleting(catalog)
-    await a_table(catalog, warehouse, "t", tmp_path / "warehouse" / "t")
-    undrop_it = await undrop_of(catalog, warehouse, kind)
+    warehouse, undrop_it = await dropped_small(catalog, tmp_path, kind)
     look = needed_files.find_snapshot_files
     missing = list[int]()
 
@@ -164,9 +169,7 @@ async def test_repetitions_that_waited_read_no_manifests(
     catalog: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     """If the first request has undropped the object meanwhile. The next one may begin before that is in the log."""
-    warehouse = await soft_deleting(catalog)
-    await a_table(catalog, warehouse, "t", tmp_path / "warehouse" / "t")
-    undrop_it = await undrop_of(catalog, warehouse, kind)
+    _, undrop_it = await dropped_small(catalog, tmp_path, kind)
     look, looks = needed_files.find_snapshot_files, list[Any]()
 
     async def counted(*given: Any) -> Any:
@@ -181,10 +184,8 @@ async def test_repetitions_that_waited_read_no_manifests(
 
 
 async def test_what_leaves_the_document_as_it_is_reads_heads(catalog: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An undrop, an expiry and the end of a purge: a table's lists may be hundreds of megabytes."""
-    warehouse = await soft_deleting(catalog)
-    await a_table(catalog, warehouse, "t", tmp_path / "warehouse" / "t")
-    undrop_table = await undrop_of(catalog, warehouse, "table")
+    """An undrop and an expiry: a table's lists may be hundreds of megabytes."""
+    warehouse, undrop_table = await dropped_small(catalog, tmp_path, "table")
 
     async def never(*_: Any) -> Any:
         raise AssertionError

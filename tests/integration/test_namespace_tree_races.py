@@ -15,6 +15,7 @@ import pytest
 
 from icecore.access.resolve_warehouse import resolve_warehouse
 from icecore.access.warehouse import Warehouse
+from icecore.commands.execution.clock import now_ms
 from icecore.commands.execution.resolver import OutdatedRead
 from icecore.commands.namespaces import drop_namespace_tree as tree_module
 from icecore.commands.namespaces.create_namespace import create_namespace
@@ -380,6 +381,17 @@ async def test_a_dry_run_is_of_one_moment(processes: Processes, monkeypatch: pyt
     plan = await tree_module.plan_namespace_drop(first.commands, context("dropNamespace"), warehouse, command)
     assert ([table.name], 1) == ([each.path[-1] for each in plan.soft_deleted], plan.soft_deleted_count)
     assert table.name not in [each.object.state.name for each in plan.drops if each.object.path[:-1] == ("n",)]
+
+
+async def test_a_dry_run_is_of_the_newest_delete_profile(processes: Processes) -> None:
+    """Also by a process that has an older one in its cache."""
+    first, second, warehouse = processes
+    command = UpdateWarehouseDeleteProfile(DeleteProfile(7200))
+    await change_warehouse(second.commands, context("updateWarehouseDeleteProfile"), warehouse, command)
+    began = now_ms()
+    plan = await tree_module.plan_namespace_drop(first.commands, context("dropNamespace"), warehouse, DropNamespace(N, recursive=True))
+    assert plan.expires_at_ms is not None
+    assert began + 7_200_000 - 1_000 <= plan.expires_at_ms
 
 
 async def test_a_dry_run_in_a_warehouse_that_was_deactivated_is_refused(processes: Processes) -> None:

@@ -95,7 +95,7 @@ async def table_exists(queries: QueryExecutor, context: RequestContext, warehous
 
 async def _check_file(backends: Backends, warehouse: Warehouse, metadata_location: StorageLocation) -> None:
     store = await backends.store(warehouse)
-    if not await store.exists(metadata_location):
+    if not await store.exists(metadata_location, on_loop=True):
         raise NotFound(f"Failed to open input stream for file: {metadata_location.text}")
 
 

@@ -106,7 +106,7 @@ class BucketStore:
         if kept["size"] != len(data):
             raise store_unavailable(location, "it does not have the object that was written")
 
-    async def exists(self, location: StorageLocation) -> bool:
+    async def exists(self, location: StorageLocation, *, on_loop: bool = False) -> bool:
         async with self._request(location):
             try:
                 await obstore.head_async(self._bucket(location), _path(location))

@@ -12,6 +12,7 @@ import os
 import stat
 import threading
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
 from io import FileIO
@@ -31,6 +32,8 @@ INLINE_BYTES_MAX = 256 * 1024
 
 LIST_PAGE_FILES = 1_000
 
+SCAN_THREADS_MAX = 4
+
 PUTS_INLINE_MAX = 32
 """How many small files may be in progress and still be written on the event loop: a transaction of a thousand tables would block it."""
 
@@ -41,6 +44,9 @@ _TEMPORARY_PREFIX = ".icecore-"
 
 _FILE_SYNC = FileSync()
 """Shared by all stores of the process, which are on the same few disks."""
+_SCANS = ThreadPoolExecutor(SCAN_THREADS_MAX, thread_name_prefix="folder-scan")
+"""For what may ask for thousands of files. Links that a client has chained make each take milliseconds, and a mount may not respond: only
+other scans wait for them."""
 _NUMBERS = itertools.count()
 """Each store's number in the cache of folders."""
 
@@ -107,12 +113,17 @@ class LocalStore:
         with self._errors(location):
             await asyncio.to_thread(self._make_table_folders, location)
 
-    async def exists(self, location: StorageLocation) -> bool:
+    async def exists(self, location: StorageLocation, *, on_loop: bool = False) -> bool:
         """Whether an engine that opens the path would find a file. Links are followed, as an engine does; nothing is read or written.
 
-        Every load of a table calls this. Opening folder by folder to refuse links would double the time of a cached response.
+        Opening folder by folder to refuse links would double the time of a cached load of a table.
         """
         self._root_of(location)
+        if on_loop:
+            return self._exists(location)
+        return await asyncio.get_running_loop().run_in_executor(_SCANS, self._exists, location)
+
+    def _exists(self, location: StorageLocation) -> bool:
         try:
             return stat.S_ISREG(os.stat("/" + "/".join(location.segments)).st_mode)  # noqa: PTH116 - see FolderCache
         except (FileNotFoundError, NotADirectoryError):
@@ -132,7 +143,7 @@ class LocalStore:
         files = _files_below("/" + "/".join(location.segments), ended)
         try:
             with self._errors(location):
-                while page := await asyncio.to_thread(_next_files, files):
+                while page := await asyncio.get_running_loop().run_in_executor(_SCANS, _next_files, files):
                     yield page
         finally:
             # A thread may still walk through folders that contain no file, and nothing else ends it.

@@ -43,8 +43,12 @@ class ObjectStore(Protocol):
     async def make_table_folders(self, location: StorageLocation) -> None:
         """Makes the folders below a table's location that engines write to, if the store has folders. They may exist."""
 
-    async def exists(self, location: StorageLocation) -> bool:
-        """Whether the location is an existing file (not a folder)."""
+    async def exists(self, location: StorageLocation, *, on_loop: bool = False) -> bool:
+        """Whether the location is an existing file (not a folder).
+
+        on_loop -- permits a local store to ask on the event loop's thread. Only for one file of a request: another thread would double the
+        time of a cached load of a table.
+        """
 
     async def check_readable(self) -> None:
         """Lists one entry below the base. Raises ServiceUnavailable if that fails."""

@@ -145,7 +145,7 @@ class _Lacking(BucketStore):
     async def is_listed(self, location: StorageLocation) -> bool:
         return self.lacks != "list" and await super().is_listed(location)
 
-    async def exists(self, location: StorageLocation) -> bool:
+    async def exists(self, location: StorageLocation, *, on_loop: bool = False) -> bool:
         return self.lacks == "delete" or await super().exists(location)
 
 

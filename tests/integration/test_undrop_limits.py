@@ -48,7 +48,7 @@ class CountingStore:
         await asyncio.sleep(self._pause)
         return await self._store.get(location, **bounds)
 
-    async def exists(self, location: StorageLocation) -> bool:
+    async def exists(self, location: StorageLocation, *, on_loop: bool = False) -> bool:
         self.requests["exists"] += 1
         await asyncio.sleep(self._pause)
         return await self._store.exists(location)

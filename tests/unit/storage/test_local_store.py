@@ -48,6 +48,27 @@ async def test_the_thread_of_a_cancelled_listing_ends(tmp_path: Path, monkeypatc
     assert 1 < count == len(scanned) < 200
 
 
+async def test_slow_files_of_an_undrop_delay_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client may chain links that make each `stat` slow, and there are few threads for large files."""
+    profile = local_profile(tmp_path)
+    store, base = LocalStore(profile), profile.base
+    for name, size in (("small", 1), ("large", INLINE_BYTES_MAX + 1)):
+        (tmp_path / name).write_bytes(b"x" * size)
+    ask, may_ask = os.stat, threading.Event()
+
+    def slow(path: str, *args: Any, **kwargs: Any) -> os.stat_result:
+        if str(path).endswith("small"):
+            assert may_ask.wait(5)
+        return ask(path, *args, **kwargs)
+
+    monkeypatch.setattr(os, "stat", slow)
+    questions = [asyncio.create_task(store.exists(base.child("small"))) for _ in range(100)]
+    await asyncio.sleep(0)
+    assert INLINE_BYTES_MAX + 1 == len(await store.get(base.child("large")))
+    may_ask.set()
+    assert [True] * 100 == await asyncio.gather(*questions)
+
+
 async def test_the_thread_of_a_cancelled_read_keeps_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its descriptor would otherwise be that of a file or connection that is opened next, of which the thread would read."""
     read, may_read, files = local_store._read, threading.Event(), list[FileIO]()

@@ -94,7 +94,7 @@ def check_control(task: TaskOf, state: TaskState | None, action: Action) -> None
     if task.queue == EXPIRATION:
         raise ExpirationFixed(
             f"Task {task.id} is the expiry of {task.kind} {task.object_id}, whose time is set by the drop: undrop it instead "
-            "(POST /management/v1/warehouse/<id>/deleted-tabulars/undrop)"
+            "(POST /management/v1/warehouse/<id>/deleted-tabulars/undrop, or icecore undrop)"
         )
     if action == "cancel" and state is not None and state.begun:
         raise PurgeBegun(f"Task {task.id} has begun to delete the files of {task.kind} {task.object_id} and cannot be cancelled")

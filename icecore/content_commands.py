@@ -3,7 +3,6 @@
 The commands use the database directly.
 """
 
-from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -21,7 +20,7 @@ from .domain.identifiers import ContentKind, NamespaceIdentifier, TabularIdentif
 from .exit_codes import CommandFailed, ExitCode
 from .log_database import opened_database, require_schema
 from .open_warehouse import named_warehouse, open_warehouse
-from .output import cell, print_table, printable
+from .output import cell, print_table, printable, shown_milliseconds
 from .projections import names
 from .projections.protection import no_such_object
 from .queries.list_namespaces import list_namespaces
@@ -160,8 +159,7 @@ def _print_metadata(console: Console, metadata: dict[str, Any]) -> None:
         if name in metadata:
             _print_line(console, name, str(len(metadata[name])))
     if "last-updated-ms" in metadata:
-        updated = datetime.fromtimestamp(metadata["last-updated-ms"] / 1_000, UTC)
-        _print_line(console, "last-updated", f"{updated:%Y-%m-%dT%H:%M:%SZ}")
+        _print_line(console, "last-updated", shown_milliseconds(metadata["last-updated-ms"]))
     schema_id = metadata.get("current-schema-id")
     for version in metadata.get("versions", ()):
         if version["version-id"] == metadata["current-version-id"]:

@@ -17,11 +17,10 @@ from .database.connections import Connection
 from .demo_warehouse import operator_context
 from .domain.commands import UNDROP_TARGETS_MAX, UndropNamespace, UndropTabulars, UndropTarget
 from .domain.identifiers import ContentKind
-from .domain.proposal import time_text
 from .exit_codes import CommandFailed, ExitCode
 from .log_database import opened_database, require_schema, require_writable
 from .open_warehouse import named_warehouse
-from .output import cell, print_table
+from .output import cell, print_table, shown_milliseconds
 from .projections import namespaces, soft_deleted
 from .projections.soft_deleted import SoftDeleted
 from .settings import Settings
@@ -55,7 +54,7 @@ def list_deleted(settings: Settings, console: Console, reference: str, *, as_jso
     table = Table("name", "type", "id", "expires", "files", box=None, pad_edge=False)
     for each in found:
         files = "deleted then" if each.purges else "kept"
-        table.add_row(cell(each.path), each.kind, str(each.object_id), time_text(each.expires_at_ms), files)
+        table.add_row(cell(each.path), each.kind, str(each.object_id), shown_milliseconds(each.expires_at_ms), files)
     print_table(console, table)
     return ExitCode.OK
 

@@ -18,11 +18,10 @@ from .compose import open_catalog
 from .deletion_commands import of_the_present
 from .demo_warehouse import operator_context
 from .domain.commands import CreateNamespace, DropNamespace, UpdateNamespaceProperties
-from .domain.proposal import time_text
 from .exit_codes import ExitCode
 from .log_database import opened_database, require_schema, require_writable
 from .open_warehouse import named_warehouse, open_warehouse
-from .output import cell, print_table, printable
+from .output import cell, print_table, printable, shown_milliseconds, shown_time
 from .projections import namespace_trees
 from .projections.soft_deleted import SoftDeleted
 from .queries.load_namespace import load_namespace
@@ -150,7 +149,6 @@ def list_deleted_namespaces(settings: Settings, console: Console, reference: str
         return ExitCode.OK
     table = Table("name", "id", "dropped", "expires", box=None, pad_edge=False)
     for each in found:
-        expires = time_text(each.expires_at_ms)
-        table.add_row(cell(each.path), str(each.object_id), f"{each.dropped_at:%Y-%m-%dT%H:%M:%SZ}", expires)
+        table.add_row(cell(each.path), str(each.object_id), shown_time(each.dropped_at), shown_milliseconds(each.expires_at_ms))
     print_table(console, table)
     return ExitCode.OK

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from datetime import UTC, datetime
 from typing import Any
 
 from rich.console import Console
@@ -22,6 +23,16 @@ def printable(text: str) -> str:
 def cell(text: str) -> str:
     """For a cell of a table: printable, and without markup."""
     return escape(printable(text))
+
+
+def shown_time(time: datetime) -> str:
+    """In UTC, to the second."""
+    return f"{time.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def shown_milliseconds(milliseconds: int) -> str:
+    """As `shown_time`, of milliseconds since 1970."""
+    return shown_time(datetime.fromtimestamp(milliseconds / 1_000, UTC))
 
 
 def print_table(console: Console, table: Table) -> None:

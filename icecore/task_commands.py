@@ -31,7 +31,7 @@ from .durations import duration_text
 from .exit_codes import CommandFailed, ExitCode
 from .log_database import opened_database, require_schema, require_writable
 from .open_warehouse import open_warehouse
-from .output import cell, print_table, printable
+from .output import cell, print_table, printable, shown_time
 from .queries import list_tasks as query
 from .queries.list_tasks import Attempt, FoundTask, TaskFilter
 from .queries.load_warehouse import load_task_queue_config
@@ -80,7 +80,7 @@ def list_tasks(
     table = Table("id", "queue", "status", "object", "attempt", "scheduled for", box=None, pad_edge=False)
     for each in found:
         name = cell(".".join(each.task.path))
-        scheduled = f"{each.scheduled_for:%Y-%m-%dT%H:%M:%SZ}"
+        scheduled = shown_time(each.scheduled_for)
         table.add_row(str(each.task.task_id), each.task.queue, each.status, name, str(each.attempt), scheduled)
     print_table(console, table)
     return ExitCode.OK
@@ -162,7 +162,7 @@ def _lines(found: FoundTask) -> dict[str, Any]:
         "id": task.object_id,
         "name": ".".join(task.path),
         "attempt": found.attempt,
-        "scheduled-for": found.scheduled_for,
-        "created-at": task.created_at,
+        "scheduled-for": shown_time(found.scheduled_for),
+        "created-at": shown_time(task.created_at),
         "parent-task-id": task.parent_task_id,
     }

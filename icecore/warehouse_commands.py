@@ -31,7 +31,7 @@ from .exit_codes import CommandFailed, ExitCode
 from .log_database import opened_database, require_schema, require_writable
 from .open_warehouse import open_warehouse
 from .operator_commands import print_report
-from .output import print_table
+from .output import print_table, shown_time
 from .queries.load_statistics import load_statistics
 from .queries.load_warehouse import load_warehouse, updated_up_to
 from .settings import Settings
@@ -75,7 +75,7 @@ def print_statistics(settings: Settings, console: Console, reference: str, limit
     table = Table("hour until", "tables", "views", "namespaces", "commits", box=None, pad_edge=False)
     for each in found["stats"]:
         counts = (str(each[f"number-of-{name}"]) for name in ("tables", "views", "namespaces", "commits"))
-        table.add_row(f"{each['timestamp']:%Y-%m-%dT%H:%M:%SZ}", *counts)
+        table.add_row(shown_time(each["timestamp"]), *counts)
     print_table(console, table)
     return ExitCode.OK
 
@@ -117,7 +117,7 @@ def print_warehouse(console: Console, found: dict[str, Any], *, as_json: bool) -
     versions = ", ".join(map(str, found["allowed-format-versions"]))
     default = f" (default {found['default-format-version']})" if "default-format-version" in found else ""
     seconds = found["delete-profile"].get("expiration-seconds")
-    deletion = "" if seconds is None else f", soft deletion for {duration_text(seconds)}"
+    deletion = ", hard deletion" if seconds is None else f", soft deletion for {duration_text(seconds)}"
     deletion += ", purge by default" if found["purge-default"] else ""
     status = f"{found['status']}{protected}{read_only}"
     console.out(f"{found['name']}  {found['id']}  {status}, format versions {versions}{default}{deletion}", highlight=False)

@@ -788,7 +788,7 @@ def test_an_operator_lists_and_undrops_at_the_command_line(client: Client, serve
     assert (0, "") == run("undrop", "demo", *ids), "the table and the view are live, so nothing is left to do"
     assert (0, "") == run("undrop", "demo", namespace_id), "the namespace is live"
     assert (0, "no table or view is soft-deleted\n") == run("table", "deleted", "demo")
-    assert (0, f"{named}, purge by default\n") == run("warehouse", "delete-profile", "demo", "--hard")
+    assert (0, f"{named}, hard deletion, purge by default\n") == run("warehouse", "delete-profile", "demo", "--hard")
     # Another connection, because the server has closed one that was idle for so long.
     with closing(Client(server.url)) as again:
         assert (["[t]"], ["v"]) == (again.table_names("n"), again.view_names("n"))

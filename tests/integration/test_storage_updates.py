@@ -436,7 +436,7 @@ def test_an_operator_updates_storage_at_the_command_line(lake: Management, datab
     file = tmp_path / "credential.json"
     file.write_text(json.dumps(credential("two")))
     code, printed, checks = run("credential", "lake", "--credential", f"@{file}")
-    assert (0, f"lake  {lake.prefix}  active, format versions 1, 2, 3\n") == (code, printed)
+    assert (0, f"lake  {lake.prefix}  active, format versions 1, 2, 3, hard deletion\n") == (code, printed)
     assert ["write", "read", "list", "delete"] == [line.split()[0] for line in checks.splitlines()]
     store.revoked.add("one")
     assert 200 == lake.commit(["n"], "t", set_properties(by="two")).status

@@ -1,6 +1,7 @@
 """Tasks over HTTP, as Lakekeeper's clients send requests, and at the command line."""
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -188,6 +189,10 @@ async def test_the_command_line_does_what_the_page_says(client: Tasks, server: C
     code, printed, _ = run("list", "demo")
     assert 0 == code
     assert all(text in printed for text in (newest, oldest, "tabular_purge", "SCHEDULED", "n.t", "n.u"))
+    _, shown, _ = run("get", "demo", newest)
+    (scheduled,) = [line.removeprefix("scheduled-for: ") for line in shown.splitlines() if line.startswith("scheduled-for: ")]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", scheduled)
+    assert scheduled in printed, "both show times alike"
     code, printed, _ = run("list", "demo", "--status", "SCHEDULED", "--queue", "tabular_purge", "--limit", "1", "--json")
     assert (0, [newest]) == (code, [each["task-id"] for each in json.loads(printed)])
     assert (0, "no tasks\n", "") == run("list", "demo", "--queue", "tabular_expiration")

@@ -476,20 +476,20 @@ def test_an_operator_changes_a_warehouse_at_the_command_line(client: Management,
         done = icecore(database, "warehouse", *arguments)
         return done.returncode, done.stdout + done.stderr
 
-    assert (0, f"lake  {client.prefix}  active, format versions 1, 2, 3\n") == run("rename", "demo", "lake")
+    assert (0, f"lake  {client.prefix}  active, format versions 1, 2, 3, hard deletion\n") == run("rename", "demo", "lake")
     assert ["lake"] == client.names()
     code, printed = run("protect", "LAKE", "--json")
     assert (0, True) == (code, json.loads(printed)["protected"])
     code, printed = run("get", "lake", "--json")
     assert (0, client.call_warehouse("GET").json) == (code, json.loads(printed))
-    assert (0, f"lake  {client.prefix}  active, protected, format versions 1, 2, 3\n") == run("get", client.prefix)
-    assert (0, f"lake  {client.prefix}  inactive, protected, format versions 1, 2, 3\n") == run("deactivate", client.prefix)
+    assert (0, f"lake  {client.prefix}  active, protected, format versions 1, 2, 3, hard deletion\n") == run("get", client.prefix)
+    assert (0, f"lake  {client.prefix}  inactive, protected, format versions 1, 2, 3, hard deletion\n") == run("deactivate", client.prefix)
     assert NOT_FOUND == client.call_root("GET", "/config?warehouse=lake").error
     code, printed = run("list")
     assert f"lake  {client.prefix}  inactive  file:///" in printed
-    assert (0, f"lake  {client.prefix}  active, protected, format versions 1, 2, 3\n") == run("activate", "lake")
+    assert (0, f"lake  {client.prefix}  active, protected, format versions 1, 2, 3, hard deletion\n") == run("activate", "lake")
     versions = run("format-versions", "lake", "--allow", "3", "--allow", "2", "--default", "3")
-    assert (0, f"lake  {client.prefix}  active, protected, format versions 2, 3 (default 3)\n") == versions
+    assert (0, f"lake  {client.prefix}  active, protected, format versions 2, 3 (default 3), hard deletion\n") == versions
     code, printed = run("format-versions", "lake", "--allow", "4")
     assert (2, "icecore: Invalid allowed-format-versions: must be some of 1, 2, 3\n") == (code, printed)
     code, printed = run("rename", "lake@1", "sea")

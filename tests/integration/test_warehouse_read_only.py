@@ -172,7 +172,7 @@ def test_an_operator_maintains_a_warehouse_at_the_command_line(client: Managemen
         done = icecore(database, "warehouse", "read-only", *arguments)
         return done.returncode, done.stdout + done.stderr
 
-    assert (0, f"demo  {client.prefix}  active, read-only, format versions 1, 2, 3\n") == run("demo")
+    assert (0, f"demo  {client.prefix}  active, read-only, format versions 1, 2, 3, hard deletion\n") == run("demo")
     assert READ_ONLY == client.create_namespace("n").error
-    assert (0, f"demo  {client.prefix}  active, format versions 1, 2, 3\n") == run("demo", "--off")
+    assert (0, f"demo  {client.prefix}  active, format versions 1, 2, 3, hard deletion\n") == run("demo", "--off")
     assert 200 == client.create_namespace("n").status

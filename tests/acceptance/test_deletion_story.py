@@ -16,6 +16,8 @@ import psycopg
 import pytest
 
 from icecore.commands.execution.clock import now_ms
+from icecore.commands.execution.executor import CommandExecutor
+from icecore.compose import Application
 from icecore.projections.verify import verify
 from tests.fixtures.clocks import clocks_behind
 from tests.fixtures.rest_client import RestResponse
@@ -142,9 +144,10 @@ class AtTheCommandLine:
 
 @dataclass
 class Story:
-    """The server, the S3 server, and Spark."""
+    """The server with what executes its commands, the S3 server, and Spark."""
 
     catalog: SharedCatalog
+    commands: CommandExecutor
     s3: S3
     directory: Path
 
@@ -176,8 +179,9 @@ class Story:
 def story(new_database: Callable[[], str], scratch: Path) -> Iterator[Story]:
     with moto_s3(scratch) as s3:
         settings = {"local_warehouse_roots": (scratch,), "warehouse_endpoints": (s3.endpoint,), "jobs": False}
-        with shared(new_database(), **settings) as opened:
-            yield Story(opened, s3, scratch)
+        served: list[Application] = []
+        with shared(new_database(), prepare=served.append, **settings) as opened:
+            yield Story(opened, served[0].commands, s3, scratch)
 
 
 def local_files(directory: Path) -> set[str]:
@@ -244,7 +248,7 @@ def test_the_life_of_a_deletion(story: Story, operator: Operator, request: pytes
         # Seven days later, by the clock: only what was to be purged loses its files.
         story.run_jobs()
         assert whole == story.keys(team)
-        with clocks_behind(story.catalog.parts.commands, 8 * DAY_MS):
+        with clocks_behind(story.commands, 8 * DAY_MS):
             for table in ("ice.sales.orders", "local.sales.orders"):
                 shell.sql(f"DROP TABLE {table}")
         orders = story.keys(team) - keys_of_table(story, team, "customers")
@@ -255,7 +259,7 @@ def test_the_life_of_a_deletion(story: Story, operator: Operator, request: pytes
         assert on_disk == local_files(local), "the drop did not ask for a purge"
         assert {} == operator.deleted("lake") == operator.deleted("files")
 
-        with clocks_behind(story.catalog.parts.commands, 8 * DAY_MS):
+        with clocks_behind(story.commands, 8 * DAY_MS):
             shell.sql("DROP TABLE ice.sales.customers")
         story.run_jobs()
         assert set() == story.keys(team)

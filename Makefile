@@ -16,6 +16,9 @@
 BOOT_PYTHON ?= python3
 PYTHON := .venv/bin/python
 
+# Containers often set it. Without bytecode, each of the hundreds of processes that the tests start compiles all it imports, for seconds.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Quick ones first, so that failures appear early. They run on several cores; a process with its JVM takes up to 1 GB.
 QUICK_TESTS := --numprocesses=auto --maxprocesses=4 --dist=worksteal tests/tidy tests/unit tests/property
 # The log's own tests run on both databases: Debian's Postgres, then the embedded one with all the rest.

@@ -209,7 +209,8 @@ def test_a_project_and_an_inactive_warehouse_are_respected(operator: Operator, c
         ("view", "get", "lake", "a.v"),
         ("table", "drop", "lake", "a.t"),
     ):
-        assert (1, "", "icecore: Warehouse does not exist: lake\n") == operator(*command), "the default project has none"
+        elsewhere = "icecore: Warehouse does not exist in the default project: lake; other projects have Team/lake\n"
+        assert (1, "", elsewhere) == operator(*command)
     assert 200 == client.create_namespace("n").status
     assert 200 == client.create_table(["n"], "t").status
     assert 0 == operator("warehouse", "deactivate", "demo")[0]

@@ -1,6 +1,7 @@
 """Limits on trees of namespaces: how much metadata, and how many soft-deleted objects, one command drops or undrops."""
 
 import asyncio
+import json
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -11,24 +12,36 @@ import pytest
 
 from icecore.access.resolve_warehouse import resolve_warehouse
 from icecore.access.warehouse import Warehouse
+from icecore.api.iceberg.drop_plans import written_plan
 from icecore.commands.execution.clock import now_ms
 from icecore.commands.namespaces import drop_namespace_tree as tree_module
 from icecore.commands.namespaces import tree_states
 from icecore.commands.namespaces.drop_namespace_tree import drop_namespace_tree, plan_namespace_drop
 from icecore.commands.namespaces.update_namespace_properties import update_namespace_properties
+from icecore.commands.protection.set_protection import set_view_protection
 from icecore.commands.tables.create_table import create_table
 from icecore.commands.tables.drop_table import drop_table
 from icecore.commands.tabulars.undrop_tabulars import undrop_tabulars
+from icecore.commands.views.create_view import create_view
 from icecore.commands.warehouses.change_warehouse import change_warehouse
 from icecore.compose import Application
-from icecore.domain.commands import CreateTable, DropNamespace, DropTable, UndropTabulars, UndropTarget, UpdateNamespaceProperties
+from icecore.domain.commands import (
+    CreateTable,
+    CreateView,
+    DropNamespace,
+    DropTable,
+    SetViewProtection,
+    UndropTabulars,
+    UndropTarget,
+    UpdateNamespaceProperties,
+)
 from icecore.domain.errors import NamespaceDropExpired, NamespaceTreeTooLarge, ServiceUnavailable
 from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.domain.warehouse import DeleteProfile, UpdateWarehouseDeleteProfile
 from icecore.projections import namespace_trees, soft_deleted, tables
 from icecore.projections.verify import verify
 from tests.fixtures.catalog import PROJECT_ID, before_append, context, served_catalog
-from tests.fixtures.rest_client import SCHEMA
+from tests.fixtures.rest_client import SCHEMA, view_version
 from tests.integration.approval.judging import Judge, asking
 from tests.integration.approval.test_webhook import SECRET, Endpoint, endpoint
 from tests.integration.test_namespace_tree_races import M, N, Processes, drop, make_namespaces, make_table, processes, root, undrop
@@ -142,7 +155,9 @@ async def test_a_final_drop_with_many_soft_deleted_objects_expires_at_once(proce
 
 
 async def test_a_dry_run_lists_what_is_in_soft_deleted_namespaces_if_it_expires(processes: Processes, few: None) -> None:
-    """Each after its namespace. A soft drop lists only the namespace, which keeps its moment with all that is in it."""
+    """Each after its namespace. A soft drop lists only the namespace, which keeps its moment with all that is in it. What is not listed is
+    counted.
+    """
     first, _, warehouse = processes
     await make_namespaces(first, warehouse, K)
     for number in range(3):
@@ -152,9 +167,28 @@ async def test_a_dry_run_lists_what_is_in_soft_deleted_namespaces_if_it_expires(
     for force in (False, True):
         command = DropNamespace(N, force=force, recursive=True)
         plan = await plan_namespace_drop(first.commands, context("dropNamespace"), warehouse, command)
-        listed.append(([(each.kind, each.path[:3]) for each in plan.soft_deleted], plan.soft_deleted_count))
+        not_listed = written_plan(plan)["soft-deleted-not-listed"]
+        listed.append(([(each.kind, each.path[:3]) for each in plan.soft_deleted], plan.soft_deleted_count, not_listed))
     inner = ("namespace", ("n", "m", "k"))
-    assert [([inner], 1), ([inner, ("table", ("n", "m", "k")), ("table", ("n", "m", "k"))], 4)] == listed
+    assert [([inner], 1, 0), ([inner, ("table", ("n", "m", "k")), ("table", ("n", "m", "k"))], 4, 1)] == listed
+
+
+async def test_a_dry_run_says_which_soft_deleted_views_are_protected(processes: Processes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A protected one is soft-deleted by a forced drop that is too large for one command."""
+    first, _, warehouse = processes
+    for name in ("protected", "other"):
+        view = CreateView(M, name, None, SCHEMA, view_version("select 1"), {})
+        created = await create_view(first.commands, context("createView"), warehouse, view)
+        if name == "protected":
+            protect = SetViewProtection(UUID(json.loads(created.body or b"")["metadata"]["view-uuid"]), protected=True)
+            await set_view_protection(first.commands, context("setViewProtection"), warehouse, protect)
+    await drop_tables(first, warehouse, 4)
+    monkeypatch.setattr(tree_module, "_NODES_MAX", 4)
+    await drop_namespace_tree(first.commands, context("dropNamespace"), warehouse, DropNamespace(M, force=True, recursive=True))
+    command = DropNamespace(N, force=True, recursive=True)
+    written = written_plan(await plan_namespace_drop(first.commands, context("dropNamespace"), warehouse, command))
+    views = {each["name"]: (each["soft-deleted"], each["protected"]) for each in written["objects"] if each["type"] == "view"}
+    assert {"protected": (True, True), "other": (True, False)} == views
 
 
 async def test_only_what_is_below_a_due_namespace_expires_early(processes: Processes, few: None) -> None:

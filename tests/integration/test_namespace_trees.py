@@ -360,6 +360,9 @@ def test_a_refused_undrop_of_a_tree_changes_nothing(client: TreeClient, tmp_path
         (client.undrop_tree(ids["n"], forced=True), (400, "BadRequestException")),
     ):
         assert error == answer.error, answer.message
+    for part in ("m", "k"):
+        message = client.undrop_tree(ids[part]).message
+        assert f"was dropped with namespace n ({ids['n']}): undrop that namespace" in message, "it names what can be undropped"
     body = {"warehouse-name": "sea", "storage-profile": {"type": "local", "directory": str(tmp_path / "sea")}}
     other = client.call_management("POST", "", body).json["id"]
     assert GONE == client.call_management("POST", f"/{other}/deleted-namespaces/{ids['n']}/undrop", {}).error
@@ -378,6 +381,21 @@ def test_a_refused_undrop_of_a_tree_changes_nothing(client: TreeClient, tmp_path
     assert 204 == client.undrop_tree(ids["n"]).status
     assert 204 == client.drop_tree(query="&force=true").status
     assert TREE_EXPIRED == client.undrop_tree(ids["n"]).error
+    checked(client.dsn)
+
+
+@pytest.mark.parametrize("kind", ["table", "view"])
+def test_a_namespace_is_undropped_beside_a_table_or_view_of_its_name(client: TreeClient, kind: str) -> None:
+    """Their names are apart from those of namespaces."""
+    client.soft_delete()
+    before = content(client)
+    assert 204 == client.drop_tree("n", "m").status
+    assert 200 == (client.create_table(["n"], "m") if kind == "table" else client.create_view(["n"], "m")).status
+    (found,) = client.deleted_namespaces()
+    undropped = client.undrop_tree(found["id"])
+    assert 204 == undropped.status, undropped.body
+    assert "m" in (client.table_names("n") if kind == "table" else client.view_names("n"))
+    assert before["n.m.t"] == content(client)["n.m.t"]
     checked(client.dsn)
 
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -14,15 +15,19 @@ import pytest
 from icecore.access.resolve_warehouse import resolve_warehouse
 from icecore.commands.execution.append_request import AppendRequest
 from icecore.commands.execution.executor import CommandExecutor
+from icecore.commands.namespaces.create_namespace import create_namespace
+from icecore.commands.namespaces.drop_namespace_tree import plan_namespace_drop
 from icecore.commands.projects.change_project import delete_project
 from icecore.commands.warehouses.change_warehouse import delete_warehouse
 from icecore.commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
 from icecore.compose import Application
+from icecore.domain.commands import CreateNamespace, DropNamespace
 from icecore.domain.errors import NoSuchProject, ProjectNotEmpty
+from icecore.domain.identifiers import NamespaceIdentifier
 from icecore.domain.project import DEFAULT_PROJECT_NAME, PROJECT_ID_DEFAULT, DeleteProject
 from icecore.domain.warehouse import DeleteWarehouse
 from icecore.projections.verify import verify
-from tests.fixtures.catalog import CatalogServer, context, served_catalog
+from tests.fixtures.catalog import CatalogServer, before_append, context, opened_catalog, served_catalog
 from tests.fixtures.operator_commands import operator_on
 from tests.fixtures.rest_client import SCHEMA, RestClient, RestResponse
 
@@ -386,6 +391,32 @@ def test_the_names_of_other_projects_are_free(tenants: Tenants, two: dict[str, s
             project=two["a"],
         ).error
     )
+
+
+@pytest.mark.parametrize("reference", ["lake", "b lake"])
+async def test_a_command_that_is_decided_again_stays_in_its_project(
+    tenants: Tenants, two: dict[str, str], database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, roots: Path, reference: str
+) -> None:
+    """Its warehouse, named or by its id, is changed meanwhile, and other projects have one of that name. A dry run stays there too."""
+    two["default lake"] = tenants.new_warehouse("lake", roots / "default", None)
+    project = UUID(two["b"])
+
+    async def change() -> None:
+        path = f"/management/v1/warehouse/{two['b lake']}/protection"
+        assert 200 == (await asyncio.to_thread(tenants.send, "POST", path, {"protected": True})).status
+
+    async with opened_catalog(database, tmp_path / "demo") as process:
+        lake = await resolve_warehouse(process.backends, project, two.get(reference, reference))
+        appends = before_append(monkeypatch, process, change)
+        in_project = replace(context("createNamespace"), project_id=project)
+        await create_namespace(process.commands, in_project, lake, CreateNamespace(NamespaceIdentifier(("late",)), {}))
+        assert 2 == len(appends)
+        for name, expected in (("a", [["of-a"]]), ("b", [["late"], ["of-b"]]), ("default", [])):
+            listed = tenants.send("GET", f"/catalog/v1/{two[f'{name} lake']}/namespaces").json["namespaces"]
+            assert expected == sorted(listed), name
+        drop = DropNamespace(NamespaceIdentifier(("of-b",)), recursive=True)
+        plan = await plan_namespace_drop(process.commands, replace(in_project, operation="dropNamespace"), lake, drop)
+    assert ["of-b", "table-of-b"] == sorted(each.object.path[-1] for each in plan.drops)
 
 
 @pytest.mark.parametrize("header", ["team", str(UUID(int=7)), "00000000-0000-0000-0000-00000000000g"])

@@ -50,6 +50,7 @@ from icecore.domain.warehouse import DeleteProfile, SetWarehouseReadOnly, Update
 from icecore.projections import soft_deleted
 from icecore.projections.rebuild import rebuild
 from icecore.projections.verify import verify
+from icecore.storage.large_documents import LARGE_BYTES_MIN
 from tests.fixtures.catalog import PROJECT_ID, CatalogServer, context, opened_catalog, served_catalog
 from tests.fixtures.clocks import clocks_behind
 from tests.fixtures.rest_client import SCHEMA, RestResponse, set_properties, table_path, view_path, view_version
@@ -551,6 +552,44 @@ async def test_in_a_read_only_warehouse_nothing_expires_and_nothing_is_undropped
             with pytest.raises(WarehouseReadOnly):
                 await undrop(first, warehouse, table_id)
     assert 1 == await second.soft_deletion.run_once()
+
+
+async def test_nothing_expires_after_the_warehouse_has_become_read_only(
+    processes: Processes, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Although the job has read the table before. Whoever copies the warehouse meanwhile relies on it."""
+    first, second, warehouse = processes
+    await drop(first, warehouse, 3700)
+    submit, submitted = second.commands.committer.submit, list[AppendRequest]()
+
+    async def late(append_request: AppendRequest) -> AppendResult:
+        submitted.append(append_request)
+        await change_warehouse(first.commands, context("setWarehouseReadOnly"), warehouse, SetWarehouseReadOnly(True))
+        return await submit(append_request)
+
+    monkeypatch.setattr(second.commands.committer, "submit", late)
+    assert 0 == await second.soft_deletion.run_once()
+    assert 1 == len(submitted)
+    assert [] == topics(database, "table.expired.v1")
+
+
+async def test_the_memory_of_a_large_table_counts_until_it_has_expired(processes: Processes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else other requests use it meanwhile, and the process may run out of memory."""
+    first, second, warehouse = processes
+    large = CommitTable(TABLE, [], [set_properties(large="x" * (LARGE_BYTES_MIN + 1))])
+    await commit_table(first.commands, context("updateTable"), warehouse, large)
+    await drop(first, warehouse, 3700)
+    submit, in_use = second.commands.committer.submit, list[int]()
+
+    async def seen(append_request: AppendRequest) -> AppendResult:
+        in_use.append(second.backends.large_documents._bytes_in_use)
+        return await submit(append_request)
+
+    monkeypatch.setattr(second.commands.committer, "submit", seen)
+    assert 1 == await second.soft_deletion.run_once()
+    assert 1 == len(in_use)
+    assert in_use[0] > LARGE_BYTES_MIN
+    assert 0 == second.backends.large_documents._bytes_in_use
 
 
 async def test_a_process_whose_clock_is_ahead_expires_nothing_early(processes: Processes) -> None:

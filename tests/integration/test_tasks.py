@@ -15,6 +15,7 @@ from icecore.access.warehouse import Warehouse
 from icecore.commands.execution.clock import now_ms
 from icecore.commands.execution.retry_pauses import PAUSE_SECONDS_MAX
 from icecore.commands.tables.purge_tables import PurgeJob
+from icecore.commands.tabulars.expire_soft_deleted import ExpireSoftDeletedJob
 from icecore.commands.tasks.control_tasks import control_tasks
 from icecore.commands.warehouses.change_warehouse import change_warehouse
 from icecore.compose import Application
@@ -25,6 +26,7 @@ from icecore.projections.rebuild import rebuild
 from icecore.projections.verify import verify
 from icecore.queries.list_tasks import FoundTask, TaskFilter, list_tasks, load_task
 from tests.fixtures.catalog import before_append, context, opened_catalog
+from tests.fixtures.clocks import clocks_behind
 from tests.integration.test_purge import files
 from tests.integration.test_purge_job import SECONDS_MAX, Point, a_table, a_warehouse, dropped, gate, registered, the_warehouse
 
@@ -227,6 +229,29 @@ async def test_failures_are_recorded_ever_more_rarely(
         await job.run_once()
     # Of the fifth attempt, which was not recorded, the next process knows nothing.
     assert [1, 2, 4, 8] == [each["attempt"] for each in events(database, "task.attempt-failed.v1")]
+    assert (await verify(database)).ok
+
+
+async def test_failures_of_an_expiry_are_counted_on_by_the_next_process(
+    catalog: Application, warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database: str
+) -> None:
+    """The attempts 1, 2, 4 and 8 of ten, as those of a purge: an operator sees how long it has been failing."""
+    warehouse = await soft_deleting(catalog, warehouse)
+    with clocks_behind(catalog.commands, 2 * 3_600_000):
+        expiry = await to_be_purged(catalog, warehouse, tmp_path / "warehouse" / "t")
+    passed = pauses_end_between_runs(monkeypatch, catalog)
+
+    def refuse(table_id: UUID, **options: bool) -> Any:
+        raise ServiceUnavailable("The table cannot be read")
+
+    monkeypatch.setattr(catalog.commands.resolver, "table_by_id", refuse)
+    again = ExpireSoftDeletedJob(catalog.commands)
+    for job in (*[catalog.soft_deletion] * 5, *[again] * 6):
+        passed()
+        assert 0 == await job.run_once()
+    assert [1, 2, 4, 8] == [each["attempt"] for each in events(database, "task.attempt-failed.v1")]
+    found = await only_task(catalog, warehouse)
+    assert (expiry, "tabular_expiration", "SCHEDULED") == (found.task.task_id, found.task.queue, found.status)
     assert (await verify(database)).ok
 
 

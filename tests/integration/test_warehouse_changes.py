@@ -22,12 +22,12 @@ from icecore.commands.warehouses.change_warehouse import change_warehouse, delet
 from icecore.commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
 from icecore.compose import Application
 from icecore.domain.commands import CommitTable, CreateNamespace, CreateTable
-from icecore.domain.errors import BadRequest, NoSuchWarehouse, WarehouseInactive, WarehouseNotEmpty
+from icecore.domain.errors import AlreadyExists, BadRequest, NoSuchWarehouse, WarehouseInactive, WarehouseNotEmpty
 from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
-from icecore.domain.warehouse import DeleteWarehouse, FormatVersionPolicy, SetWarehouseStatus
+from icecore.domain.warehouse import DeleteWarehouse, FormatVersionPolicy, SetWarehousePurgeDefault, SetWarehouseStatus
 from icecore.projections import warehouse_content
 from icecore.projections.verify import verify
-from tests.fixtures.catalog import PROJECT_ID, CatalogServer, context, opened_catalog, served_catalog
+from tests.fixtures.catalog import PROJECT_ID, CatalogServer, before_append, context, opened_catalog, served_catalog
 from tests.fixtures.command_runs import CommandRun, Step
 from tests.fixtures.rest_client import SCHEMA, RestClient, RestResponse, set_properties, staged_create_updates, table_path
 from tests.integration.approval.judging import Judge, asking
@@ -467,6 +467,33 @@ async def test_commits_go_on_after_a_change_of_the_warehouse(processes: tuple[Ap
     responses = await asyncio.gather(*(commit_table(first.commands, context("updateTable"), warehouse, command) for command in commands))
     assert [200] * 5 == [response.status for response in responses]
     assert 5 == len({response.position for response in responses})
+
+
+@pytest.mark.parametrize("changed", [True, False])
+async def test_a_process_refreshes_its_warehouses_after_a_change_that_a_command_met(
+    processes: tuple[Application, Application, Warehouse], monkeypatch: pytest.MonkeyPatch, changed: bool
+) -> None:
+    """Else each further command through the outdated one is decided twice. Another conflict refreshes nothing."""
+    first, second, warehouse = processes
+    command, refreshed = CreateNamespace(NamespaceIdentifier(("m",)), {}), list[None]()
+
+    async def meanwhile() -> None:
+        if changed:
+            purge = SetWarehousePurgeDefault(purge=True)
+            await change_warehouse(second.commands, context("setWarehousePurgeDefault"), warehouse, purge)
+        else:
+            await create_namespace(second.commands, context("createNamespace"), warehouse, command)
+
+    first.commands.on_warehouse_changed = lambda: refreshed.append(None)
+    appends = before_append(monkeypatch, first, meanwhile)
+    creation = create_namespace(first.commands, context("createNamespace"), warehouse, command)
+    if changed:
+        assert 200 == (await creation).status
+        assert 2 == len(appends)
+    else:
+        with pytest.raises(AlreadyExists):
+            await creation
+    assert (1 if changed else 0) == len(refreshed)
 
 
 def test_an_operator_changes_a_warehouse_at_the_command_line(client: Management, database: str) -> None:

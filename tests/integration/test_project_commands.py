@@ -90,6 +90,15 @@ def test_every_command_on_a_warehouse_takes_its_project(operator: Any, tmp_path:
     assert (1, True) == (code, elsewhere in printed), printed
 
 
+def test_a_point_before_the_creation_of_a_warehouse_is_refused_in_its_own_words(operator: Any, tmp_path: Path) -> None:
+    """Else the operator would be sent to other projects, although the warehouse is where it was looked for."""
+    assert 0 == operator("project", "create", "Team")[0]
+    for name in ("Team/lake", "lake"):
+        profile = json.dumps({"type": "local", "directory": str(tmp_path / name)})
+        assert 0 == operator("warehouse", "create", name, "--profile", profile)[0]
+    assert (1, "icecore: Warehouse did not exist at 1: lake\n") == operator("warehouse", "get", "lake@1")
+
+
 def test_a_warehouse_is_created_with_its_settings(operator: Any, tmp_path: Path) -> None:
     """Those of a request; `--json` prints what `get` prints, and the list is filtered."""
     profile = json.dumps({"type": "local", "directory": str(tmp_path / "lake")})

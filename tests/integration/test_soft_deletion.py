@@ -53,6 +53,7 @@ from icecore.projections.verify import verify
 from icecore.storage.large_documents import LARGE_BYTES_MIN
 from tests.fixtures.catalog import PROJECT_ID, CatalogServer, context, opened_catalog, served_catalog
 from tests.fixtures.clocks import clocks_behind
+from tests.fixtures.operator_commands import Operator, operator_on, read_json
 from tests.fixtures.rest_client import SCHEMA, RestResponse, set_properties, table_path, view_path, view_version
 from tests.fixtures.snapshots import manifest_list as empty_list
 from tests.integration.test_warehouse_changes import Management
@@ -272,21 +273,47 @@ def test_what_is_soft_deleted_is_listed_in_pages(client: Client) -> None:
     expected = {"id", "name", "namespace", "typ", "warehouse-id", "created-at", "deleted-at", "expiration-date", "purge"}
     assert all(expected == each.keys() and each["warehouse-id"] == client.prefix for each in found)
     assert all(seconds_of(each["created-at"]) <= seconds_of(each["deleted-at"]) < seconds_of(each["expiration-date"]) for each in found)
-    names, token = [], ""
-    while token is not None:
-        page = client.call_warehouse("GET", f"/deleted-tabulars?pageSize=2&pageToken={token}").json
-        names += [each["name"] for each in page["tabulars"]]
-        assert len(page["tabulars"]) <= 2
-        token = page["next-page-token"]
-    assert ["a", "b", "c", "v"] == names
-    with psycopg.connect(client.dsn) as connection:
-        ids = dict(connection.execute("select name, namespace_id::text from icecore.namespaces").fetchall())
+    ids = namespace_ids(client)
+    assert [["a", "b"], ["c", "v"]] == pages_of_two(client)
+    assert [["a", "b"], ["c"]] == pages_of_two(client, f"&namespaceId={ids['n']}")
     assert ["v"] == [each["name"] for each in client.deleted(f"?namespaceId={ids['m']}")]
     assert [("a", False), ("b", True), ("c", False)] == [
         (each["name"], each["purge"]) for each in client.deleted(f"?namespaceId={ids['n']}")
     ]
     assert 204 == client.undrop(("table", found[1]["id"])).status
     assert ["a", "c", "v"] == [each["name"] for each in client.deleted()]
+
+
+def pages_of_two(client: Client, query: str = "") -> list[list[str]]:
+    """The names on all pages. There must be few."""
+    pages: list[list[str]] = []
+    token = ""
+    while token is not None and len(pages) < 5:
+        page = client.call_warehouse("GET", f"/deleted-tabulars?pageSize=2&pageToken={token}{query}").json
+        pages.append([each["name"] for each in page["tabulars"]])
+        token = page["next-page-token"]
+    assert token is None, pages
+    return pages
+
+
+def namespace_ids(client: Client) -> dict[str, str]:
+    with psycopg.connect(client.dsn) as connection:
+        return dict(connection.execute("select name, namespace_id::text from icecore.namespaces").fetchall())
+
+
+def test_the_next_page_is_that_of_the_same_namespace(client: Client) -> None:
+    """Another namespace's token is refused. A client that forgets the namespace would go on in the listing of the warehouse."""
+    client.soft_delete()
+    assert 200 == client.create_namespace("m").status
+    for levels, name in ((["n"], "a"), (["m"], "x"), (["n"], "b")):
+        assert 200 == client.create_table(levels, name).status
+        assert 204 == client.call("DELETE", table_path(levels, name)).status
+    ids = namespace_ids(client)
+    first = client.call_warehouse("GET", f"/deleted-tabulars?namespaceId={ids['n']}&pageSize=1").json
+    follow = f"?pageToken={first['next-page-token']}"
+    assert ["b"] == [each["name"] for each in client.deleted(f"{follow}&namespaceId={ids['n']}")]
+    for other in (follow, f"{follow}&namespaceId={ids['m']}"):
+        assert (400, "BadRequestException") == client.call_warehouse("GET", f"/deleted-tabulars{other}").error
 
 
 def test_wrong_listings_are_refused(client: Client) -> None:
@@ -831,6 +858,53 @@ def test_an_operator_lists_and_undrops_at_the_command_line(client: Client, serve
     # Another connection, because the server has closed one that was idle for so long.
     with closing(Client(server.url)) as again:
         assert (["[t]"], ["v"]) == (again.table_names("n"), again.view_names("n"))
+
+
+@pytest.fixture
+def operator(server: CatalogServer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Operator:
+    return operator_on(server.dsn, monkeypatch, capfd)
+
+
+@pytest.mark.parametrize("namespace_first", [True, False])
+def test_a_namespace_is_undropped_alone_at_the_command_line(client: Client, operator: Operator, namespace_first: bool) -> None:
+    """A table that is named beside it would stay soft-deleted, although the command succeeds. The refusal changes nothing."""
+    client.soft_delete()
+    assert 200 == client.create_namespace("m").status
+    table_id = client.create_table(["n"], "t").json["metadata"]["table-uuid"]
+    namespace_id = namespace_ids(client)["m"]
+    assert [204, 204] == [client.drop().status, client.call("DELETE", "/namespaces/m?recursive=true").status]
+    head = client.head()
+    ids = (namespace_id, table_id) if namespace_first else (table_id, namespace_id)
+    assert (2, "", "icecore: a namespace is undropped alone: give one id\n") == operator("undrop", "demo", *ids)
+    assert head == client.head()
+
+
+@pytest.mark.parametrize("kind", ["table", "namespace"])
+def test_an_undrop_is_forced_at_the_command_line(client: Client, operator: Operator, kind: str) -> None:
+    """Otherwise an operator who has lost one file could not get the table back."""
+    client.soft_delete()
+    created = client.create_table(["n"], "t").json
+    ids = {"table": created["metadata"]["table-uuid"], "namespace": namespace_ids(client)["n"]}
+    assert 204 == (client.drop() if kind == "table" else client.call("DELETE", "/namespaces/n?recursive=true")).status
+    Path(created["metadata-location"].removeprefix("file://")).unlink()
+    code, printed, said = operator("undrop", "demo", ids[kind])
+    assert (1, "", True) == (code, printed, created["metadata-location"] in said), said
+    assert (0, "", "") == operator("undrop", "demo", ids[kind], "--force")
+    assert ["t"] == [each["name"] for each in read_json(operator, "table", "list", "demo", "n")]
+
+
+@pytest.mark.parametrize("profile", [HARD, SOFT])
+def test_the_log_shows_that_a_dropped_table_keeps_its_files(client: Client, operator: Operator, profile: dict[str, Any]) -> None:
+    """Although a purge was requested. An operator who reads that the files go would not look for them."""
+    assert 200 == client.call_warehouse("POST", "/delete-profile", profile).status
+    for name, properties in (("kept", {"gc.enabled": "false"}), ("purged", {})):
+        assert 200 == client.create_table(["n"], name, properties=properties).status
+        assert 204 == client.drop(name, "?purgeRequested=true").status
+    expiries = {each["name"]: f"soft-deleted until {each['expiration-date']}, then " for each in client.deleted()}
+    _, printed, _ = operator("log")
+    kept, purged = [line for line in printed.splitlines() if "table dropped" in line]
+    assert kept.endswith(f"demo:n.kept v2  {expiries.get('kept', '')}keeps its files (gc.enabled=false)"), kept
+    assert purged.endswith(f"demo:n.purged v2  {expiries.get('purged', '')}with its files"), purged
 
 
 _JOB = """

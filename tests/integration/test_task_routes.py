@@ -8,12 +8,15 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 
+from icecore.access.request_context import ANONYMOUS
+from icecore.commands.tasks.attempts import FailedAttempt, record_failure
+from icecore.domain.task import TaskOf
 from icecore.projections.verify import verify
-from tests.fixtures.catalog import CatalogServer, served_catalog
+from tests.fixtures.catalog import CatalogServer, opened_catalog, served_catalog
 from tests.fixtures.operator_commands import operator_on
 from tests.fixtures.rest_client import RestResponse
 from tests.integration.test_projects import Tenants
@@ -80,6 +83,37 @@ def test_tasks_are_listed_and_loaded_in_lakekeeper_s_form(client: Tasks) -> None
 @pytest.mark.parametrize("moment", ["0001-01-01T00:00:00Z", "0001-01-01T00:00:00.000001Z", "2020-01-01T00:00:00Z"])
 def test_everything_was_created_after_an_early_moment(client: Tasks, moment: str) -> None:
     assert 2 == len(client.tasks(**{"created-after": moment}))
+
+
+def test_tasks_are_listed_up_to_a_moment(client: Tasks) -> None:
+    """Inclusive. A client that asks for what has waited for long would else see every task."""
+    _, oldest = client.tasks()
+    assert [] == client.tasks(**{"created-before": "2020-01-01T00:00:00Z"})
+    assert [oldest] == client.tasks(**{"created-before": oldest["created-at"]})
+
+
+async def test_a_failed_attempt_is_loaded_in_lakekeeper_s_form(client: Tasks, server: CatalogServer) -> None:
+    """With its error and how long it ran, as an ISO 8601 duration. In milliseconds, clients would show a minute as 17 hours."""
+    _, oldest = client.tasks()
+    task = TaskOf(UUID(oldest["task-id"]), "tabular_purge", "table", UUID(oldest["entity"]["table-id"]), "scheduled")
+    started_at = "2026-01-02T03:04:05.000Z"
+    started_at_ms = int(datetime.fromisoformat(started_at).timestamp() * 1_000)
+    async with opened_catalog(server.dsn, server.warehouse_directory) as catalog:
+        catalog.commands.now_ms = lambda: started_at_ms + 61_500
+        error = "The object store does not respond"
+        await record_failure(catalog.commands, ANONYMOUS, FailedAttempt(task, UUID(client.prefix), 1, started_at_ms, 1.0, error))
+    (attempt,) = client.call_warehouse("GET", f"/task/by-id/{oldest['task-id']}").json["attempts"]
+    assert attempt == {
+        "attempt": 1,
+        "status": "FAILED",
+        "scheduled-for": started_at,
+        "started-at": started_at,
+        "duration": "PT61.500S",
+        "message": error,
+        "created-at": started_at,
+        "progress": 0.0,
+        "execution-details": None,
+    }
 
 
 def test_tasks_are_controlled_all_or_none(client: Tasks) -> None:

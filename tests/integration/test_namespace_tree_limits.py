@@ -37,9 +37,10 @@ from icecore.domain.commands import (
 )
 from icecore.domain.errors import NamespaceDropExpired, NamespaceTreeTooLarge, ServiceUnavailable
 from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
-from icecore.domain.warehouse import DeleteProfile, UpdateWarehouseDeleteProfile
+from icecore.domain.warehouse import DeleteProfile, SetWarehousePurgeDefault, UpdateWarehouseDeleteProfile
 from icecore.projections import namespace_trees, soft_deleted, tables
 from icecore.projections.verify import verify
+from icecore.storage.large_documents import LARGE_BYTES_MIN
 from tests.fixtures.catalog import PROJECT_ID, before_append, context, served_catalog
 from tests.fixtures.rest_client import SCHEMA, view_version
 from tests.integration.approval.judging import Judge, asking
@@ -396,6 +397,46 @@ async def test_a_tree_that_was_dropped_without_hooks_is_undropped_with_them(
         after = [await tables.read_state_within(connection, each, 1 << 40) for each in await table_ids(connection)]
     assert [each[0].document.value for each in before] == [each[0].document.value for each in after]  # type: ignore[index, union-attr]
     assert (await verify(database)).ok
+
+
+async def test_hooks_see_all_metadata_of_a_table_that_is_undropped(processes: Processes) -> None:
+    """Reviewers decide on its schemas and snapshots, as on those of a tree."""
+    first, _, warehouse = processes
+    await drop_tables(first, warehouse, 1)
+    (table_id,) = await deleted(first, warehouse)
+    judge = Judge()
+    asking(judge)(first)
+    command = UndropTabulars([UndropTarget("table", table_id)])
+    await undrop_tabulars(first.commands, context("undropTabulars"), warehouse, command)
+    ((shown,),) = [change.objects for change in judge.shown]
+    assert shown.after is not None
+    assert not shown.partial
+    assert {"schemas", "snapshots"} <= shown.after.keys()
+
+
+async def test_an_undrop_that_is_decided_again_reads_large_tables_in_reserved_memory(
+    processes: Processes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With hooks, after a conflict: the memory of the first attempt is released, and refusals are found without whole tables."""
+    first, second, warehouse = processes
+    await make_large_tables(first, warehouse, 3)
+    await drop(first, warehouse)
+    asking(Judge())(first)
+    add, reserved = tree_states.add_whole_tables, list[int]()
+
+    async def noted(executor: Any, reservation: Any, *given: Any) -> None:
+        reserved.append(reservation.size)
+        await add(executor, reservation, *given)
+
+    async def change() -> None:
+        command = SetWarehousePurgeDefault(purge=True)
+        await change_warehouse(second.commands, context("setWarehousePurgeDefault"), warehouse, command)
+
+    monkeypatch.setattr(tree_states, "add_whole_tables", noted)
+    before_append(monkeypatch, first, change)
+    await undrop(first, warehouse, await root(first, warehouse))
+    assert 2 == len(reserved)
+    assert min(reserved) > LARGE_BYTES_MIN
 
 
 async def table_ids(connection: Any) -> list[Any]:

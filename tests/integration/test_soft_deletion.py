@@ -51,7 +51,7 @@ from icecore.projections import soft_deleted
 from icecore.projections.rebuild import rebuild
 from icecore.projections.verify import verify
 from icecore.storage.large_documents import LARGE_BYTES_MIN
-from tests.fixtures.catalog import PROJECT_ID, CatalogServer, context, opened_catalog, served_catalog
+from tests.fixtures.catalog import PROJECT_ID, CatalogServer, before_append, context, opened_catalog, served_catalog
 from tests.fixtures.clocks import clocks_behind
 from tests.fixtures.operator_commands import Operator, operator_on, read_json
 from tests.fixtures.rest_client import SCHEMA, RestResponse, set_properties, table_path, view_path, view_version
@@ -944,6 +944,19 @@ async def test_a_job_that_is_killed_loses_and_doubles_nothing(
     assert 0 == await first.soft_deletion.run_once() + await first.purge.run_once()
     assert ["table.expired.v1"] * 2 + ["table.purged.v1"] * 2 == topics(database, "table.expired.v1", "table.purged.v1")
     assert (await verify(database)).ok
+
+
+async def test_what_is_dropped_while_its_undrop_is_decided_is_undropped(processes: Processes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was live until then. The client is told that both tables are live, and they are."""
+    first, second, warehouse = processes
+    await make_table(first, warehouse, "u")
+    table_ids = [await drop(first, warehouse, 0, name) for name in ("t", "u")]
+    await undrop(first, warehouse, table_ids[0])
+    appends = before_append(monkeypatch, first, lambda: drop(second, warehouse, 0))
+    await undrop(first, warehouse, *table_ids)
+    async with first.backends.connection() as connection:
+        assert [] == await soft_deleted.list_soft_deleted(connection, warehouse.id, None, None, 100)
+    assert 2 == len(appends)
 
 
 async def test_a_process_that_dropped_a_table_commits_to_it_after_another_undropped_it(processes: Processes) -> None:

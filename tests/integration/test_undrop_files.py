@@ -103,6 +103,20 @@ def test_a_data_file_that_is_missing_is_named(client: TreeClient, server: Catalo
     assert 200 == client.load_table(["n"], "t").status
 
 
+def test_a_live_table_in_the_request_does_not_hide_missing_files(client: TreeClient, server: CatalogServer) -> None:
+    """The files of the dropped table are looked for, as if it were the only target. Those of the live one are not."""
+    live, lost = a_table(client, server, "u", dropped=False), a_table(client, server)
+    live_id = client.load_table(["n"], "u").json["metadata"]["table-uuid"]
+    for table in (live, lost):
+        table.data[0].unlink()
+    (found,) = client.deleted()
+    refused = client.undrop(("table", live_id), ("table", found["id"]))
+    assert MISSING == refused.error
+    assert str(lost.data[0]) in refused.message
+    assert str(live.data[0]) not in refused.message
+    assert GONE == client.load_table(["n"], "t").error
+
+
 @pytest.mark.parametrize("files", [3, FILES, 2_345])
 def test_many_files_that_are_missing_are_counted(client: TreeClient, server: CatalogServer, files: int) -> None:
     """The first ten are named. Whether the folders are listed or each file is asked for makes no difference."""
@@ -117,6 +131,19 @@ def test_many_files_that_are_missing_are_counted(client: TreeClient, server: Cat
     count = min(files, snapshot_files.MISSING_FILES_MAX)
     assert (f" and {at_least}{count - 10} more;" in refused.message) == (files > 10), refused.message
     assert 204 == undropped(client, force=True).status
+
+
+def test_many_metadata_files_that_are_missing_are_counted(client: TreeClient) -> None:
+    """The first ten are named: a request may have a hundred tables, with locations of thousands of characters."""
+    files = []
+    for number in range(12):
+        files.append(client.create_table(["n"], f"t{number}").json["metadata-location"])
+        assert 204 == client.drop(f"t{number}").status
+        Path(files[-1].removeprefix("file://")).unlink()
+    refused = client.undrop_all()
+    assert MISSING == refused.error
+    assert sorted(files)[:10] == [file for file in sorted(files) if file in refused.message]
+    assert " and 2 more;" in refused.message
 
 
 @pytest.mark.parametrize("which", ["manifest", "list"])

@@ -4,6 +4,7 @@ import asyncio
 import time
 import tracemalloc
 from collections.abc import AsyncGenerator, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 from uuid import uuid4
@@ -11,6 +12,7 @@ from uuid import uuid4
 import orjson
 import pytest
 
+from icecore.commands.tables.commit_table import commit_table
 from icecore.commands.tables.create_table import create_table
 from icecore.commands.tables.drop_table import drop_table
 from icecore.commands.tabulars import needed_files, snapshot_files, undrop_check_limit
@@ -18,7 +20,7 @@ from icecore.commands.tabulars.snapshot_files import FoundFiles, SnapshotFiles, 
 from icecore.commands.tabulars.undrop_check_limit import UNDROP_CHECKS_MAX
 from icecore.commands.warehouses.change_warehouse import change_warehouse
 from icecore.compose import Application
-from icecore.domain.commands import CreateTable, DropTable
+from icecore.domain.commands import CommitTable, CreateTable, DropTable
 from icecore.domain.errors import ServiceUnavailable
 from icecore.domain.warehouse import DeleteProfile, UpdateWarehouseDeleteProfile
 from icecore.projections import soft_deleted
@@ -26,7 +28,7 @@ from icecore.storage.locations import StorageLocation
 from icecore.storage.store_errors import store_unavailable
 from tests.fixtures.catalog import context
 from tests.fixtures.object_stores import OddS3Server, OpenedStore
-from tests.fixtures.rest_client import SCHEMA
+from tests.fixtures.rest_client import SCHEMA, set_properties
 from tests.integration.test_purge_job import NAMESPACE, a_table, dropped, named, the_warehouse
 from tests.integration.test_purge_locations import number, sized
 from tests.integration.test_soft_deletion import undrop
@@ -127,6 +129,41 @@ async def test_few_files_are_asked_for_and_many_are_listed(s3_store: OpenedStore
     assert [f"{s3_store.profile.base}/partly/data/0000{each}.parquet" for each in (57, 58, 59)] == sorted(found.missing)
     elsewhere = SnapshotFiles(few.manifest_list, (), (f"{s3_store.profile.base}/other",))
     assert 0 == (await look(CountingStore(s3_store), elsewhere)).missing_count
+
+
+async def test_a_folder_that_cannot_be_listed_does_not_hide_the_others(local_store: OpenedStore) -> None:
+    """A table may name one outside the warehouse before its own. Its own is listed nevertheless: one request instead of sixty."""
+    table = await stored(local_store, "t", names(60))
+    store = CountingStore(local_store)
+    found = await look(store, replace(table, folders=("s3://elsewhere/x", *table.folders)))
+    assert (0, True) == (found.missing_count, found.complete)
+    assert {"get": 2, "exists": 0, "list": 1} == store.requests
+
+
+async def test_the_folders_that_a_table_s_properties_name_are_listed_too(
+    catalog: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under any of their names. Otherwise each file in them would be asked for."""
+    warehouse = await the_warehouse(catalog)
+    profile = UpdateWarehouseDeleteProfile(DeleteProfile(3600))
+    await change_warehouse(catalog.commands, context("updateWarehouseDeleteProfile"), warehouse, profile)
+    warehouse = await the_warehouse(catalog)
+    folder, data, older = (tmp_path / "warehouse" / each for each in ("t", "data", "older"))
+    await a_table(catalog, warehouse, "t", folder)
+    update = set_properties({"write.data.path": f"file://{data}", "write.object-storage.path": f"file://{older}"})
+    await commit_table(catalog.commands, context("updateTable"), warehouse, CommitTable(named("t"), [], [update]))
+    await dropped(catalog, warehouse, "t")
+    async with catalog.backends.connection() as connection:
+        (found,) = await soft_deleted.list_soft_deleted(connection, warehouse.id, None, None, 100)
+    given: list[SnapshotFiles] = []
+
+    async def looked(_: object, snapshots: Sequence[SnapshotFiles]) -> FoundFiles:
+        given.extend(snapshots)
+        return FoundFiles()
+
+    monkeypatch.setattr(needed_files, "find_snapshot_files", looked)
+    await undrop(catalog, warehouse, found.object_id)
+    assert [(f"file://{folder}", f"file://{data}", f"file://{older}")] == [each.folders for each in given]
 
 
 async def test_a_credential_that_may_not_list_is_no_obstacle(local_store: OpenedStore) -> None:

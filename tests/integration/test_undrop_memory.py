@@ -19,16 +19,27 @@ from icecore.commands.tables.create_table import create_table
 from icecore.commands.tabulars import needed_files
 from icecore.commands.tabulars.snapshot_files import FoundFiles, SnapshotFiles
 from icecore.commands.tabulars.undrop_tabulars import undrop_tabulars
+from icecore.commands.views.create_view import create_view
+from icecore.commands.views.drop_view import drop_view
 from icecore.commands.warehouses.change_warehouse import change_warehouse
 from icecore.compose import Application
-from icecore.domain.commands import CommitTable, CreateTable, DropNamespace, UndropNamespace, UndropTabulars, UndropTarget
-from icecore.domain.errors import FilesMissing
+from icecore.domain.commands import (
+    CommitTable,
+    CreateTable,
+    CreateView,
+    DropNamespace,
+    DropView,
+    UndropNamespace,
+    UndropTabulars,
+    UndropTarget,
+)
+from icecore.domain.errors import BadRequest, FilesMissing
 from icecore.domain.warehouse import DeleteProfile, SetWarehousePurgeDefault, UpdateWarehouseDeleteProfile
 from icecore.projections import names, soft_deleted, tables
 from icecore.storage.large_documents import LARGE_BYTES_MIN
 from tests.fixtures.catalog import PROJECT_ID, context
 from tests.fixtures.clocks import clocks_behind
-from tests.fixtures.rest_client import SCHEMA
+from tests.fixtures.rest_client import SCHEMA, set_properties, view_version
 from tests.fixtures.snapshots import snapshot_updates
 from tests.integration.test_purge_job import NAMESPACE, Point, a_table, dropped, named, the_warehouse
 
@@ -242,3 +253,71 @@ async def test_memory_is_reserved_for_a_large_snapshot(catalog: Application, tmp
     length = len(snapshot["manifests"][0])
     assert needed_files.SNAPSHOT_MANIFESTS_LENGTH_MAX // length == len(found.manifests)
     assert ["undrop_checked_in_part"] == [each["event"] for each in logged if each["event"].startswith("undrop")]
+
+
+async def test_the_manifests_that_snapshots_name_are_limited_for_all_tables_together(
+    catalog: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tree may have hundreds of tables, and the names of all are in memory at a time."""
+    warehouse = await soft_deleting(catalog)
+    manifests = [f"file://{tmp_path}/warehouse/{number}.avro" for number in range(8)]
+    for name in ("t", "u"):
+        create = CreateTable(NAMESPACE, name, None, SCHEMA, None, None, {"format-version": "1"}, False)
+        await create_table(catalog.commands, context("createTable"), warehouse, create)
+        updates = snapshot_updates("")
+        del updates[0]["snapshot"]["manifest-list"], updates[0]["snapshot"]["sequence-number"]
+        updates[0]["snapshot"]["manifests"] = manifests
+        await commit_table(catalog.commands, context("updateTable"), warehouse, CommitTable(named(name), [], updates))
+    undrop_tree = await undrop_of(catalog, warehouse, "namespace")
+    given: list[SnapshotFiles] = []
+
+    async def looked(_: object, snapshots: Sequence[SnapshotFiles]) -> FoundFiles:
+        given.extend(snapshots)
+        return FoundFiles()
+
+    monkeypatch.setattr(needed_files, "find_snapshot_files", looked)
+    monkeypatch.setattr(needed_files, "SNAPSHOT_MANIFESTS_LENGTH_MAX", 10 * len(manifests[0]))
+    with structlog.testing.capture_logs() as logged:
+        await undrop_tree()
+    assert [8, 2] == [len(each.manifests) for each in given]
+    assert 1 == [each["event"] for each in logged].count("undrop_checked_in_part")
+
+
+async def dropped_view(catalog: Application, warehouse: Warehouse, name: str, **properties: str) -> UndropTarget:
+    """Creates a view and drops it. Returns the target of its undrop."""
+    view = CreateView(NAMESPACE, name, None, SCHEMA, view_version("select 1"), properties)
+    await create_view(catalog.commands, context("createView"), warehouse, view)
+    await drop_view(catalog.commands, context("dropView"), warehouse, DropView(named(name)))
+    async with catalog.backends.connection() as connection:
+        found = await soft_deleted.list_soft_deleted(connection, warehouse.id, None, None, 100)
+    return next(UndropTarget("view", each.object_id) for each in found if each.name == name)
+
+
+async def test_views_that_are_too_large_together_are_undropped_one_by_one(catalog: Application) -> None:
+    """The refusal says why. A single one may be larger than the limit."""
+    warehouse = await soft_deleting(catalog)
+    targets = [await dropped_view(catalog, warehouse, name) for name in ("v", "w")]
+    catalog.backends.large_documents.bytes_max = 100
+    with pytest.raises(BadRequest, match="Invalid targets: what must be read of their metadata is larger than 100 bytes together"):
+        await undrop_tabulars(catalog.commands, context("undropTabulars"), warehouse, UndropTabulars(targets))
+    for target in targets:
+        undropped = await undrop_tabulars(catalog.commands, context("undropTabulars"), warehouse, UndropTabulars([target]))
+        assert 204 == undropped.status
+
+
+async def test_the_undrop_of_a_large_view_that_waits_for_memory_delays_no_other_command(catalog: Application, tmp_path: Path) -> None:
+    """The commands of its other targets, which it would delay if it waited in their queues."""
+    warehouse = await soft_deleting(catalog)
+    await a_table(catalog, warehouse, "t", tmp_path / "warehouse" / "t")
+    target = await dropped_view(catalog, warehouse, "v", large="x" * (LARGE_BYTES_MIN + 1))
+    async with catalog.backends.connection() as connection:
+        live_id = await names.find_table(connection, warehouse.name_lookup, named("t"))
+    targets = UndropTabulars([UndropTarget("table", live_id), target])
+    commit = CommitTable(named("t"), [], [set_properties(k="v")])
+    async with catalog.backends.large_documents.reservation() as reservation:
+        await reservation.reserve_all()
+        running = asyncio.ensure_future(undrop_tabulars(catalog.commands, context("undropTabulars"), warehouse, targets))
+        await asyncio.sleep(1.0)
+        assert 200 == (await commit_table(catalog.commands, context("updateTable"), warehouse, commit)).status
+        assert not running.done()
+    assert 204 == (await running).status

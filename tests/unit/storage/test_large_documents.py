@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from icecore.domain.errors import TooManyRequests
+from icecore.storage import large_documents
 from icecore.storage.large_documents import BYTES_CONCURRENT_MAX, LARGE_BYTES_MIN, LargeDocuments, ReservationWaitEnded
 
 HALF = BYTES_CONCURRENT_MAX // 2
@@ -152,3 +153,20 @@ async def test_another_attempt_reserves_what_it_needs_itself() -> None:
             await reservation.reserve_anew(size)
             assert (expected, expected) == (reservation.size, documents._bytes_in_use)
     assert 0 == documents._bytes_in_use
+
+
+async def test_memory_is_returned_after_the_last_of_several_large_documents(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once, because it takes a while. Otherwise a server would keep the memory of its largest document. Not after small documents."""
+    trimmed = list[int]()
+    monkeypatch.setattr(large_documents, "_malloc_trim", lambda: trimmed.append)
+    monkeypatch.setattr(large_documents, "_TRIM_AFTER_SECONDS", 0)
+    documents = LargeDocuments()
+    async with documents.reservation() as reservation:
+        await reservation.reserve_if_large(LARGE_BYTES_MIN - 1)
+    assert documents._trimming is None
+    for _ in range(3):
+        async with documents.reservation() as reservation:
+            await reservation.reserve_if_large(LARGE_BYTES_MIN)
+    assert documents._trimming is not None
+    await documents._trimming
+    assert [0] == trimmed

@@ -69,6 +69,29 @@ async def test_slow_files_of_an_undrop_delay_nothing_else(tmp_path: Path, monkey
     assert [True] * 100 == await asyncio.gather(*questions)
 
 
+async def test_slow_folders_of_an_undrop_delay_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mount may not respond while its folders are listed, and there are few threads for large files."""
+    store, base = LocalStore(profile := local_profile(tmp_path)), profile.base
+    (tmp_path / "t").mkdir()
+    for file in (tmp_path / "t" / "small", tmp_path / "large"):
+        file.write_bytes(b"x" * (INLINE_BYTES_MAX + 1))
+    list_folder, may_list = os.scandir, threading.Event()
+
+    def slow(path: str) -> Any:
+        assert may_list.wait(5)
+        return list_folder(path)
+
+    async def listed() -> list[str]:
+        return [file async for page in store.list_files(base.child("t")) for file in page]
+
+    monkeypatch.setattr(os, "scandir", slow)
+    listings = [asyncio.create_task(listed()) for _ in range(100)]
+    await asyncio.sleep(0)
+    assert INLINE_BYTES_MAX + 1 == len(await store.get(base.child("large")))
+    may_list.set()
+    assert [[f"{tmp_path}/t/small"[1:]]] * 100 == await asyncio.gather(*listings)
+
+
 async def test_the_thread_of_a_cancelled_read_keeps_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its descriptor would otherwise be that of a file or connection that is opened next, of which the thread would read."""
     read, may_read, files = local_store._read, threading.Event(), list[FileIO]()

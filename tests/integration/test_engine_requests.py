@@ -62,7 +62,7 @@ def test_another_warehouse_than_that_of_the_address_is_refused(address: BaseAddr
     for path in (f"/config?warehouse={other.name}", f"/{other.id}{TABLES}"):
         refused = address.call_root("GET", path)
         assert (400, "BadRequestException") == refused.error
-        assert f"is that of another warehouse, '{address.warehouse}'" in refused.message
+        assert f"the base path already names warehouse '{address.warehouse}'" in refused.message
 
 
 def test_the_base_address_may_name_a_past_state(address: BaseAddress, client: RestClient, shared_catalog: SharedCatalog) -> None:
@@ -95,7 +95,7 @@ def test_an_address_of_a_past_state_never_reads_or_writes_the_present(
     for query in (f"/config?warehouse={warehouse.name}@{position - 1}", f"/{warehouse.id}@{position - 1}/namespaces"):
         refused = address.call_root("GET", query)
         assert (400, "BadRequestException") == refused.error
-        assert "another past state" in refused.message
+        assert f"the base path already names the past state '{warehouse.id}@{position}'" in refused.message
 
 
 def test_a_key_is_that_of_one_request_under_every_address(address: BaseAddress, client: RestClient) -> None:

@@ -18,7 +18,7 @@ from ...domain.view import ViewState
 from ...projections import soft_deleted, tables, views
 from ...storage.large_documents import DocumentReservation
 from ...storage.location_policy import PATH_PROPERTIES
-from ...storage.locations import LOCATION_LENGTH_MAX, StorageLocation
+from ...storage.locations import StorageLocation
 from ...storage.object_store import ObjectStore
 from ..execution.executor import CommandExecutor
 from ..execution.resolver import OutdatedRead
@@ -148,10 +148,9 @@ async def _add_snapshots(needed: _NeededFiles, connection: Connection, current: 
 
 
 def _folders(metadata: Json) -> tuple[str, ...]:
-    """Where writers of a table put files. A property that is no location is left out here: it may be of any length."""
+    """Where writers of a table put files. Every commit checks that they are locations (location_policy.py)."""
     properties = metadata.get("properties") or {}
-    named = (metadata["location"], *(properties[name] for name in PATH_PROPERTIES if name in properties))
-    return tuple(dict.fromkeys(each for each in named if len(each) <= LOCATION_LENGTH_MAX))
+    return tuple(dict.fromkeys((metadata["location"], *(properties[name] for name in PATH_PROPERTIES if name in properties))))
 
 
 async def _check_first_files(store: ObjectStore, files: list[str]) -> None:

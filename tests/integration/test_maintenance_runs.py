@@ -16,7 +16,16 @@ from icecore.commands.tables.commit_table import commit_table
 from icecore.commands.warehouses.change_warehouse import change_warehouse
 from icecore.compose import Application
 from icecore.domain.commands import CommitTable, SetTableProtection
-from icecore.domain.errors import BadRequest, CatalogError, Forbidden, NoSuchTable, NoSuchWarehouse, TableProtected, WarehouseReadOnly
+from icecore.domain.errors import (
+    BadRequest,
+    CatalogError,
+    Forbidden,
+    NoSuchTable,
+    NoSuchWarehouse,
+    TableProtected,
+    WarehouseInactive,
+    WarehouseReadOnly,
+)
 from icecore.domain.maintenance import MaintenanceState, Outcome
 from icecore.domain.warehouse import SetWarehouseReadOnly, SetWarehouseStatus, WarehouseChange
 from icecore.projections.rebuild import rebuild
@@ -137,7 +146,7 @@ async def test_a_warehouse_must_be_active_and_writable(catalog: Application, war
     assert WarehouseReadOnly.__name__ == await refused(catalog, warehouse.id, table)
     await change(SetWarehouseReadOnly(False))
     await change(SetWarehouseStatus(False))
-    assert NoSuchWarehouse.__name__ == await refused(catalog, warehouse.id, table)
+    assert WarehouseInactive.__name__ == await refused(catalog, warehouse.id, table)
     assert NoSuchWarehouse.__name__ == await refused(catalog, UUID(int=7), table)
 
 

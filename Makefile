@@ -26,9 +26,10 @@ LOG_TESTS := $(addprefix tests/integration/test_,append.py event_store.py follow
 	time_travel.py verify.py)
 # Of how many small faults `make test-long` tries one.
 MUTATION_ONE_IN ?= 40
-# Files run beside each other, the tests of a file one after the other: a file's tests share its servers.
-TWO_PROCESSES := --numprocesses=2 --dist=loadfile
-OTHER_TESTS := tests/contract tests/integration tests/reliability tests/conformance tests/acceptance
+# Files run beside each other, the tests of a file one after the other: a file's tests share its servers. The files that take minutes come
+# first, so that no process waits for one of them at the end.
+TWO_PROCESSES := --numprocesses=2 --dist=loadfile --no-loadscope-reorder
+OTHER_TESTS := tests/acceptance tests/conformance tests/reliability tests/contract tests/integration
 
 help:
 	@sed -n 's/^#   //p' Makefile

@@ -25,6 +25,7 @@ from icecore.pipeline.session import RUNTIME
 from icecore.settings import setting_names
 from tests.acceptance.pipeline_jobs import SECONDS_MAX, python_module
 from tests.fixtures.readme import pieces, properties
+from tests.long_form import LONG
 from tests.servers.icecore import PROGRAM, clean_environment
 from tests.servers.paths import ROOT
 from tests.servers.processes import free_port, listens, responds, running, stop
@@ -91,6 +92,7 @@ def cluster(scratch: Path) -> Iterator[SparkCluster]:
         yield made
 
 
+@pytest.mark.skipif(not LONG, reason="takes four minutes: `make test-long` runs it")
 def test_the_jobs_run_on_a_standalone_cluster(cluster: SparkCluster, database: str, scratch: Path) -> None:
     """With the page's commands. Executors have no settings, and the master knows the name and memory that `spark-submit` was given."""
     settings = {"ICECORE_DATABASE_URL": database, "ICECORE_DATA_DIR": str(scratch / "data")}

@@ -18,11 +18,9 @@ from icecore.commands.tables.drop_table import drop_table
 from icecore.commands.tabulars import needed_files, snapshot_files, undrop_check_limit
 from icecore.commands.tabulars.snapshot_files import FoundFiles, SnapshotFiles, _Share, _TableFiles, find_snapshot_files
 from icecore.commands.tabulars.undrop_check_limit import UNDROP_CHECKS_MAX
-from icecore.commands.warehouses.change_warehouse import change_warehouse
 from icecore.compose import Application
 from icecore.domain.commands import CommitTable, CreateTable, DropTable
 from icecore.domain.errors import ServiceUnavailable
-from icecore.domain.warehouse import DeleteProfile, UpdateWarehouseDeleteProfile
 from icecore.projections import soft_deleted
 from icecore.storage.locations import StorageLocation
 from icecore.storage.store_errors import store_unavailable
@@ -32,6 +30,7 @@ from tests.fixtures.rest_client import SCHEMA, set_properties
 from tests.integration.test_purge_job import NAMESPACE, a_table, dropped, named, the_warehouse
 from tests.integration.test_purge_locations import number, sized
 from tests.integration.test_soft_deletion import undrop
+from tests.integration.test_tasks import soft_deleting
 
 SECONDS_MAX = 60.0
 
@@ -144,10 +143,7 @@ async def test_the_folders_that_a_table_s_properties_name_are_listed_too(
     catalog: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Under any of their names. Otherwise each file in them would be asked for."""
-    warehouse = await the_warehouse(catalog)
-    profile = UpdateWarehouseDeleteProfile(DeleteProfile(3600))
-    await change_warehouse(catalog.commands, context("updateWarehouseDeleteProfile"), warehouse, profile)
-    warehouse = await the_warehouse(catalog)
+    warehouse = await soft_deleting(catalog, await the_warehouse(catalog))
     folder, data, older = (tmp_path / "warehouse" / each for each in ("t", "data", "older"))
     await a_table(catalog, warehouse, "t", folder)
     update = set_properties({"write.data.path": f"file://{data}", "write.object-storage.path": f"file://{older}"})
@@ -329,10 +325,7 @@ async def test_undrops_that_read_manifests_wait_for_each_other(
     catalog: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those of one project; one is refused after a while, and those of tables without a snapshot do not wait."""
-    warehouse = await the_warehouse(catalog)
-    profile = UpdateWarehouseDeleteProfile(DeleteProfile(3600))
-    await change_warehouse(catalog.commands, context("updateWarehouseDeleteProfile"), warehouse, profile)
-    warehouse = await the_warehouse(catalog)
+    warehouse = await soft_deleting(catalog, await the_warehouse(catalog))
     await a_table(catalog, warehouse, "t", tmp_path / "warehouse" / "t")
     await create_table(
         catalog.commands, context("createTable"), warehouse, CreateTable(NAMESPACE, "empty", None, SCHEMA, None, None, {}, False)
@@ -353,10 +346,7 @@ async def test_undrops_that_read_manifests_wait_for_each_other(
 
 async def test_a_failed_check_frees_its_place(catalog: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After more failures than there are places, an undrop succeeds."""
-    warehouse = await the_warehouse(catalog)
-    profile = UpdateWarehouseDeleteProfile(DeleteProfile(3600))
-    await change_warehouse(catalog.commands, context("updateWarehouseDeleteProfile"), warehouse, profile)
-    warehouse = await the_warehouse(catalog)
+    warehouse = await soft_deleting(catalog, await the_warehouse(catalog))
     await a_table(catalog, warehouse, "t", tmp_path / "warehouse" / "t")
     await dropped(catalog, warehouse, "t")
     async with catalog.backends.connection() as connection:

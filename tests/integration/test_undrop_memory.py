@@ -34,7 +34,7 @@ from icecore.domain.commands import (
     UndropTarget,
 )
 from icecore.domain.errors import BadRequest, FilesMissing
-from icecore.domain.warehouse import DeleteProfile, SetWarehousePurgeDefault, UpdateWarehouseDeleteProfile
+from icecore.domain.warehouse import SetWarehousePurgeDefault
 from icecore.projections import names, soft_deleted, tables
 from icecore.storage.large_documents import LARGE_BYTES_MIN
 from tests.fixtures.catalog import PROJECT_ID, context
@@ -42,15 +42,10 @@ from tests.fixtures.clocks import clocks_behind
 from tests.fixtures.rest_client import SCHEMA, set_properties, view_version
 from tests.fixtures.snapshots import snapshot_updates
 from tests.integration.test_purge_job import NAMESPACE, Point, a_table, dropped, named, the_warehouse
+from tests.integration.test_tasks import soft_deleting
 
 SECONDS_MAX = 30.0
 Undrop = Callable[..., Awaitable[Any]]
-
-
-async def soft_deleting(catalog: Application) -> Warehouse:
-    profile = UpdateWarehouseDeleteProfile(DeleteProfile(3600))
-    await change_warehouse(catalog.commands, context("updateWarehouseDeleteProfile"), await the_warehouse(catalog), profile)
-    return await the_warehouse(catalog)
 
 
 async def undrop_of(catalog: Application, warehouse: Warehouse, kind: str) -> Undrop:
@@ -71,7 +66,7 @@ async def undrop_of(catalog: Application, warehouse: Warehouse, kind: str) -> Un
 
 async def dropped_small(catalog: Application, tmp_path: Path, kind: str) -> tuple[Warehouse, Undrop]:
     """A table with one data file, which is dropped, or its namespace. Returns the warehouse and what undrops it."""
-    warehouse = await soft_deleting(catalog)
+    warehouse = await soft_deleting(catalog, await the_warehouse(catalog))
     await a_table(catalog, warehouse, "t", tmp_path / "warehouse" / "t")
     return warehouse, await undrop_of(catalog, warehouse, kind)
 
@@ -79,7 +74,7 @@ async def dropped_small(catalog: Application, tmp_path: Path, kind: str) -> tupl
 @pytest.fixture(params=["table", "namespace"])
 async def undrop_large(request: pytest.FixtureRequest, catalog: Application, tmp_path: Path) -> Undrop:
     """The undrop of a table with large properties, or of its namespace."""
-    warehouse = await soft_deleting(catalog)
+    warehouse = await soft_deleting(catalog, await the_warehouse(catalog))
     await a_table(catalog, warehouse, "t", tmp_path / "warehouse" / "t")
     updates = [{"action": "set-properties", "updates": {"large": "x" * (LARGE_BYTES_MIN + 1)}}]
     await commit_table(catalog.commands, context("updateTable"), warehouse, CommitTable(named("t"), [], updates))
@@ -215,7 +210,7 @@ async def test_memory_is_reserved_for_a_large_snapshot(catalog: Application, tmp
     """One of format version 1 that names its manifests itself, also if memory was reserved for the rest of the metadata. So many are not
     looked for as are beyond a limit in memory, and the log record says so.
     """
-    warehouse = await soft_deleting(catalog)
+    warehouse = await soft_deleting(catalog, await the_warehouse(catalog))
     properties = {"format-version": "1", "large": "x" * (LARGE_BYTES_MIN + 1)}
     create = CreateTable(NAMESPACE, "t", None, SCHEMA, None, None, properties, False)
     await create_table(catalog.commands, context("createTable"), warehouse, create)
@@ -259,7 +254,7 @@ async def test_the_manifests_that_snapshots_name_are_limited_for_all_tables_toge
     catalog: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A tree may have hundreds of tables, and the names of all are in memory at a time."""
-    warehouse = await soft_deleting(catalog)
+    warehouse = await soft_deleting(catalog, await the_warehouse(catalog))
     manifests = [f"file://{tmp_path}/warehouse/{number}.avro" for number in range(8)]
     for name in ("t", "u"):
         create = CreateTable(NAMESPACE, name, None, SCHEMA, None, None, {"format-version": "1"}, False)
@@ -295,7 +290,7 @@ async def dropped_view(catalog: Application, warehouse: Warehouse, name: str, **
 
 async def test_views_that_are_too_large_together_are_undropped_one_by_one(catalog: Application) -> None:
     """The refusal says why. A single one may be larger than the limit."""
-    warehouse = await soft_deleting(catalog)
+    warehouse = await soft_deleting(catalog, await the_warehouse(catalog))
     targets = [await dropped_view(catalog, warehouse, name) for name in ("v", "w")]
     catalog.backends.large_documents.bytes_max = 100
     with pytest.raises(BadRequest, match="Invalid targets: what must be read of their metadata is larger than 100 bytes together"):
@@ -307,7 +302,7 @@ async def test_views_that_are_too_large_together_are_undropped_one_by_one(catalo
 
 async def test_the_undrop_of_a_large_view_that_waits_for_memory_delays_no_other_command(catalog: Application, tmp_path: Path) -> None:
     """The commands of its other targets, which it would delay if it waited in their queues."""
-    warehouse = await soft_deleting(catalog)
+    warehouse = await soft_deleting(catalog, await the_warehouse(catalog))
     await a_table(catalog, warehouse, "t", tmp_path / "warehouse" / "t")
     target = await dropped_view(catalog, warehouse, "v", large="x" * (LARGE_BYTES_MIN + 1))
     async with catalog.backends.connection() as connection:

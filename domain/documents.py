@@ -320,6 +320,13 @@ def joined_bodies(document: Document) -> dict[str, Sequence[bytes]]:
     return {kind: _joined(document, kind, members) for kind, members in document.parts.items()}
 
 
+def shares_most_bytes(before: Document, after: Document) -> bool:
+    """Whether the JSON of both, if both were written, has more than half of its bytes in common in memory."""
+    joined = before._joined.items()
+    shared = sum(len(bodies) for kind, (_, bodies) in joined if after._joined.get(kind, (0, b""))[1] is bodies)
+    return 2 * shared >= sum(len(bodies) for _, (_, bodies) in joined)
+
+
 def _joined(document: Document, kind: str, members: tuple[Part, ...]) -> Sequence[bytes]:
     count, first = document._joined.get(kind, (0, b""))
     if count == len(members):

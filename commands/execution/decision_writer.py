@@ -105,6 +105,12 @@ class DecisionWriter:
                 _log.warning("metadata_file_not_deleted", files=[str(file) for file in files], error=error.message)
         await self._discard_secret_and_parts(decision)
 
+    async def discard_all(self, decisions: Sequence[tuple[Warehouse | None, Decision]]) -> None:
+        """As `discard`, for several at once. Raises nothing."""
+        for error in await gather_errors([self.discard(warehouse, decision) for warehouse, decision in decisions]):
+            if error is not None:
+                _log.error("discard_failed", exc_info=error)
+
     async def _discard_secret_and_parts(self, decision: Decision) -> None:
         project_id = decision.append_request.context.project_id
         if decision.secret_ref is not None:

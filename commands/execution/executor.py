@@ -1,6 +1,7 @@
 """Runs commands: replays the responses of Idempotency-Keys, decides again after conflicts, and returns the response."""
 
 import asyncio
+import itertools
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -107,7 +108,7 @@ class CommandExecutor:
         await self._authorizer.authorize(context, resources)
 
     async def execute(self, handler: AnyHandler) -> CommandResponse:
-        """Returns the response once the command is in the log. Raises its refusal, which is stored under its
+        """Returns the response once what the command changes is in the log. Raises its refusal, which is stored under its
         Idempotency-Key if it is deterministic.
         """
         try:
@@ -123,48 +124,56 @@ class CommandExecutor:
             raise UnsupportedOperation(
                 f"Warehouse {handler.warehouse.name} is read as of position {handler.warehouse.as_of}: a past state cannot be changed"
             )
-        if context.idempotency_key is not None:
-            async with self.connection() as connection:
-                stored = await idempotency.find(connection, context)
-            # Without holding a connection: reading the response may wait for requests that need one.
-            if stored is not None:
-                # Not authorized again: the same principal received this response before.
-                if stored.commits_wait_for_standbys:
-                    # Append finds the key, and returns once the standbys have it.
-                    await self.committer.submit(AppendRequest(context, idempotency_record=stored.idempotency_record))
-                return await self._replay(context, stored)
+        if context.idempotency_key is not None and (stored := await self._stored_response(context)) is not None:
+            return await self._replay(context, stored)
         deadline = time.monotonic() + self._retry_seconds_max
-        repeated = False
-        while True:
-            try:
-                command_result = await self._attempt(handler, deadline)
-                if command_result.append_result is None and await self._is_outdated(handler.warehouse):
-                    # Append did not compare the warehouse, and a namespace on the path may have been moved.
-                    raise OutdatedRead
-            except (OutdatedRead, PreloadedPartsLost):
-                command_result = None
-            except PendingApproval as pending:
-                try:
-                    return await self._raise_pending(handler, pending)
-                except OutdatedRead:
-                    command_result = None
-            except CatalogError as refusal:
-                if not await self._refused_on_outdated_warehouse(handler.warehouse, refusal):
-                    return await self._raise_refusal(context, handler.warehouse, refusal)
-                command_result = None
-            response = None if command_result is None else await self._response(context, handler.warehouse, command_result)
+        # The work before the first decision, such as an undrop's check of files, may take all of the time.
+        for attempt in itertools.count(1):
+            response = await self._attempt(handler, deadline)
             if response is not None:
                 return response
-            # The work before the first decision, such as an undrop's check of files, may have taken all of the time.
-            if time.monotonic() > deadline and repeated:
-                raise CommitFailed("Other requests kept changing the same object; try again")
-            repeated = True
+            if time.monotonic() > deadline and attempt > 1:
+                break
             if isinstance(handler, ProjectCommandHandler):
                 continue
             try:
                 handler.warehouse = await self.current_warehouse(handler.warehouse)
             except NoSuchWarehouse as refusal:
                 return await self._raise_refusal(context, handler.warehouse, refusal)
+        raise CommitFailed("Other requests kept changing the same object; try again")
+
+    async def _stored_response(self, context: RequestContext) -> StoredResponse | None:
+        """The first response to the request with this Idempotency-Key; None if there was none. It is not authorized again: the same
+        principal received it before.
+        """
+        async with self.connection() as connection:
+            stored = await idempotency.find(connection, context)
+        # Without holding a connection: reading the response may wait for requests that need one.
+        if stored is not None and stored.commits_wait_for_standbys:
+            # Append finds the key, and returns once the standbys have it.
+            await self.committer.submit(AppendRequest(context, idempotency_record=stored.idempotency_record))
+        return stored
+
+    async def _attempt(self, handler: AnyHandler, deadline: float) -> CommandResponse | None:
+        """The response, or None if the command must be decided again. Raises its refusal."""
+        context = handler.context
+        try:
+            command_result = await self._decide_and_append(handler, deadline)
+            if command_result.append_result is None and await self._is_outdated(handler.warehouse):
+                # Append did not compare the warehouse, and a namespace on the path may have been moved.
+                return None
+        except (OutdatedRead, PreloadedPartsLost):
+            return None
+        except PendingApproval as pending:
+            try:
+                return await self._raise_pending(handler, pending)
+            except OutdatedRead:
+                return None
+        except CatalogError as refusal:
+            if await self._refused_on_outdated_warehouse(handler.warehouse, refusal):
+                return None
+            return await self._raise_refusal(context, handler.warehouse, refusal)
+        return await self._response(context, handler.warehouse, command_result)
 
     async def current_warehouse(self, warehouse: Warehouse) -> Warehouse:
         """The warehouse that the request refers to now. Raises NoSuchWarehouse, and BadRequest if it names none of several."""
@@ -192,7 +201,7 @@ class CommandExecutor:
         async with self.connection() as connection:
             return await read_last_event_id(connection, warehouse.id) != warehouse.event_id
 
-    async def _attempt(self, handler: AnyHandler, deadline: float) -> CommandResult:
+    async def _decide_and_append(self, handler: AnyHandler, deadline: float) -> CommandResult:
         """Decides once and appends the decision. Raises what the handler and the queues raise."""
         warehouse = handler.warehouse
         if warehouse is not None and not warehouse.active and not handler.allows_inactive_warehouse:
@@ -209,7 +218,7 @@ class CommandExecutor:
         if isinstance(handler, CommandHandler):
             await handler.prepare()
             streams += handler.descendant_streams()
-        async with self.queues.locked(streams):
+        async with self.queues.locked([stream.id for stream in streams]):
             decision = await handler.decide()
             began = time.monotonic()
             command_result = await self.decision_writer.append(warehouse, decision)

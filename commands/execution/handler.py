@@ -56,7 +56,7 @@ class Decision:
     after -- the state of the stream after it, for the next command; None if it does not write exactly one stream.
     table_to_cache -- the table it creates.
     secret_ref -- the credential stored for it, deleted if the append certainly did not happen.
-    needs_review -- whether approval hooks review it.
+    needs_review -- whether approval hooks review it. They always review the decision of a StreamCommandHandler.
     """
 
     append_request: AppendRequest
@@ -106,7 +106,7 @@ def parent_of(found: ResolvedName | None, warehouse: Warehouse) -> Resource:
 class CommandHandler(ABC):
     """One command that is decided on the read models. The queues of its streams wait meanwhile.
 
-    warehouse -- its newest state is set if it has changed since. command -- the command; a held change is stored as this.
+    warehouse -- replaced by its newest state before a repeated attempt. command -- the command; a held change is stored as this.
     allows_inactive_warehouse, allows_read_only_warehouse -- whether the command is allowed in such a warehouse.
     """
 

@@ -5,14 +5,14 @@ import time
 from dataclasses import dataclass, field
 from typing import Generic
 
-from ...domain.errors import CatalogError, ServiceUnavailable
+from ...domain.errors import ApprovalUnavailable, CatalogError, ServiceUnavailable, TooManyRequests
 from .handler import CommandResult, Decision, S, StreamCommandHandler
 from .offload import in_thread_if, is_large_request, is_large_state
 from .resolver import OutdatedRead, ResolvedStream
 
 
 class SharedDocumentSize:
-    """The size of a document's bytes that are shared by the responses to all commits decided on it."""
+    """The size of the bytes that the responses to several commits share."""
 
     __slots__ = ("_size",)
 
@@ -47,6 +47,28 @@ class QueuedCommand(Generic[S]):
     def _decide(self, state: S, generation: int) -> Decision:
         self.stream.check(state)
         return self.handler.decide(state, generation)
+
+
+@dataclass(slots=True)
+class UnappendedCommand(Generic[S]):
+    """A command that is refused or changes nothing, decided after the first `commands_before` commands of a batch."""
+
+    command: QueuedCommand[S]
+    error_or_result: Exception | CommandResult
+    commands_before: int
+
+    @property
+    def holds_in_any_state(self) -> bool:
+        """Whether it failed for a reason that a newer state would not change."""
+        if isinstance(self.error_or_result, ApprovalUnavailable | TooManyRequests):
+            return True
+        return isinstance(self.error_or_result, Exception) and not isinstance(self.error_or_result, CatalogError | OutdatedRead)
+
+    def finish(self) -> None:
+        if isinstance(self.error_or_result, Exception):
+            fail(self.command, self.error_or_result)
+        elif not self.command.future.done():
+            self.command.future.set_result(self.error_or_result)
 
 
 @dataclass(slots=True, eq=False)

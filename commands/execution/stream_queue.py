@@ -14,8 +14,11 @@ from uuid import UUID
 
 import structlog
 
-from ...domain.errors import ApprovalUnavailable, CatalogError, CommitFailed, CommitStateUnknown, TooManyRequests
+from ...domain.documents import shares_most_bytes
+from ...domain.errors import ApprovalUnavailable, CatalogError, CommitFailed, CommitStateUnknown
 from ...domain.namespace import NamespaceState
+from ...domain.streams import State
+from ...domain.table import TableState
 from ...storage.large_documents import LARGE_BYTES_MIN, DocumentReservation, LargeDocuments, ReservationWaitEnded
 from .append_request import NOT_APPENDED_ERRORS, AppendResult
 from .contention_backoff import ContentionBackoff
@@ -23,7 +26,7 @@ from .decision_writer import DecisionWriter
 from .gather import gather_errors
 from .handler import CommandResult, Decision, S
 from .offload import known_document_size
-from .queue_entries import Barrier, QueuedCommand, SharedDocumentSize, fail
+from .queue_entries import Barrier, QueuedCommand, SharedDocumentSize, UnappendedCommand, fail
 from .resolver import OutdatedRead, ResolvedStream
 
 _log = structlog.get_logger("icecore.queues")
@@ -45,8 +48,8 @@ _Batch: TypeAlias = list[tuple[QueuedCommand[S], Decision]]
 
 @dataclass(slots=True)
 class QueueMetrics:
-    """Counters for the metrics: batches by their number of commands, batches that conflicted with a commit of another process, and commands
-    that were refused.
+    """Counters for the metrics: batches by their number of commands, batches whose first command was decided on an outdated state, and
+    commands that were refused.
     """
 
     batch_lengths: Counter[int] = field(default_factory=Counter)
@@ -59,13 +62,13 @@ class StreamQueue(Generic[S]):
 
     def __init__(
         self,
-        stream: ResolvedStream[S],
+        stream_id: UUID,
         decision_writer: DecisionWriter,
         metrics: QueueMetrics,
         large_documents: LargeDocuments,
         became_idle: Callable[[UUID], None],
     ) -> None:
-        self._stream = stream
+        self._stream_id = stream_id
         self._decision_writer = decision_writer
         self._metrics = metrics
         self._large_documents, self._became_idle = large_documents, became_idle
@@ -78,7 +81,7 @@ class StreamQueue(Generic[S]):
         self._batch_max = STREAM_BATCH_COMMANDS_MAX
         self._task: asyncio.Task[None] | None = None
         self._reservation: DocumentReservation | None = None
-        # Responses share the bytes of the document that was read, and keep them in memory.
+        # Responses that share most of their bytes count as one.
         self._shared_size = SharedDocumentSize(0)
         self._backoff = ContentionBackoff()
 
@@ -120,10 +123,10 @@ class StreamQueue(Generic[S]):
                     await entry.done.wait()
                 else:
                     async with self._large_documents.reservation(lambda: self._barrier() is None) as self._reservation:
-                        await self._run_batch(self._reservation)
+                        await self._run_batch(entry.stream, self._reservation)
         finally:
             self._reservation = self._task = None
-            self._became_idle(self._stream.id)
+            self._became_idle(self._stream_id)
 
     def _barrier(self) -> Barrier | None:
         return next((entry for entry in self.entries if isinstance(entry, Barrier)), None)
@@ -134,56 +137,57 @@ class StreamQueue(Generic[S]):
             self.entries.remove(barrier)
             self.entries.appendleft(barrier)
 
-    async def _run_batch(self, reservation: DocumentReservation) -> None:
+    async def _run_batch(self, stream: ResolvedStream[S], reservation: DocumentReservation) -> None:
+        """stream -- as the first command resolved it."""
         try:
             if self._state is None:
-                await self._read(reservation)
+                await self._read(stream, reservation)
         except ReservationWaitEnded:
             self._barrier_first()
             return
         except Exception as error:
             self._fail_queue(error)
             return
-        batch, without_append = await self._decide_batch()
+        batch, unappended = await self._decide_batch()
         try:
-            await self._finish(batch, without_append, reservation)
+            await self._finish(batch, unappended, reservation)
         except BaseException as error:
             self.forget()
             failure = error if isinstance(error, Exception) else CommitStateUnknown("The server stopped during the change")
-            for command in (*(command for command, _ in batch), *(each.command for each in without_append)):
+            for command in (*(command for command, _ in batch), *(each.command for each in unappended)):
                 fail(command, failure)
             if not isinstance(error, Exception):
                 raise
-            _log.exception("stream_queue_failed", stream=str(self._stream.id))
+            _log.exception("stream_queue_failed", stream=str(self._stream_id))
 
-    async def _finish(self, batch: "_Batch[S]", without_append: "list[_WithoutAppend[S]]", reservation: DocumentReservation) -> None:
+    async def _finish(self, batch: "_Batch[S]", unappended: "list[UnappendedCommand[S]]", reservation: DocumentReservation) -> None:
         to_decide_again: list[QueuedCommand[S]] = []
         if any(self._is_reviewed(command) for command, _ in batch):
-            batch, without_append, to_decide_again = await self._review(batch, without_append)
+            batch, unappended, to_decide_again = await self._review(batch, unappended)
         if not batch:
             try:
-                again = await self._finish_without_append(without_append, reservation)
+                again = await self._finish_unappended(unappended, reservation)
             except ReservationWaitEnded:
-                self._requeue([*(each.command for each in without_append), *to_decide_again])
+                self._requeue([*(each.command for each in unappended), *to_decide_again])
                 self._barrier_first()
             else:
                 self._requeue([*again, *to_decide_again])
             return
         in_effect_count, again = await self._append_batch(batch)
         again += to_decide_again
-        # A refusal, or that nothing changes, is valid if every command before it was appended. If there was none, it depends on the
-        # batch's first state, which is confirmed if the first command was appended, or if it was read after the request arrived.
-        for each in without_append:
+        # A refusal, or a result without changes, is valid if all commands decided before it were appended. If there were none, it depends
+        # on the batch's first state, which is confirmed if the first command was appended, or if it was read after the request arrived.
+        for each in unappended:
             confirmed = in_effect_count > 0 or each.holds_in_any_state or each.command.arrived <= self._confirmed_at
             if confirmed and each.commands_before <= in_effect_count:
-                self._return_without_append(each)
+                self._return_unappended(each)
             else:
                 again.append(each.command)
         self._requeue(again)
 
-    async def _read(self, reservation: DocumentReservation) -> None:
+    async def _read(self, stream: ResolvedStream[S], reservation: DocumentReservation) -> None:
         began = time.monotonic()
-        found = await self._stream.read(reservation)
+        found = await stream.read(reservation)
         if found is None:
             raise OutdatedRead
         self._state, self._generation = found
@@ -193,10 +197,10 @@ class StreamQueue(Generic[S]):
         self.state_bytes = _STATE_BYTES_PER_DOCUMENT_BYTE * size
         self._confirmed_at = began
 
-    async def _decide_batch(self) -> "tuple[_Batch[S], list[_WithoutAppend[S]]]":
+    async def _decide_batch(self) -> "tuple[_Batch[S], list[UnappendedCommand[S]]]":
         """Takes commands from the queue and decides each on the state that the previous command will leave."""
         batch: _Batch[S] = []
-        without_append: list[_WithoutAppend[S]] = []
+        unappended: list[UnappendedCommand[S]] = []
         state, size = self._state, 0
         assert state is not None
         while self.entries and len(batch) < self._batch_max and size < STREAM_BATCH_BYTES_MAX:
@@ -211,19 +215,24 @@ class StreamQueue(Generic[S]):
                 large = self.state_bytes >= _LARGE_STATE_BYTES_MIN
                 decision = await command.decide(state, self._generation, self._shared_size, large=large)
             except Exception as refusal:
-                without_append.append(_WithoutAppend(command, refusal, len(batch)))
+                unappended.append(UnappendedCommand(command, refusal, len(batch)))
                 continue
             if not decision.append_request.must_be_appended:
-                without_append.append(_WithoutAppend(command, CommandResult(decision, None), len(batch)))
+                unappended.append(UnappendedCommand(command, CommandResult(decision, None), len(batch)))
                 continue
             batch.append((command, decision))
+            self._follow_shared_size(state, decision.after)
             state = decision.after or state  # type: ignore[assignment]
             size += sum(len(file.content) for file in decision.files)
-        return batch, without_append
+        return batch, unappended
+
+    def _follow_shared_size(self, before: S, after: State | None) -> None:
+        if isinstance(before, TableState) and isinstance(after, TableState) and not shares_most_bytes(before.document, after.document):
+            self._shared_size = SharedDocumentSize(known_document_size(after))
 
     async def _review(
-        self, batch: "_Batch[S]", without_append: "list[_WithoutAppend[S]]"
-    ) -> "tuple[_Batch[S], list[_WithoutAppend[S]], list[QueuedCommand[S]]]":
+        self, batch: "_Batch[S]", unappended: "list[UnappendedCommand[S]]"
+    ) -> "tuple[_Batch[S], list[UnappendedCommand[S]], list[QueuedCommand[S]]]":
         """Returns the batch up to the first command that the review refuses, the commands that append nothing, and those to decide again.
 
         A hook's refusal depends on the queue's cached state like any other refusal. Commands after it were decided on a state that will not
@@ -239,52 +248,52 @@ class StreamQueue(Generic[S]):
                 continue
             if not isinstance(outcome, Exception):
                 raise outcome
-            kept = [each for each in without_append if each.commands_before <= index]
-            again = [each.command for each in without_append if each.commands_before > index]
+            kept = [each for each in unappended if each.commands_before <= index]
+            again = [each.command for each in unappended if each.commands_before > index]
             for later, _ in batch[index + 1 :]:
                 failure = next(outcomes) if self._is_reviewed(later) else None
                 if isinstance(failure, ApprovalUnavailable):
                     fail(later, failure)
                 else:
                     again.append(later)
-            return batch[:index], [*kept, _WithoutAppend(command, outcome, index)], again
-        return batch, without_append, []
+            return batch[:index], [*kept, UnappendedCommand(command, outcome, index)], again
+        return batch, unappended, []
 
-    async def _finish_without_append(
-        self, without_append: "list[_WithoutAppend[S]]", reservation: DocumentReservation
+    async def _finish_unappended(
+        self, unappended: "list[UnappendedCommand[S]]", reservation: DocumentReservation
     ) -> "list[QueuedCommand[S]]":
         """Finishes commands that append nothing, without a batch, if the state was confirmed after their requests arrived.
 
         Otherwise reads the state and returns the commands to decide again. Raises ReservationWaitEnded if the wait for memory was ended.
         """
-        if any(each.command.arrived > self._confirmed_at and not each.holds_in_any_state for each in without_append):
-            began, state = time.monotonic(), self._state
+        if any(each.command.arrived > self._confirmed_at and not each.holds_in_any_state for each in unappended):
+            began, state, stream = time.monotonic(), self._state, unappended[0].command.stream
             try:
-                if state is None or await self._stream.last_event_id() != state.event_id:
-                    await self._read(reservation)
-                    return [each.command for each in without_append]
+                if state is None or await stream.last_event_id() != state.event_id:
+                    await self._read(stream, reservation)
+                    return [each.command for each in unappended]
             except ReservationWaitEnded:
                 raise
             except Exception as error:
                 self.forget()
-                for each in without_append:
+                for each in unappended:
                     fail(each.command, error)
                 return []
             self._confirmed_at = began
-        for each in without_append:
-            self._return_without_append(each)
+        for each in unappended:
+            self._return_unappended(each)
         return []
 
     def _is_reviewed(self, command: "QueuedCommand[S]") -> bool:
         return self._decision_writer.reviews_decisions_of(command.handler.context)
 
-    def _return_without_append(self, without_append: "_WithoutAppend[S]") -> None:
+    def _return_unappended(self, unappended: "UnappendedCommand[S]") -> None:
         """Delays the refusal of a commit that conflicted with another, if many clients compete."""
-        self._metrics.refused += isinstance(without_append.error_or_result, Exception)
-        if isinstance(without_append.error_or_result, CommitFailed):
-            self._backoff.refuse(without_append.finish)
+        self._metrics.refused += isinstance(unappended.error_or_result, Exception)
+        if isinstance(unappended.error_or_result, CommitFailed):
+            self._backoff.refuse(unappended.finish)
         else:
-            without_append.finish()
+            unappended.finish()
 
     async def _append_batch(self, batch: "_Batch[S]") -> "tuple[int, list[QueuedCommand[S]]]":
         """Writes the files of all commands concurrently, and appends.
@@ -299,10 +308,10 @@ class StreamQueue(Generic[S]):
             results = await self._decision_writer.append_batch([(command.handler.warehouse, decision) for command, decision in written])
         except CatalogError as error:
             self.forget()
-            if isinstance(error, NOT_APPENDED_ERRORS):
-                await gather_errors([self._decision_writer.discard(command.handler.warehouse, decision) for command, decision in written])
             for command, _ in written:
                 fail(command, error)
+            if isinstance(error, NOT_APPENDED_ERRORS):
+                await self._discard(written)
             # The commands after them were decided on a state that does not exist, or whose existence is unknown.
             return 0, again
         in_effect_count, conflicting = await self._finish_batch(written, results, began)
@@ -319,27 +328,25 @@ class StreamQueue(Generic[S]):
         error = errors[failed]
         assert error is not None
         fail(batch[failed][0], error)
-        for command, decision in batch[failed:]:
-            await self._decision_writer.discard(command.handler.warehouse, decision)
+        await self._discard(batch[failed:])
         return batch[:failed], [command for command, _ in batch[failed + 1 :]]
 
     async def _finish_batch(self, batch: "_Batch[S]", results: list[AppendResult], began: float) -> "tuple[int, list[QueuedCommand[S]]]":
         self._metrics.batch_lengths[len(batch)] += 1
-        in_effect_count, conflicting = len(batch), []
+        in_effect_count, conflicting, not_appended = len(batch), [], []
         if results[0].outcome in _IN_EFFECT:
             # Before the winner's response: otherwise the winner would often be back first, and win again.
             self._backoff.commit_succeeded()
         for index, ((command, decision), result) in enumerate(zip(batch, results, strict=True)):
             if result.outcome not in _IN_EFFECT:
                 in_effect_count = min(in_effect_count, index)
-            if result.outcome in _CONFLICTS:
-                conflicting.append(command)
-                await self._decision_writer.discard(command.handler.warehouse, decision)
-                continue
-            if result.outcome == "warehouse_changed":
-                # The executor reads the warehouse again.
-                await self._decision_writer.discard(command.handler.warehouse, decision)
-                fail(command, OutdatedRead())
+            if result.outcome in _CONFLICTS or result.outcome == "warehouse_changed":
+                not_appended.append((command, decision))
+                if result.outcome in _CONFLICTS:
+                    conflicting.append(command)
+                else:
+                    # The executor reads the warehouse again.
+                    fail(command, OutdatedRead())
                 continue
             if not command.future.done():
                 command.future.set_result(CommandResult(decision, result))
@@ -353,18 +360,24 @@ class StreamQueue(Generic[S]):
         if in_effect_count < len(batch):
             self.forget()
             if results[0].outcome in _CONFLICTS:
-                # Another process writes to this stream, so a long batch would probably fail too.
+                # Probably another process writes to this stream, so that a long batch would fail too.
                 self._metrics.conflicts += 1
                 self._batch_max = 1
                 self._backoff.commit_conflicted()
+        await self._discard(not_appended)
         return in_effect_count, conflicting
+
+    async def _discard(self, batch: "_Batch[S]") -> None:
+        """Deletes the files of commands that were not appended."""
+        await self._decision_writer.discard_all([(command.handler.warehouse, decision) for command, decision in batch])
 
     def _requeue(self, commands: Sequence["QueuedCommand[S]"]) -> None:
         """Puts commands back to the front of the queue in their order, unless their time is up."""
         now = time.monotonic()
         for command in sorted(commands, key=lambda command: command.arrived, reverse=True):
             if now > command.deadline:
-                # The executor's deadline has passed too: it raises CommitFailed, which is not stored under the Idempotency-Key.
+                # The executor decides a first attempt once more. Otherwise it raises CommitFailed, which is not stored under the
+                # Idempotency-Key.
                 fail(command, OutdatedRead())
             elif not command.future.done():
                 self.entries.appendleft(command)
@@ -376,25 +389,3 @@ class StreamQueue(Generic[S]):
             command = self.entries.popleft()
             assert isinstance(command, QueuedCommand)
             fail(command, error)
-
-
-@dataclass(slots=True)
-class _WithoutAppend(Generic[S]):
-    """A command that appends nothing (refused or unchanged), decided after the first `commands_before` commands of a batch."""
-
-    command: QueuedCommand[S]
-    error_or_result: Exception | CommandResult
-    commands_before: int
-
-    @property
-    def holds_in_any_state(self) -> bool:
-        """Whether it failed for a reason that a newer state would not change."""
-        if isinstance(self.error_or_result, ApprovalUnavailable | TooManyRequests):
-            return True
-        return isinstance(self.error_or_result, Exception) and not isinstance(self.error_or_result, CatalogError | OutdatedRead)
-
-    def finish(self) -> None:
-        if isinstance(self.error_or_result, Exception):
-            fail(self.command, self.error_or_result)
-        elif not self.command.future.done():
-            self.command.future.set_result(self.error_or_result)

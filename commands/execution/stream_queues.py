@@ -2,13 +2,12 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
-from typing import cast
+from typing import Any
 from uuid import UUID
 
 from ...domain.errors import TooManyRequests
-from ...domain.streams import State
 from ...storage.large_documents import LargeDocuments
 from .decision_writer import DecisionWriter
 from .handler import CommandResult, S, StreamCommandHandler
@@ -33,7 +32,7 @@ class StreamQueues:
         self.metrics = QueueMetrics()
         self._counted_bytes = 0
         self._generation = 0
-        self._queues: OrderedDict[UUID, StreamQueue[State]] = OrderedDict()
+        self._queues: OrderedDict[UUID, StreamQueue[Any]] = OrderedDict()
 
     async def run(self, stream: ResolvedStream[S], handler: StreamCommandHandler[S], deadline: float) -> CommandResult:
         """Runs a command in the stream's queue. The queue's task decides waiting commands in turn, each on the state after the one
@@ -42,7 +41,7 @@ class StreamQueues:
         Raises the handler's errors, including OutdatedRead; TooManyRequests if the queue is full or the command was not begun within
         QUEUE_WAIT_SECONDS_MAX; OutdatedRead if other processes won every append until `deadline` (monotonic seconds).
         """
-        queue = self._queue(stream)
+        queue = self._queue(stream.id)
         if len(queue.entries) >= STREAM_QUEUE_COMMANDS_MAX:
             raise TooManyRequests(f"{STREAM_QUEUE_COMMANDS_MAX} commands on the same object are already waiting")
         loop = asyncio.get_running_loop()
@@ -58,16 +57,15 @@ class StreamQueues:
             del command
 
     @asynccontextmanager
-    async def locked(self, streams: Sequence[ResolvedStream[State]]) -> AsyncIterator[None]:
-        """Holds the queues of these streams inside the block, with none of their commands in flight.
+    async def locked(self, stream_ids: Collection[UUID]) -> AsyncIterator[None]:
+        """Holds the queues of these streams inside the block, with none of their commands in flight. An id may occur twice.
 
         It joins all queues in one synchronous step, so that two commands on the same streams cannot deadlock.
         """
-        if not streams:
+        if not stream_ids:
             yield
             return
-        # Two names may resolve to the same stream if they were swapped meanwhile. One of them is then found to be outdated.
-        queues = [self._queue(stream) for stream in {stream.id: stream for stream in streams}.values()]
+        queues = [self._queue(stream_id) for stream_id in dict.fromkeys(stream_ids)]
         barrier = Barrier(len(queues))
         for queue in queues:
             queue.put(barrier)
@@ -94,7 +92,7 @@ class StreamQueues:
         Before any queue has read a generation, this does nothing.
         """
         if self._generation:
-            self._queue(stream).seed(state, self._generation, document_size, confirmed_at)
+            self._queue(stream.id).seed(state, self._generation, document_size, confirmed_at)
             self._trim(stream.id)
 
     def refuse_waiting(self, reason: str) -> None:
@@ -108,18 +106,16 @@ class StreamQueues:
 
     @property
     def queued(self) -> int:
-        """Number of commands waiting in all queues."""
+        """Number of entries waiting in all queues. A command on several streams has one in each."""
         return sum(len(queue.entries) for queue in self._queues.values())
 
-    def _queue(self, stream: ResolvedStream[S]) -> "StreamQueue[S]":
-        queue = self._queues.get(stream.id)
+    def _queue(self, stream_id: UUID) -> StreamQueue[Any]:
+        """Of the kind of state that the resolver returns for the stream."""
+        queue = self._queues.get(stream_id)
         if queue is None:
-            queue = self._queues[stream.id] = StreamQueue[State](
-                stream, self._decision_writer, self.metrics, self._large_documents, self._trim
-            )
-        self._queues.move_to_end(stream.id)
-        # The resolver returns the kind of state of the stream.
-        return cast("StreamQueue[S]", queue)
+            queue = self._queues[stream_id] = StreamQueue(stream_id, self._decision_writer, self.metrics, self._large_documents, self._trim)
+        self._queues.move_to_end(stream_id)
+        return queue
 
     def _trim(self, stream_id: UUID) -> None:
         """Counts the memory of a queue's new state, and notes its generation. Then removes the least recently used idle queues while there

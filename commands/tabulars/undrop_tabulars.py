@@ -68,7 +68,7 @@ class _UndropHandler(CommandHandler):
         view_ids = [object_id for kind, object_id in objects if kind == "view"]
         async with self.executor.connection() as connection:
             statuses = await soft_deleted.statuses(connection, self.warehouse.id, objects)
-            # A queue reads its stream as of one kind, and an id can be that of anything in any project.
+            # An id can be that of anything in any project.
             for kind, object_id in objects:
                 if (kind, object_id) not in statuses:
                     raise no_tabular_with_id(kind, object_id)

@@ -974,6 +974,15 @@ async def test_a_process_that_dropped_a_table_commits_to_it_after_another_undrop
         assert 200 == response.status
 
 
+async def test_a_process_that_first_undrops_a_table_can_commit_to_it(processes: Processes) -> None:
+    """An undrop reads less of a table than a commit needs, and its queue lives on."""
+    first, second, warehouse = processes
+    table_id = await drop(first, warehouse, 0)
+    await undrop(second, warehouse, table_id)
+    command = CommitTable(TABLE, [], [set_properties(after="1")])
+    assert 200 == (await commit_table(second.commands, context("updateTable"), warehouse, command)).status
+
+
 def test_what_is_live_is_undropped_whatever_its_files(client: Client) -> None:
     """It is as requested already, and is not looked at in the store."""
     client.soft_delete()

@@ -13,6 +13,7 @@ from uuid import UUID
 import orjson
 import psycopg
 import pytest
+import structlog
 from psycopg import AsyncConnection
 from uuid_utils.compat import uuid7
 
@@ -149,13 +150,32 @@ async def test_a_batch_that_loses_to_another_process_is_counted_and_tried_one_by
     assert files + 3 == metadata_files(tmp_path)
 
 
+async def test_the_files_of_a_batch_that_loses_are_deleted_at_once(two: tuple[Process, Process], monkeypatch: pytest.MonkeyPatch) -> None:
+    """One slow deletion delays no other. An unexpected error of one is logged, and the commands are decided again."""
+    first, second = two
+    await first.set("t", {"warm": "the queue"})
+    await second.set("t", {"b": "1"})
+    deleting = asyncio.Barrier(3)
+
+    async def discard(*_: object) -> None:
+        await deleting.wait()
+        raise RuntimeError("a deletion failed")
+
+    monkeypatch.setattr(first.catalog.commands.decision_writer, "discard", discard)
+    async with asyncio.timeout(10):
+        with structlog.testing.capture_logs() as records:
+            await asyncio.gather(*(first.set("t", {f"writer-{n}": "1"}) for n in range(3)))
+    assert ["discard_failed"] * 3 == [record["event"] for record in records if record["log_level"] == "error"]
+    assert {f"writer-{n}" for n in range(3)} < (await second.metadata("t"))["properties"].keys()
+
+
 async def test_a_batch_with_a_repeated_key_counts_as_no_conflict(one: Process, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two requests with one key in a batch: the first is answered twice, later ones are decided again, in batches as before."""
     write = one.catalog.commands
     table = await write.resolver.table(one.warehouse, identifier("t"))
     files, lengths, sent = metadata_files(tmp_path), write.queues.metrics.batch_lengths.copy(), []
     twin = partial(context, "updateTable", key=uuid7(), request_hash=b"x" * 32)
-    async with asyncio.timeout(10), write.queues.locked([table]):
+    async with asyncio.timeout(10), write.queues.locked([table.id]):
         queue = write.queues._queues[table.id]
         commit_succeeded, winners = queue._backoff.commit_succeeded, []
         monkeypatch.setattr(queue._backoff, "commit_succeeded", lambda: winners.append(commit_succeeded()))
@@ -259,6 +279,22 @@ async def test_no_memory_for_a_response_is_reported_at_once(two: tuple[Process, 
     assert 1 == len(asked)
 
 
+async def test_a_response_that_shares_few_bytes_with_those_before_is_counted_for_itself(one: Process) -> None:
+    """Responses to commits share the JSON of long lists in the metadata, until a list loses an element."""
+    counted: list[object] = []
+    asked = replace(context("updateTable"), reserve_memory=lambda _, shared: counted.append(shared))
+    wide = [{"type": "struct", "fields": [{"id": n, "name": f"x{n}", "required": False, "type": "long"}]} for n in range(2, 102)]
+    for updates in (
+        [{"action": "add-schema", "schema": schema} for schema in wide],
+        [{"action": "set-properties", "updates": {"a": "1"}}],
+        [{"action": "remove-schemas", "schema-ids": [1]}],
+        [{"action": "set-properties", "updates": {"a": "2"}}],
+        [{"action": "set-properties", "updates": {"a": "3"}}],
+    ):
+        await commit_table(one.catalog.commands, asked, one.warehouse, CommitTable(identifier("t"), [], updates))
+    assert [True, False, True] == [counted[index] is counted[index + 1] for index in range(1, 4)]
+
+
 async def test_control_a_refusal_from_memory_alone_would_be_wrong(two: tuple[Process, Process], monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative control: without the read before the refusal, a valid commit is refused."""
 
@@ -271,7 +307,7 @@ async def test_control_a_refusal_from_memory_alone_would_be_wrong(two: tuple[Pro
     schema = {"type": "struct", "fields": [{"id": 1, "name": "y", "required": False, "type": "long"}]}
     updates = [{"action": "add-schema", "schema": schema}, {"action": "set-current-schema", "schema-id": -1}]
     await commit_table(second.catalog.commands, context("updateTable"), second.warehouse, CommitTable(identifier("t"), [], updates))
-    monkeypatch.setattr(StreamQueue, "_finish_without_append", settle_from_memory)
+    monkeypatch.setattr(StreamQueue, "_finish_unappended", settle_from_memory)
     with pytest.raises(CommitFailed):
         await first.set("t", {"k": "v"}, {"type": "assert-current-schema-id", "current-schema-id": 1})
 
@@ -480,7 +516,7 @@ async def test_a_transaction_rests_on_the_oldest_generation_it_read(one: Process
 async def test_two_names_of_one_table_hold_its_queue_once(one: Process) -> None:
     """Possible after names were swapped. Waiting twice for the same queue would deadlock."""
     table = await one.catalog.commands.resolver.table(one.warehouse, identifier("t"))
-    async with asyncio.timeout(stream_queues.QUEUE_WAIT_SECONDS_MAX / 2), one.catalog.commands.queues.locked([table, replace(table)]):
+    async with asyncio.timeout(stream_queues.QUEUE_WAIT_SECONDS_MAX / 2), one.catalog.commands.queues.locked([table.id, table.id]):
         pass
     await one.set("t", {"k": "v"})
 

@@ -107,10 +107,10 @@ async def test_a_refusal_given_without_proof_would_be_false(two: tuple[Process, 
 
     async def give_at_once(queue: Any, refused: list[Any], reservation: Any) -> list[Any]:
         for entry in refused:
-            queue._return_without_append(entry)
+            queue._return_unappended(entry)
         return []
 
-    monkeypatch.setattr(StreamQueue, "_finish_without_append", give_at_once)
+    monkeypatch.setattr(StreamQueue, "_finish_unappended", give_at_once)
     first, second = two
     for process in two:
         process.judge.say = locked

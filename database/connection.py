@@ -13,6 +13,11 @@ _SQL = named_sql("icecore.database", "connection.sql")
 
 CONNECT_TIMEOUT_SECONDS = 5
 """Limit on opening a connection, for each address of the host. psycopg's own is over two minutes."""
+NETWORK_OPTIONS: dict[str, Any] = {"tcp_user_timeout": 5_000, "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 2}
+"""Against hosts that disappear without a word: a timeout for data that is not acknowledged, in milliseconds, and keepalives.
+
+The timeout also ends a connection whose other side does not read what is sent for so long, as Postgres may during a COPY.
+"""
 # JIT is off, because compiling our short statements takes longer than running them. Above read committed, a statement that waited for the
 # append lock would not see the rows of the previous holder.
 OPTIONS = r"-c jit=off -c default_transaction_isolation=read\ committed"
@@ -38,7 +43,7 @@ async def connect(
 ) -> AsyncConnection[TupleRow]:
     """Opens a connection with the common options; `more` are parameters of libpq, for example `application_name`.
 
-    A `connect_timeout` of the URL takes precedence over that of `more` and over CONNECT_TIMEOUT_SECONDS.
+    A `connect_timeout` of the URL takes precedence over that of `more` and over CONNECT_TIMEOUT_SECONDS. So do its NETWORK_OPTIONS.
 
     transaction_pooled -- `dsn` is of PgBouncer in transaction mode. Each transaction may use another session of Postgres, so nothing is
         prepared, and the options must be set on the role.
@@ -47,10 +52,9 @@ async def connect(
         prepare_threshold = None
     else:
         dsn = with_options(dsn, options)
-    if "connect_timeout" in conninfo_to_dict(dsn):
-        more.pop("connect_timeout", None)
-    else:
-        more.setdefault("connect_timeout", CONNECT_TIMEOUT_SECONDS)
+    given = conninfo_to_dict(dsn)
+    limits = {"connect_timeout": CONNECT_TIMEOUT_SECONDS, **NETWORK_OPTIONS}
+    more = {name: value for name, value in (limits | more).items() if name not in limits or name not in given}
     connection = await AsyncConnection.connect(primary_first(dsn), autocommit=autocommit, prepare_threshold=prepare_threshold, **more)
     remember_primary(dsn, connection)
     # psycopg's own transactions set the isolation level explicitly, in case a pooler drops the options.

@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import psycopg
 
@@ -23,8 +22,6 @@ CONNECT_SECONDS_MAX = 2
 """Limit on opening a connection, for each host in the URL."""
 # The limit on one statement, even if Postgres responds to others: a dead network connection may never report an error.
 STATEMENT_SECONDS_MAX = 10.0
-# TCP settings against unreachable hosts: a timeout for unacknowledged data, and keepalives.
-NETWORK_OPTIONS: dict[str, Any] = {"tcp_user_timeout": 5_000, "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 2}
 # Statements are prepared on first use, because all of them are repeated.
 _PREPARE_AFTER = 0
 
@@ -69,6 +66,7 @@ class ConnectionPool:
         self._idle: deque[Connection] = deque()
         self._waiting: deque[asyncio.Future[Connection | None]] = deque()
         self._retired: set[Connection] = set()
+        self._closed = False
         self._watchdog = ConnectionWatchdog(dsn, self._refuse_waiting, self._drop_idle, transaction_pooled=transaction_pooled)
         self.on_broken: Callable[[], None] = lambda: None
         """Called when a connection has ended or broken: the next one may reach another Postgres."""
@@ -93,6 +91,9 @@ class ConnectionPool:
             raise _unreachable() from error
         finally:
             self._watchdog.end(connection)
+            if self._closed:
+                self._retired.add(connection)
+                await connection.close()
             self._release(connection)
 
     @asynccontextmanager
@@ -112,6 +113,8 @@ class ConnectionPool:
         return self._connections_max - self._unopened - len(self._idle)
 
     async def close(self) -> None:
+        """Closes idle connections at once, and those in use when they are given back."""
+        self._closed = True
         while self._idle:
             await self._idle.popleft().close()
         self._watchdog.close()
@@ -152,7 +155,6 @@ class ConnectionPool:
                     application_name=self._application_name,
                     options=self._options,
                     transaction_pooled=self._transaction_pooled,
-                    **NETWORK_OPTIONS,
                 )
         except TimeoutError as error:
             # First: the next request would wait just as long for the same error.

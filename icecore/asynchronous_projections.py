@@ -15,7 +15,7 @@ from eventsourcing.utils import Environment, EnvType
 from .database.advisory_locks import try_lock
 from .database.connection import connect, end_when_idle
 from .database.connection_watchdog import sever
-from .database.connections import NETWORK_OPTIONS, Connection
+from .database.connections import Connection
 from .database.outage_log import OutageLog
 from .domain.client_errors import client_error_text
 from .domain.recorded import RecordedEvent
@@ -52,7 +52,7 @@ async def run_projection(dsn: str, projection: type[AsynchronousProjection], sto
     outage = OutageLog("icecore.projections", "projection_retrying", "projection_recovered", projection=projection.name)
     while not stop.is_set():
         try:
-            async with await connect(dsn, application_name="icecore-projections", **NETWORK_OPTIONS) as leading:
+            async with await connect(dsn, application_name="icecore-projections") as leading:
                 await _in_time(stop, end_when_idle(leading, LEADER_IDLE_SECONDS_MAX), partial(sever, leading))
                 while not stop.is_set():
                     if await _in_time(stop, try_lock(leading, projection.LEADER_LOCK), partial(sever, leading)):

@@ -20,9 +20,8 @@ from eventsourcing.utils import Environment, EnvType
 from psycopg import Connection
 from psycopg.rows import DictRow, dict_row
 
-from ..database.connection import with_options
+from ..database.connection import NETWORK_OPTIONS, with_options
 from ..database.connection_watchdog import sever
-from ..database.connections import NETWORK_OPTIONS
 from ..database.named_sql import named_sql
 from ..domain.recorded import RecordedEvent
 from .follow import POLL_SECONDS_MAX

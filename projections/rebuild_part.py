@@ -46,7 +46,8 @@ class PartFailedError(Exception):
 
 
 async def connect(dsn: str) -> Connection:
-    connection = await open_connection(dsn, prepare_threshold=0, application_name="icecore-rebuild")
+    # Without `tcp_user_timeout`: while Postgres's storage is slow, a COPY may not be read for longer.
+    connection = await open_connection(dsn, prepare_threshold=0, application_name="icecore-rebuild", tcp_user_timeout=0)
     await lift_time_limits(connection)
     return connection
 

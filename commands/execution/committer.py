@@ -13,7 +13,7 @@ import structlog
 
 from ...database.connection import connect
 from ...database.connection_watchdog import ConnectionUse, ConnectionWatchdog
-from ...database.connections import CONNECT_SECONDS_MAX, NETWORK_OPTIONS, Connection, has_ended
+from ...database.connections import CONNECT_SECONDS_MAX, Connection, has_ended
 from ...database.host_lists import hosts_of
 from ...database.named_sql import named_sql
 from ...database.outage_log import OutageLog
@@ -313,7 +313,6 @@ class Committer:
                 application_name="icecore-committer",
                 options=f"-c lock_timeout={LOCK_TIMEOUT_SECONDS}s -c statement_timeout={STATEMENT_TIMEOUT_SECONDS}s",
                 transaction_pooled=self._transaction_pooled,
-                **NETWORK_OPTIONS,
             )
 
     async def _append(self, connection: Connection, call: _Call, use: ConnectionUse) -> None:

@@ -2,6 +2,7 @@
 
 import ast
 import asyncio
+import os
 import socket
 from collections.abc import Iterator
 from contextlib import suppress
@@ -18,6 +19,9 @@ from icecore.database.connection import connect
 from icecore.database.connections import ConnectionPool
 from icecore.domain.errors import ServiceUnavailable
 from icecore.log.event_store import LogApplication, LogRecorder, environment
+from icecore.log.follow import connect_subscriber
+from icecore.projections import rebuild_part
+from icecore.publishers.checkpoints import locked
 from tests.fixtures.cutting_proxy import CuttingProxy
 from tests.servers.postgres import debian_postgres
 from tests.tidy.test_layers import BELOW, CHECKOUT, modules
@@ -285,3 +289,54 @@ async def test_hosts_that_are_all_silent_end_in_time() -> None:
         assert (
             2 * connections.CONNECT_SECONDS_MAX - 0.1 < asyncio.get_running_loop().time() - began < 2 * connections.CONNECT_SECONDS_MAX + 1
         )
+
+
+NETWORK_OPTIONS = {
+    socket.TCP_USER_TIMEOUT: 5_000,
+    socket.TCP_KEEPIDLE: 5,
+    socket.TCP_KEEPINTVL: 2,
+    socket.TCP_KEEPCNT: 2,
+}
+
+
+def network_options(connection: psycopg.AsyncConnection) -> dict[int, int]:
+    with socket.socket(fileno=os.dup(connection.fileno())) as opened:
+        return {option: opened.getsockopt(socket.IPPROTO_TCP, option) for option in NETWORK_OPTIONS}
+
+
+async def test_every_connection_ends_soon_after_its_host_has_disappeared(database: str) -> None:
+    """Without a word, as when its machine loses power. By Linux's own settings, a statement would wait for a quarter of an hour."""
+    async with CuttingProxy(database).running() as proxy:
+        async with await connect(proxy.dsn) as connection:
+            assert NETWORK_OPTIONS == network_options(connection)
+        async with await connect(proxy.dsn, transaction_pooled=True) as connection:
+            assert NETWORK_OPTIONS == network_options(connection)
+        async with await connect_subscriber(proxy.dsn) as connection:
+            assert NETWORK_OPTIONS == network_options(connection)
+        async with locked(proxy.dsn, "sink") as held:
+            assert held is not None
+            assert NETWORK_OPTIONS == network_options(held)
+        async with await rebuild_part.connect(proxy.dsn) as connection:
+            assert NETWORK_OPTIONS | {socket.TCP_USER_TIMEOUT: 0} == network_options(connection), "Postgres may pause during a COPY"
+        async with await connect(make_conninfo(proxy.dsn, tcp_user_timeout=7_000)) as connection:
+            assert NETWORK_OPTIONS | {socket.TCP_USER_TIMEOUT: 7_000} == network_options(connection), "the URL takes precedence"
+
+
+async def test_a_pool_that_is_closed_keeps_no_connection(database: str) -> None:
+    """Neither the one in use, nor those of requests that still wait for one."""
+    pool, used = ConnectionPool(database, 1, application_name="icecore-test"), list[psycopg.AsyncConnection]()
+
+    async def wait_and_use() -> None:
+        async with pool.connection() as connection:
+            used.append(connection)
+            await connection.execute("select 1")
+
+    async with pool.connection() as connection:
+        used.append(connection)
+        waiting = asyncio.create_task(wait_and_use())
+        await asyncio.sleep(0.01)
+        await pool.close()
+        await connection.execute("select 1")
+    await waiting
+    assert [True, True] == [each.closed for each in used]
+    assert 0 == pool.in_use

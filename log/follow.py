@@ -117,7 +117,8 @@ async def wait_for_events(connection: AsyncConnection[TupleRow], stop: asyncio.E
         return
     end = asyncio.get_running_loop().time() + POLL_SECONDS_MAX
     while not stop.is_set() and asyncio.get_running_loop().time() < end:
-        async for _ in connection.notifies(timeout=_STOP_LOOKED_AT_SECONDS, stop_after=1):
+        # To the end of the generator, which holds the connection's lock.
+        if [each async for each in connection.notifies(timeout=_STOP_LOOKED_AT_SECONDS, stop_after=1)]:
             return
 
 

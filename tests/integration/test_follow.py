@@ -11,7 +11,7 @@ from psycopg import AsyncConnection
 from icecore.commands.execution.committer import Committer
 from icecore.domain.recorded import RecordedEvent
 from icecore.log import follow
-from icecore.log.follow import follow_events, read_events
+from icecore.log.follow import connect_listener, connect_subscriber, follow_events, read_events, wait_for_events
 from tests.integration.test_append import changed, namespace
 
 
@@ -164,3 +164,12 @@ async def test_a_page_is_bounded_by_what_its_states_are_inflated_to(
     async with await AsyncConnection.connect(database, autocommit=True) as connection:
         assert [1, 2, 3] == [event.position for event in await read_events(connection, 0)]
     assert [1, 2, 3, 4, 5] == await positions(database, 0, 5)
+
+
+@pytest.mark.parametrize("stop", [None, asyncio.Event()], ids=["until an event", "or the end"])
+async def test_after_a_wait_for_events_the_connection_is_free(database: str, stop: asyncio.Event | None) -> None:
+    """A generator of notifications that is not finished keeps the connection's lock until it is collected."""
+    async with await connect_listener(database) as connection, await connect_subscriber(database) as other:
+        await other.execute("select pg_notify('events', '')")
+        await wait_for_events(connection, stop)
+        assert not connection.lock.locked()

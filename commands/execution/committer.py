@@ -2,9 +2,9 @@
 
 import asyncio
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -22,6 +22,7 @@ from ...domain.client_errors import client_error_text
 from ...domain.errors import CommitStateUnknown, InternalError, ServiceUnavailable, TooManyRequests
 from . import fault_points
 from .append_request import APPEND_ERROR_MESSAGE, AppendRequest, AppendResult, IdempotencyRecord
+from .committer_metrics import CommitterMetrics
 from .offload import in_thread_if
 
 _SQL = named_sql("icecore.commands.execution", "committer.sql")
@@ -63,20 +64,6 @@ _Call = list[_PendingBatch]
 """What one call of `icecore.append` appends, in this order."""
 
 
-@dataclass(slots=True)
-class CommitterMetrics:
-    """Counters for the metrics.
-
-    append_sizes -- calls of `icecore.append` by their number of commands.
-    append_seconds -- total time of these calls as measured by the process; waited_seconds -- the part before they had the append lock.
-    """
-
-    append_sizes: Counter[int] = field(default_factory=Counter)
-    append_seconds: float = 0.0
-    waited_seconds: float = 0.0
-    responses_lost: int = 0
-
-
 class Committer:
     """Sends up to `connections` calls at a time, the next once one has returned or has taken LINGER_SECONDS_MAX.
 
@@ -93,6 +80,7 @@ class Committer:
         self._connections = connections
         self._waiting: deque[_PendingBatch] = deque()
         self._queued = 0
+        self._closed = False
         self._refused_writes: tuple[float, str] | None = None
         self.metrics = CommitterMetrics()
         self._idle_waiters: list[asyncio.Future[None]] = []
@@ -107,13 +95,14 @@ class Committer:
         self._tasks = [asyncio.create_task(self._send_calls(), name=f"committer-{n}") for n in range(self._connections)]
 
     async def close(self) -> None:
-        """Stops sending and refuses the commands that still wait."""
+        """Stops sending, and refuses the commands that wait or come later."""
+        self._closed = True
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._watchdog.close()
         while self._waiting:
-            _fail([self._waiting.popleft()], ServiceUnavailable("The server is stopping", retry_after_seconds=1))
+            _fail([self._waiting.popleft()], _stopping())
 
     @property
     def writes_refused(self) -> str | None:
@@ -134,6 +123,8 @@ class Committer:
     async def submit_batch(self, append_requests: Sequence[AppendRequest]) -> list[AppendResult]:
         """Appends commands that depend on each other by one call, in this order. Each has its own result."""
         assert 0 < len(append_requests) <= APPEND_COMMANDS_MAX
+        if self._closed:
+            raise _stopping()
         if self._queued + len(append_requests) > COMMITTER_QUEUE_COMMANDS_MAX:
             raise TooManyRequests(f"{COMMITTER_QUEUE_COMMANDS_MAX} commands are already waiting")
         self._waiting.append(_PendingBatch(append_requests, asyncio.get_running_loop().create_future()))
@@ -210,7 +201,7 @@ class Committer:
                         # The session works, so the call is only slow.
                         cancelled_once = True
                         continue
-                    connection = self._record_failure(connection, call, error, sent_now=sent_now)
+                    connection = await self._record_failure(connection, call, error, sent_now=sent_now)
                     if not any(batch.in_doubt for batch in call):
                         await self._refuse_not_appended(connection, call, error, use)
                         return connection
@@ -227,11 +218,15 @@ class Committer:
             _log.warning("append_call_failed", error=client_error_text(error), stream_batches=len(call))
             return await self._append_call_one_by_one(connection, call, error)
 
-    def _record_failure(self, connection: Connection | None, call: _Call, error: Exception, *, sent_now: bool) -> Connection | None:
-        """Records that Postgres refuses writes, or that the call is in doubt. Returns the connection, or None if it was lost."""
+    async def _record_failure(self, connection: Connection | None, call: _Call, error: Exception, *, sent_now: bool) -> Connection | None:
+        """Records that Postgres refuses writes, or that the call is in doubt. Returns the connection, or None if it is not to be reused."""
         reason = write_refusal_reason(error)
         if reason is not None:
             self._refused_writes = (time.monotonic(), reason)
+        if isinstance(error, psycopg.errors.ReadOnlySqlTransaction) and connection is not None:
+            # The next connection may reach the new primary.
+            await connection.close()
+            return None
         if not (connection is None or connection.closed or connection.broken):
             return connection
         self._outage.failed(sent=sent_now, error=client_error_text(error), stream_batches=len(call))
@@ -244,9 +239,6 @@ class Committer:
         """Refuses a call that was not sent, or that Postgres reported as rolled back."""
         reason = write_refusal_reason(error) or ("Postgres cannot be reached" if connection is None else "Postgres is busy")
         _fail(call, ServiceUnavailable(reason, retry_after_seconds=1))
-        if isinstance(error, psycopg.errors.ReadOnlySqlTransaction) and connection is not None:
-            # The next connection may reach the new primary.
-            await connection.close()
         if use.behind_stuck_lock:
             self._outage.failed("lock", began="append_lock_blocked", stream_batches=len(call))
             self._refuse_waiting("Postgres is busy")
@@ -385,7 +377,11 @@ def _fail_stopped(call: _Call, *, sent: bool) -> None:
     if sent or any(batch.in_doubt for batch in call):
         _fail(call, CommitStateUnknown("The server stopped before the response of Postgres arrived"))
     else:
-        _fail(call, ServiceUnavailable("The server is stopping", retry_after_seconds=1))
+        _fail(call, _stopping())
+
+
+def _stopping() -> ServiceUnavailable:
+    return ServiceUnavailable("The server is stopping", retry_after_seconds=1)
 
 
 def _fail(batches: Sequence[_PendingBatch], error: BaseException) -> None:

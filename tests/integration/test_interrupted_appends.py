@@ -10,7 +10,7 @@ from uuid_utils.compat import uuid7
 from icecore.commands.execution import committer as module
 from icecore.commands.execution.append_request import AppendRequest
 from icecore.commands.execution.committer import Committer
-from icecore.domain.errors import CommitStateUnknown
+from icecore.domain.errors import CommitStateUnknown, ServiceUnavailable
 from icecore.domain.events import ProjectCreated
 from icecore.domain.project import NO_WAREHOUSE
 from tests.fixtures.catalog import context
@@ -112,3 +112,40 @@ async def test_a_lost_response_is_counted_once(database: str, monkeypatch: pytes
     result = await committer.submit(two_append_requests()[0])
     await committer.close()
     assert ("appended", 3, 1) == (result.outcome, refused, committer.metrics.responses_lost)
+
+
+async def test_a_call_in_doubt_leaves_a_session_that_is_read_only(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after a failover: the first session after the lost one is of the former primary, where the command is not in the log."""
+    connect, send, sessions = Committer._connect, module._send, list[psycopg.AsyncConnection[Any]]()
+
+    async def former_primary_second(committer: Committer) -> Any:
+        sessions.append(await connect(committer))
+        if len(sessions) == 2:
+            await sessions[1].execute("set default_transaction_read_only = on")
+        return sessions[-1]
+
+    async def lose_the_first(connection: Any, *arguments: Any) -> Any:
+        if connection is sessions[0]:
+            await connection.close()
+            raise psycopg.OperationalError("lost")
+        return await send(connection, *arguments)
+
+    monkeypatch.setattr(Committer, "_connect", former_primary_second)
+    monkeypatch.setattr(module, "_send", lose_the_first)
+    committer = Committer(database, 1)
+    committer.start()
+    async with asyncio.timeout(5):
+        result = await committer.submit(two_append_requests()[0])
+    assert ("appended", 1, 3) == (result.outcome, result.position, len(sessions))
+    assert [True, True, False] == [session.closed for session in sessions]
+    await committer.close()
+
+
+async def test_a_command_submitted_after_the_end_is_refused(database: str) -> None:
+    """Nothing would send it, and its request would wait for ever."""
+    committer = Committer(database, 1)
+    committer.start()
+    await committer.close()
+    with pytest.raises(ServiceUnavailable, match="stopping"):
+        async with asyncio.timeout(5):
+            await committer.submit(two_append_requests()[0])

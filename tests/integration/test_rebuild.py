@@ -17,6 +17,7 @@ from psycopg import AsyncConnection, sql
 from icecore.commands.execution import committer
 from icecore.commands.execution.append_request import AppendRequest, AppendResult
 from icecore.commands.execution.command_response import CommandResponse
+from icecore.commands.execution.committer_metrics import CommitterMetrics
 from icecore.commands.namespaces.create_namespace import create_namespace
 from icecore.commands.tables.commit_table import commit_table
 from icecore.compose import Application
@@ -291,7 +292,7 @@ async def test_the_switch_waits_for_an_append_that_is_under_way(catalog: Applica
         written, going_on = asyncio.Event(), asyncio.Event()
 
         async def append_slowly(append_requests: Sequence[AppendRequest]) -> list[AppendResult]:
-            results = await committer._send(appending, [*append_requests], committer.CommitterMetrics())
+            results = await committer._send(appending, [*append_requests], CommitterMetrics())
             written.set()
             await going_on.wait()
             await appending.commit()

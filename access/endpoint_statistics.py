@@ -34,7 +34,11 @@ class _Counter:
 
 
 class EndpointStatistics:
-    """The counters of one process. Those of a process that is killed are lost from its last flush on."""
+    """The counters of one process.
+
+    They are approximate: those of a process that is killed are lost from its last flush on, and those of a flush are counted twice if its
+    connection is lost after Postgres committed it and before the response arrived.
+    """
 
     def __init__(self, backends: Backends) -> None:
         self._backends = backends

@@ -20,8 +20,9 @@ __all__ = ["Connection", "ConnectionPool", "ConnectionPoolMetrics", "has_ended"]
 
 CONNECT_SECONDS_MAX = 2
 """Limit on opening a connection, for each host in the URL."""
-# The limit on one statement, even if Postgres responds to others: a dead network connection may never report an error.
-STATEMENT_SECONDS_MAX = 10.0
+# The limit on all statements of one use of a connection, even if Postgres responds to others: a dead network connection may never report
+# an error.
+USE_SECONDS_MAX = 10.0
 # Statements are prepared on first use, because all of them are repeated.
 _PREPARE_AFTER = 0
 
@@ -72,8 +73,10 @@ class ConnectionPool:
         """Called when a connection has ended or broken: the next one may reach another Postgres."""
 
     @asynccontextmanager
-    async def connection(self, seconds_max: float = STATEMENT_SECONDS_MAX) -> AsyncIterator[Connection]:
-        """A connection in autocommit mode. A broken one is not reused. A statement that still runs after `seconds_max` is cut off."""
+    async def connection(self, seconds_max: float = USE_SECONDS_MAX) -> AsyncIterator[Connection]:
+        """A connection in autocommit mode. A broken one is not reused. A statement that still runs `seconds_max` after the
+        connection was taken is cut off.
+        """
         connection = await self._take()
         self._watchdog.begin(connection, ConnectionUse(seconds_max))
         try:
@@ -97,7 +100,7 @@ class ConnectionPool:
             self._release(connection)
 
     @asynccontextmanager
-    async def single_use_connection(self, seconds_max: float = STATEMENT_SECONDS_MAX) -> AsyncIterator[Connection]:
+    async def single_use_connection(self, seconds_max: float = USE_SECONDS_MAX) -> AsyncIterator[Connection]:
         """As `connection`, for a large result. The connection is closed afterwards: libpq's buffer keeps the size of the largest row."""
         async with self.connection(seconds_max) as connection:
             try:

@@ -75,8 +75,9 @@ class References:
     """What the events of a batch refer to, by their positions.
 
     rows, rows_before -- a table's or view's row after and before the event. paths -- of the object itself; for a table or view, of its
-    namespace; for a proposal or task, of its warehouse; none for a project. paths_before -- the former path of a renamed warehouse or a
-    moved namespace, and that of the former namespace of a table or view that was moved. projects -- names of projects by id and version.
+    namespace; for a proposal, task or run of maintenance, of its warehouse; none for a project. paths_before -- the former path of a
+    renamed warehouse or a moved namespace, and that of the former namespace of a table or view that was moved. projects -- names of
+    projects by id and version.
     """
 
     rows: dict[int, TabularRow] = field(default_factory=dict)

@@ -3,7 +3,8 @@
 create or replace function icecore.location_prefixes(key text) returns text[] language sql immutable as $$
   select array_agg(left(key, i)) from generate_series(1, length(key)) i where substr(key, i, 1) = '/' $$;
 
--- Takes and releases the claims of a command (domain/claims.py), after checking which others must exist. `claims` is an object of arrays:
+-- Takes and releases the claims of a command (domain/claims.py), after checking which objects must exist, be empty or contain so many
+-- others. `claims` is an object of arrays:
 --   parents            ids of objects that must exist and not be soft-deleted
 --   empty              ids of objects that must contain no others
 --   contents           (id, number): objects that must contain so many others, before the command

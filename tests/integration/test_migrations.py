@@ -44,7 +44,7 @@ CHECKSUMS = {
     "0019_soft_deleted_in_trees": "049f57a13b6a77d2cc3a166fd9c9077bbc1ec07b2ef412b1517f635dc1d2f9fe",
     "0020_append_commands": "d071c532e52788fb29eff7bb5c30ba02d15886f7c786618dafbbdc003872b598",
 }
-FUNCTIONS = ("0020_append_commands", "0038d5858800f7d8484b893e110a13d987acfc4c249de3c9619337f02d4e6381")
+FUNCTIONS = ("0020_append_commands", "07d53770118aa83017c3f067f7a3622d6fcfce514337d77001fb2010c1a02f76")
 """The newest migration, and the checksum of its functions."""
 
 

@@ -183,22 +183,21 @@ class ConnectionWatchdog:
             holder = session.lock_holder
             # Otherwise the response arrived meanwhile.
             if self._uses.get(connection) is use and _waits_for_response(connection):
+                behind_stuck_lock = self._is_behind_stuck_lock(session)
                 if _is_frozen(use, session):
                     frozen.append(process_id)
-                elif self._to_be_cancelled(use, session):
-                    use.cancellation_sent = True
+                elif _is_to_be_cancelled(use, session, behind_stuck_lock=behind_stuck_lock):
+                    use.cancellation_sent, use.behind_stuck_lock = True, behind_stuck_lock
                     await _cancel(connection)
+                if session.is_idle:
+                    use.idle_since = session.state_since
         self._lock_holder = holder
         if frozen:
             await self._cut_frozen(probe, frozen, [silent[process_id][0] for process_id in frozen])
 
-    def _to_be_cancelled(self, use: ConnectionUse, session: _Session) -> bool:
-        if session.is_idle or not use.is_append or session.is_replicated:
-            return False
-        if session.waits_for_lock:
-            use.behind_stuck_lock = session.lock_holder is not None and session.lock_holder == self._lock_holder
-            return use.behind_stuck_lock
-        return not use.cancelled_once
+    def _is_behind_stuck_lock(self, session: _Session) -> bool:
+        """Whether the transaction that the session waits for has held the append lock since the last check."""
+        return session.waits_for_lock and session.lock_holder is not None and session.lock_holder == self._lock_holder
 
     async def _cut_frozen(self, probe: Connection, process_ids: Sequence[int], connections: Sequence[Connection]) -> None:
         _log.warning("sessions_frozen", process_ids=process_ids)
@@ -217,10 +216,13 @@ class ConnectionWatchdog:
 
 def _is_frozen(use: ConnectionUse, session: _Session) -> bool:
     """Whether the session has not started the statement since the last check, or ignored the cancellation that was sent then."""
-    if session.is_idle:
-        waited, use.idle_since = use.idle_since, session.state_since
-        return waited == session.state_since
-    return use.cancellation_sent
+    return use.idle_since == session.state_since if session.is_idle else use.cancellation_sent
+
+
+def _is_to_be_cancelled(use: ConnectionUse, session: _Session, *, behind_stuck_lock: bool) -> bool:
+    if session.is_idle or not use.is_append or session.is_replicated:
+        return False
+    return behind_stuck_lock if session.waits_for_lock else not use.cancelled_once
 
 
 def _waits_for_response(connection: Connection) -> bool:

@@ -11,7 +11,7 @@ from ...projections import response_bodies, tables, views
 from .append_request import IdempotencyRecord
 from .command_response import CommandResponse
 
-_SQL = named_sql("icecore.commands.execution", "committer.sql")
+_SQL = named_sql("icecore.commands.execution", "idempotency.sql")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,9 @@ class StoredResponse:
 async def find(connection: Connection, context: RequestContext) -> StoredResponse | None:
     """The first request with the context's key, if there is one. Raises UnprocessableEntity if it was a different request."""
     cursor = await connection.execute(
-        _SQL["find_key"], {"project_id": context.project_id, "actor": context.principal.id, "key": context.idempotency_key}, binary=True
+        _SQL["find_idempotency_record"],
+        {"project_id": context.project_id, "actor": context.principal.id, "key": context.idempotency_key},
+        binary=True,
     )
     row = await cursor.fetchone()
     if row is None:
@@ -70,5 +72,5 @@ _WITHOUT_ETAG = frozenset({"unregisterTable"})
 
 async def delete_expired(connection: Connection, lifetime: timedelta) -> int:
     """Deletes the keys that are older than `lifetime`. Returns their number."""
-    cursor = await connection.execute(_SQL["forget_keys"], {"lifetime": lifetime})
+    cursor = await connection.execute(_SQL["delete_expired"], {"lifetime": lifetime})
     return cursor.rowcount

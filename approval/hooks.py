@@ -70,7 +70,7 @@ class ConfiguredHook:
     hook: ApprovalHook
     timeout_seconds: float
     on_failure: OnFailure
-    chosen: HookFilter = HookFilter()
+    hook_filter: HookFilter = HookFilter()
     refusal_status: RefusalStatus = 409
 
 
@@ -112,7 +112,7 @@ class ApprovalHooks:
             return {}
         dependencies: dict[UUID, UUID] = {}
         change = await self._reader.read(context, warehouse, changes, dependencies)
-        hooks = [hook for hook in self._hooks if hook.chosen.matches(change)]
+        hooks = [hook for hook in self._hooks if hook.hook_filter.matches(change)]
         if not hooks:
             return {}
         if len(hooks) == 1:

@@ -82,7 +82,7 @@ class ConnectionWatchdog:
     for a standby.
 
     on_unreachable -- called after all connections were closed, because no new one could be opened.
-    on_frozen -- called after single connections were closed.
+    on_sessions_closed -- called after single connections were closed.
     transaction_pooled -- `dsn` is of PgBouncer in transaction mode. The sessions behind it are unknown, so single ones are not closed or
         cancelled.
     """
@@ -91,14 +91,14 @@ class ConnectionWatchdog:
         self,
         dsn: str,
         on_unreachable: Callable[[], None] = lambda: None,
-        on_frozen: Callable[[], None] = lambda: None,
+        on_sessions_closed: Callable[[], None] = lambda: None,
         *,
         transaction_pooled: bool = False,
     ) -> None:
         self._dsn = dsn
         self._transaction_pooled = transaction_pooled
         self._on_unreachable = on_unreachable
-        self._on_frozen = on_frozen
+        self._on_sessions_closed = on_sessions_closed
         self._uses: dict[Connection, ConnectionUse] = {}
         self._lock_holder: str | None = None
         self._checking: asyncio.Task[None] | None = None
@@ -203,7 +203,7 @@ class ConnectionWatchdog:
         _log.warning("sessions_frozen", process_ids=process_ids)
         for connection in connections:
             sever(connection)
-        self._on_frozen()
+        self._on_sessions_closed()
         await probe.execute(_SQL["terminate"], {"process_ids": [*process_ids]})
 
     def _cut_overdue(self, now: float) -> None:

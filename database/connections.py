@@ -13,7 +13,7 @@ import psycopg
 from ..domain.errors import ServiceUnavailable
 from .connection import connect
 from .connection_watchdog import ConnectionUse, ConnectionWatchdog, sever
-from .host_lists import hosts_of
+from .host_lists import host_count
 from .postgres import Connection
 
 __all__ = ["Connection", "ConnectionPool", "ConnectionPoolMetrics", "has_ended"]
@@ -150,7 +150,7 @@ class ConnectionPool:
     async def _open(self) -> Connection:
         """Opens a connection, which is counted already."""
         try:
-            async with asyncio.timeout(CONNECT_SECONDS_MAX * hosts_of(self._dsn)):
+            async with asyncio.timeout(CONNECT_SECONDS_MAX * host_count(self._dsn)):
                 return await connect(
                     self._dsn,
                     connect_timeout=CONNECT_SECONDS_MAX,

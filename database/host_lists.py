@@ -17,7 +17,7 @@ _last_primary: dict[tuple[str, ...], int] = {}
 """By the lists of a URL, the index of the host."""
 
 
-def hosts_of(dsn: str) -> int:
+def host_count(dsn: str) -> int:
     """The number of hosts in the list of `dsn`."""
     return len(_hosts(conninfo_to_dict(dsn)))
 

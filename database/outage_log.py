@@ -9,7 +9,7 @@ _CAUSES_MAX = 100
 
 
 class OutageLog:
-    """The log of a task that is retried. `fields` are added to every record.
+    """Writes the log records of a task that is retried. `fields` are added to every record.
 
     began, ended -- names of the two records.
     """

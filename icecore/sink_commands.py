@@ -148,9 +148,9 @@ def skip(settings: Settings, console: Console, name: str, position: int, reason:
 def replay(settings: Settings, console: Console, name: str, first: int, last: int | None, filters: list[str]) -> ExitCode:
     """Publishes a part of the log again, marked as a replay, through the sink's leader. If there is none, this process leads."""
     _require_sink(settings, name)
-    chosen = parse_filter(filters)
+    event_filter = parse_filter(filters)
     with opened_database(settings) as opened:
-        return uvloop.run(replay_to_sink(opened, console, name, first, last, chosen))
+        return uvloop.run(replay_to_sink(opened, console, name, first, last, event_filter))
 
 
 def cancel_replays(settings: Settings, console: Console, name: str) -> ExitCode:
@@ -170,7 +170,9 @@ def cancel_replays(settings: Settings, console: Console, name: str) -> ExitCode:
     return ExitCode.OK
 
 
-async def replay_to_sink(settings: Settings, console: Console, name: str, first: int, last: int | None, chosen: EventFilter) -> ExitCode:
+async def replay_to_sink(
+    settings: Settings, console: Console, name: str, first: int, last: int | None, event_filter: EventFilter
+) -> ExitCode:
     """Publishes positions `first` to `last` (None: the end) again. `settings` have their database."""
     publisher = publishers(settings)[name]
     stop = asyncio.Event()
@@ -185,7 +187,7 @@ async def replay_to_sink(settings: Settings, console: Console, name: str, first:
         if not 1 <= first <= last <= head:
             raise CommandFailed(ExitCode.USAGE, f"{given} is not in the log, which has positions 1 to {head}")
         replay_id = uuid7()
-        await checkpoints.request_replay(connection, replay_id, name, first, last, chosen)
+        await checkpoints.request_replay(connection, replay_id, name, first, last, event_filter)
         publishing = asyncio.create_task(publisher.run(stop))
         try:
             await _watch(connection, replay_id, first, last, stop)
@@ -219,14 +221,14 @@ async def _watch(connection: Connection, replay_id: UUID, first: int, last: int,
 
 def parse_filter(filters: list[str]) -> EventFilter:
     """Parses `type=table.*`, `warehouse=demo`, `namespace=a.b`. Of several filters with the same key, one must match."""
-    chosen: dict[str, list[str]] = {"types": [], "warehouses": [], "namespaces": []}
+    patterns: dict[str, list[str]] = {"types": [], "warehouses": [], "namespaces": []}
     for each in filters:
         key, equals, value = each.partition("=")
         if not equals or key not in _FILTER_KEYS or not value:
             raise CommandFailed(ExitCode.USAGE, f"--filter {each} is not type=…, warehouse=… or namespace=…")
-        chosen[_FILTER_KEYS[key]].append(value)
+        patterns[_FILTER_KEYS[key]].append(value)
     try:
-        return EventFilter.parse(tuple(chosen["types"]), tuple(chosen["warehouses"]), tuple(chosen["namespaces"]))
+        return EventFilter.parse(tuple(patterns["types"]), tuple(patterns["warehouses"]), tuple(patterns["namespaces"]))
     except FilterError as error:
         raise CommandFailed(ExitCode.USAGE, str(error)) from None
 

@@ -40,7 +40,7 @@ def publishers(settings: Settings) -> dict[str, Publisher]:
     """One publisher per sink. Raises SettingsError as `sink_makers` does."""
     makers = sink_makers(settings)
     return {
-        name: Publisher(settings.dsn, name, makers[name], chosen=sink.event_filter(), dialect=sink.dialect, start=sink.start)
+        name: Publisher(settings.dsn, name, makers[name], event_filter=sink.event_filter(), dialect=sink.dialect, start=sink.start)
         for name, sink in settings.sinks.items()
     }
 

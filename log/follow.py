@@ -26,7 +26,7 @@ BATCH_BYTES_MAX = 16 * 1024 * 1024
 # NOTIFY wakes a subscriber; if one is lost, the delay is at most this.
 POLL_SECONDS_MAX = 1.0
 STANDBY_POLL_SECONDS = 0.1
-_STOP_LOOKED_AT_SECONDS = 0.1
+_STOP_CHECK_SECONDS = 0.1
 _RECONNECT_SECONDS_MIN = 0.1
 _RECONNECT_SECONDS_MAX = 2.0
 
@@ -118,7 +118,7 @@ async def wait_for_events(connection: AsyncConnection[TupleRow], stop: asyncio.E
     end = asyncio.get_running_loop().time() + POLL_SECONDS_MAX
     while not stop.is_set() and asyncio.get_running_loop().time() < end:
         # To the end of the generator, which holds the connection's lock.
-        if [each async for each in connection.notifies(timeout=_STOP_LOOKED_AT_SECONDS, stop_after=1)]:
+        if [each async for each in connection.notifies(timeout=_STOP_CHECK_SECONDS, stop_after=1)]:
             return
 
 

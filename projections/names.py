@@ -87,7 +87,7 @@ async def is_deeper(connection: Connection, namespace_id: UUID, levels: int) -> 
     return row == (True,)
 
 
-async def find_taken(connection: Connection, namespace_id: UUID, name_key: str) -> ResolvedName | None:
+async def find_holder_of_name(connection: Connection, namespace_id: UUID, name_key: str) -> ResolvedName | None:
     """The table or view that has the name in the namespace now, without the namespace's location."""
     row = await (await connection.execute(_SQL["taken"], {"namespace_id": namespace_id, "name_key": name_key})).fetchone()
     return None if row is None else ResolvedName(*row)

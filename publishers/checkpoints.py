@@ -67,7 +67,7 @@ class Leadership:
         await self._write("move", position=position, broker_sequence=broker_sequence, before=self.position)
         self.position, self.broker_sequence = position, broker_sequence
 
-    async def lost(self, position: int, broker_sequence: int) -> None:
+    async def record_lost_events(self, position: int, broker_sequence: int) -> None:
         """Records that the sink lost events, up to `position`, that it had acknowledged."""
         await self._write("set_lost", lost_position=position, broker_sequence=broker_sequence)
         self.broker_sequence = broker_sequence
@@ -99,10 +99,10 @@ class Leadership:
         cursor = await self.connection.execute(_SQL["operator_requests"], {"name": self.name})
         row = await cursor.fetchone()
         assert row is not None
-        skips, replay_id, from_position, to_position, replayed_position, chosen = row
+        skips, replay_id, from_position, to_position, replayed_position, event_filter = row
         replay = None
         if replay_id is not None:
-            replay = ReplayRequest(replay_id, from_position, to_position, replayed_position, EventFilter.from_json(chosen))
+            replay = ReplayRequest(replay_id, from_position, to_position, replayed_position, EventFilter.from_json(event_filter))
         return OperatorRequests(frozenset(skips), replay)
 
     async def move_replay(self, replay: ReplayRequest, position: int, events: int) -> None:
@@ -112,7 +112,7 @@ class Leadership:
         if position >= replay.to_position:
             everything = Jsonb(EventFilter().to_json())
             await self.connection.execute(
-                _SQL["found_again"], {"name": self.name, "epoch": self._epoch, "replay_id": replay.id, "everything": everything}
+                _SQL["clear_lost_position"], {"name": self.name, "epoch": self._epoch, "replay_id": replay.id, "everything": everything}
             )
 
     async def resign(self) -> None:
@@ -203,9 +203,9 @@ async def skip(connection: Connection, name: str, position: int, reason: str, ac
     return await cursor.fetchone() is not None
 
 
-async def request_replay(connection: Connection, replay_id: UUID, name: str, first: int, last: int, chosen: EventFilter) -> None:
+async def request_replay(connection: Connection, replay_id: UUID, name: str, first: int, last: int, event_filter: EventFilter) -> None:
     """Requests that the sink's leader publish the events from `first` to `last` again."""
-    values = {"replay_id": replay_id, "name": name, "from_position": first, "to_position": last, "filter": Jsonb(chosen.to_json())}
+    values = {"replay_id": replay_id, "name": name, "from_position": first, "to_position": last, "filter": Jsonb(event_filter.to_json())}
     await connection.execute(_SQL["request_replay"], values)
 
 

@@ -51,7 +51,7 @@ set replayed_position = %(position)s, replayed_events = replayed_events + %(even
 where replay_id = %(replay_id)s and replayed_position = %(before)s and cancelled_at is null
   and exists (select 1 from icecore.sinks where name = r.sink and epoch = %(epoch)s)
 
--- name: found_again --
+-- name: clear_lost_position --
 -- A replay of all lost events has finished.
 update icecore.sinks s set lost_position = null
 from icecore.sink_replays r

@@ -69,7 +69,7 @@ class Replay:
 
 
 @dataclass(slots=True)
-class Outgoing:
+class OutgoingEvent:
     """An event to be published to a sink.
 
     id -- the CloudEvent's id, the same at every retry. key -- the stream's id: events with the same key stay in order.
@@ -83,7 +83,7 @@ class Outgoing:
     warehouse_id: str
     cloud_event: CloudEvent
 
-    def with_reference(self, base_url: str) -> "Outgoing":
+    def with_reference(self, base_url: str) -> "OutgoingEvent":
         """The same event with `dataref`, the URL of its data, instead of the data."""
         attributes = self.cloud_event.get_attributes()
         # A request without a project is in the default one.
@@ -93,7 +93,7 @@ class Outgoing:
 
 
 @dataclass(slots=True)
-class Encoded:
+class EncodedMessage:
     """A message: headers in the form of its transport's binding, and the body."""
 
     headers: dict[str, str]
@@ -105,7 +105,7 @@ class Encoded:
         return len(self.body) + sum(len(name) + len(value.encode()) + 4 for name, value in self.headers.items())
 
 
-def outgoing(enriched: EnrichedEvent, dialect: Dialect, replay: Replay | None = None) -> Outgoing:
+def outgoing(enriched: EnrichedEvent, dialect: Dialect, replay: Replay | None = None) -> OutgoingEvent:
     """The CloudEvent of an enriched event. The same event always results in the same bytes."""
     event = enriched.event
     stream_id, warehouse_id = _id_text(event.stream_id), _id_text(event.warehouse_id)
@@ -138,7 +138,7 @@ def outgoing(enriched: EnrichedEvent, dialect: Dialect, replay: Replay | None = 
         attributes |= lakekeeper_attributes(event.topic, enriched)
     if replay is not None:
         attributes |= replay.attributes(event.event_id)
-    return Outgoing(
+    return OutgoingEvent(
         event.position,
         event.event_id,
         attributes["id"],
@@ -155,16 +155,16 @@ def _id_text(value: UUID) -> str:
     return str(value)
 
 
-def encode_http(event: Outgoing, mode: Mode) -> Encoded:
+def encode_http(event: OutgoingEvent, mode: Mode) -> EncodedMessage:
     """Encodes by the HTTP binding, whose headers NATS shares: `ce-…` in binary mode."""
     message = http.to_binary(event.cloud_event, _FORMAT) if mode == "binary" else http.to_structured(event.cloud_event, _FORMAT)
-    return Encoded(message.headers, message.body)
+    return EncodedMessage(message.headers, message.body)
 
 
-def encode_kafka(event: Outgoing, mode: Mode) -> Encoded:
+def encode_kafka(event: OutgoingEvent, mode: Mode) -> EncodedMessage:
     """Encodes by the Kafka binding: `ce_…` in binary mode."""
     message = kafka.to_binary(event.cloud_event, _FORMAT) if mode == "binary" else kafka.to_structured(event.cloud_event, _FORMAT)
-    return Encoded({name: value.decode() for name, value in message.headers.items()}, message.value)
+    return EncodedMessage({name: value.decode() for name, value in message.headers.items()}, message.value)
 
 
 def decode_kafka(headers: Mapping[str, bytes], body: bytes) -> BaseCloudEvent:
@@ -185,6 +185,6 @@ def _decoded(read: Callable[[], BaseCloudEvent]) -> BaseCloudEvent:
         raise ValueError(f"not a CloudEvent ({type(error).__name__})") from None
 
 
-def encode_json(event: Outgoing) -> bytes:
+def encode_json(event: OutgoingEvent) -> bytes:
     """The event as one JSON object, as in structured mode, without spare memory, as it is kept until a client has received it."""
     return trimmed(_FORMAT.write(event.cloud_event))

@@ -28,7 +28,7 @@ _KEPT_PATH_LENGTH_MAX = 200
 DOCUMENTS_BYTES_MAX = 1024 * 1024
 """Limit on the tables' heads and views' documents that the events of one batch refer to: a small event may refer to a large one."""
 
-Chosen = Callable[[RecordedEvent, Path | None], bool]
+IsChosen = Callable[[RecordedEvent, Path | None], bool]
 """Whether an event is wanted, by the path to its namespace or warehouse."""
 
 
@@ -46,22 +46,22 @@ class EventEnricher:
         self._names_only = names_only
 
     async def enrich(
-        self, connection: Connection, wanted: Sequence[RecordedEvent], *, chosen: Chosen | None = None, bytes_max: int | None = None
+        self, connection: Connection, wanted: Sequence[RecordedEvent], *, is_chosen: IsChosen | None = None, bytes_max: int | None = None
     ) -> EnrichedBatch[EnrichedEvent]:
-        """Enriches the `wanted` events, in order; if `chosen` is given, only those that it selects by their names.
+        """Enriches the `wanted` events, in order; if `is_chosen` is given, only those that it selects by their names.
 
         bytes_max -- limit on the data besides the events' states; the event that reaches it is the last but one. With a limit, at most
         DOCUMENTS_BYTES_MAX of documents are read, plus one. If fewer events than wanted are returned, call it again for the rest.
         """
-        found = await self.enrich_decoded(connection, wanted, chosen=chosen, bytes_max=bytes_max)
+        found = await self.enrich_decoded(connection, wanted, is_chosen=is_chosen, bytes_max=bytes_max)
         return EnrichedBatch([enriched for enriched, _ in found.events], found.count, found.bytes_read)
 
     async def enrich_decoded(
-        self, connection: Connection, wanted: Sequence[RecordedEvent], *, chosen: Chosen | None = None, bytes_max: int | None = None
+        self, connection: Connection, wanted: Sequence[RecordedEvent], *, is_chosen: IsChosen | None = None, bytes_max: int | None = None
     ) -> EnrichedBatch[tuple[EnrichedEvent, Event | None]]:
         """As `enrich`, with the decoded events; None for those that get only names."""
         found = await self._reader.read(connection, wanted)
-        numbered = [(n, event) for n, event in enumerate(wanted) if chosen is None or chosen(event, found.paths.get(event.position))]
+        numbered = [(n, event) for n, event in enumerate(wanted) if is_chosen is None or is_chosen(event, found.paths.get(event.position))]
         count = len(wanted)
         if bytes_max is not None and (cut := _cut(found, [event for _, event in numbered])) < len(numbered):
             count, numbered = numbered[cut][0], numbered[:cut]

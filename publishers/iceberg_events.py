@@ -131,8 +131,8 @@ class IcebergFilter:
 class IcebergEvents:
     """Renders events in the form of the proposal."""
 
-    def __init__(self, chosen: IcebergFilter, path_cache: PathCache | None = None) -> None:
-        self._chosen = chosen
+    def __init__(self, iceberg_filter: IcebergFilter, path_cache: PathCache | None = None) -> None:
+        self._iceberg_filter = iceberg_filter
         self._enricher = EventEnricher(names_only=_WITHOUT_CHANGE, current_snapshots=False, path_cache=path_cache)
 
     async def enrich(
@@ -142,10 +142,12 @@ class IcebergEvents:
 
         bytes_max -- limit on the data besides their states, as in `EventEnricher.enrich`, and on the parts that they removed.
         """
-        numbers = [number for number, event in enumerate(wanted) if self._chosen.may_match(event)]
+        numbers = [number for number, event in enumerate(wanted) if self._iceberg_filter.may_match(event)]
         possible = [wanted[number] for number in numbers]
-        enriched = await self._enricher.enrich_decoded(connection, possible, chosen=self._chosen.matches_path, bytes_max=bytes_max)
-        matching = [(each, decoded) for each, decoded in enriched.events if self._chosen.matches(each)]
+        enriched = await self._enricher.enrich_decoded(
+            connection, possible, is_chosen=self._iceberg_filter.matches_path, bytes_max=bytes_max
+        )
+        matching = [(each, decoded) for each, decoded in enriched.events if self._iceberg_filter.matches(each)]
         removed = await _removed_parts(connection, matching, bytes_max)
         done = enriched.count if removed.count == len(matching) else possible.index(matching[removed.count][0].event)
         matching = matching[: removed.count]

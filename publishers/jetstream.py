@@ -23,7 +23,7 @@ from nats.js import JetStreamContext
 from nats.js.api import DiscardPolicy, Header, RawStreamMsg, StorageType, StreamConfig
 
 from ..domain.client_errors import address_of, client_error_text
-from .cloud_events import Encoded, Outgoing, encode_http
+from .cloud_events import EncodedMessage, OutgoingEvent, encode_http
 from .setting_files import require_file
 from .sink import Checkpoint, SinkError, SinkMovedError, SinkPosition, SinkRefusedError
 from .sink_settings import NatsSink
@@ -92,7 +92,7 @@ class JetStream:
             failure = (self._client and self._client.last_error) or error if isinstance(error, TimeoutError) else error
             raise SinkError(f"NATS is unreachable or refuses the connection: {client_error_text(failure, self._addresses())}") from None
 
-    async def publish(self, events: Sequence[Outgoing], live: Checkpoint | None) -> int:
+    async def publish(self, events: Sequence[OutgoingEvent], live: Checkpoint | None) -> int:
         """If a message fails, those before it are stored, and those after it are refused, because they expect a missing sequence."""
         self._responses.clear()
         self._responses_expected = len(events)
@@ -131,7 +131,7 @@ class JetStream:
         if len(self._responses) >= self._responses_expected:
             self._all_responded.set()
 
-    def _check(self, event: Outgoing, sequence: int) -> None:
+    def _check(self, event: OutgoingEvent, sequence: int) -> None:
         """Raises unless the event was stored with that sequence."""
         try:
             kept = _acknowledged(self._responses.get(sequence))
@@ -140,7 +140,7 @@ class JetStream:
         if kept.get("duplicate") or kept["seq"] != sequence:
             raise SinkMovedError(f"stream {self._settings.stream} already contains {event.id} as message {kept['seq']}")
 
-    async def _send(self, event: Outgoing, last_sequence: int, last: Outgoing | None, live: Checkpoint | None) -> None:
+    async def _send(self, event: OutgoingEvent, last_sequence: int, last: OutgoingEvent | None, live: Checkpoint | None) -> None:
         assert self._client is not None
         message = self._encoded(event)
         headers = {
@@ -158,13 +158,13 @@ class JetStream:
         # Not with the JetStream context: its `publish` waits for each acknowledgement, and its `publish_async` loses refusals.
         await self._client.publish(subject, message.body, reply=f"{self._inbox}.{last_sequence + 1}", headers=headers)
 
-    def _encoded(self, event: Outgoing) -> Encoded:
+    def _encoded(self, event: OutgoingEvent) -> EncodedMessage:
         message = encode_http(event, self._settings.mode)
         if message.bytes_count > self._event_bytes_max:
             message = encode_http(event.with_reference(self._base_url), self._settings.mode)
         return message
 
-    def _failure(self, event: Outgoing, error: BaseException) -> BaseException:
+    def _failure(self, event: OutgoingEvent, error: BaseException) -> BaseException:
         match error:
             case nats.js.errors.APIError(err_code=code) if code in _WRONG_LAST:
                 return SinkMovedError(f"stream {self._settings.stream} was changed by another publisher (NATS error {code})")

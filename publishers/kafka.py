@@ -26,7 +26,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from ..domain.client_errors import address_of, known_phrases
-from .cloud_events import Encoded, Outgoing, encode_kafka
+from .cloud_events import EncodedMessage, OutgoingEvent, encode_kafka
 from .setting_files import read_secret, require_file
 from .sink import Checkpoint, SinkError, SinkMovedError, SinkPosition, SinkRefusedError
 from .sink_settings import KafkaSink
@@ -69,7 +69,7 @@ class Kafka:
     async def open(self) -> SinkPosition:
         return await self._run(self._open)
 
-    async def publish(self, events: Sequence[Outgoing], live: Checkpoint | None) -> int:
+    async def publish(self, events: Sequence[OutgoingEvent], live: Checkpoint | None) -> int:
         return await self._run(partial(self._publish, events, live))
 
     async def close(self) -> None:
@@ -102,7 +102,7 @@ class Kafka:
         checkpoint = self._read_checkpoint()
         return SinkPosition(checkpoint, 0 if checkpoint is None else checkpoint.position)
 
-    def _publish(self, events: Sequence[Outgoing], live: Checkpoint | None) -> int:
+    def _publish(self, events: Sequence[OutgoingEvent], live: Checkpoint | None) -> int:
         """Runs all transactions in the thread, without waiting for the event loop, which is preparing the next batch."""
         broker_sequence = 0
         for start in range(0, len(events), EVENTS_PER_TRANSACTION):
@@ -114,7 +114,7 @@ class Kafka:
             broker_sequence = checkpoint.position
         return broker_sequence
 
-    def _transaction(self, events: Sequence[Outgoing], checkpoint: Checkpoint) -> None:
+    def _transaction(self, events: Sequence[OutgoingEvent], checkpoint: Checkpoint) -> None:
         """Events need no callbacks: the commit fails if one was not delivered, and a broker refuses a whole request."""
         producer = self._producer
         assert producer is not None
@@ -130,7 +130,7 @@ class Kafka:
                 raise SinkRefusedError(events[0], _described(error.args[0]), among=len(events)) from None
             raise
 
-    def _produce(self, producer: Producer, event: Outgoing) -> None:
+    def _produce(self, producer: Producer, event: OutgoingEvent) -> None:
         message = self._encoded(event)
         try:
             producer.produce(self._settings.topic, key=event.key, value=message.body, headers=list(message.headers.items()))
@@ -139,7 +139,7 @@ class Kafka:
                 raise SinkRefusedError(event, _described(error.args[0])) from None
             raise
 
-    def _encoded(self, event: Outgoing) -> Encoded:
+    def _encoded(self, event: OutgoingEvent) -> EncodedMessage:
         message = encode_kafka(event, self._settings.mode)
         if message.bytes_count > self._settings.event_bytes_max:
             message = encode_kafka(event.with_reference(self._base_url), self._settings.mode)

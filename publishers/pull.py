@@ -17,7 +17,7 @@ from ..log.head import log_head
 from ..log.listener import LogListener
 from ..log.positions import position_at
 from ..log.single_events import read_event, recorded_at
-from .cloud_events import Outgoing, encode_json, outgoing
+from .cloud_events import OutgoingEvent, encode_json, outgoing
 from .enriched_event import EnrichedBatch, EnrichedEvent
 from .enricher import EventEnricher
 from .event_data import Dialect
@@ -229,10 +229,10 @@ class LogEventSource:
     ) -> LogEventReader:
         """A reader of the CloudEvents of one project. Raises BadRequest for a type that no event has. Empty filters match everything."""
         try:
-            chosen = EventFilter.parse(tuple(types), (), tuple(namespaces))
+            event_filter = EventFilter.parse(tuple(types), (), tuple(namespaces))
         except FilterError as error:
             raise BadRequest(f"Invalid parameter {error.member!r}: {error.reason}") from None
-        renderer = _CloudEvents(project_id, chosen, frozenset(warehouse_ids), dialect, self._base_url, self._path_cache)
+        renderer = _CloudEvents(project_id, event_filter, frozenset(warehouse_ids), dialect, self._base_url, self._path_cache)
         return CloudEventReader(self._connections, renderer, self.metrics, partial(self._project_limit.acquired, project_id), self._shared)
 
     def iceberg_reader(
@@ -247,8 +247,8 @@ class LogEventSource:
         exact_names: bool,
     ) -> LogEventReader:
         """A reader of a warehouse's events in the form of Iceberg's proposal."""
-        chosen = IcebergFilter.of(operation_types, object_names, object_uuids, object_types, exact_names=exact_names)
-        renderer = _IcebergEvents(warehouse_id, chosen, self._path_cache)
+        iceberg_filter = IcebergFilter.of(operation_types, object_names, object_uuids, object_types, exact_names=exact_names)
+        renderer = _IcebergEvents(warehouse_id, iceberg_filter, self._path_cache)
         return LogEventReader(self._connections, renderer, self.metrics, partial(self._project_limit.acquired, project_id))
 
     async def load_event(self, project_id: UUID, event_id: UUID, dialect: Dialect) -> bytes | None:
@@ -309,14 +309,14 @@ class _CloudEvents:
     def __init__(
         self,
         project_id: UUID,
-        chosen: EventFilter,
+        event_filter: EventFilter,
         warehouse_ids: frozenset[UUID],
         dialect: Dialect,
         base_url: str,
         path_cache: PathCache,
     ) -> None:
         self._project_id = project_id
-        self._chosen = chosen
+        self._event_filter = event_filter
         self._warehouse_ids = warehouse_ids
         self.dialect: Dialect = dialect
         self._base_url = base_url
@@ -324,7 +324,7 @@ class _CloudEvents:
 
     async def render(self, connection: Connection, events: Sequence[RecordedEvent]) -> RenderedBatch:
         wanted = [event for event in events if self._may_match(event)]
-        enriched = await self._enricher.enrich(connection, wanted, chosen=self._chosen.matches_path, bytes_max=BATCH_BYTES_MAX)
+        enriched = await self._enricher.enrich(connection, wanted, is_chosen=self._event_filter.matches_path, bytes_max=BATCH_BYTES_MAX)
         rendered = (outgoing(each, self.dialect) for each in enriched.events)
         return RenderedBatch(
             [self.rendered(event, encode_json(event)) for event in rendered], _rendered_count(events, wanted, enriched), enriched.bytes_read
@@ -333,9 +333,9 @@ class _CloudEvents:
     def matches(self, enriched: EnrichedEvent) -> bool:
         """Whether an event is rendered."""
         event = enriched.event
-        return self._may_match(event) and self._chosen.matches(enriched)
+        return self._may_match(event) and self._event_filter.matches(enriched)
 
-    def rendered(self, event: Outgoing, body: bytes) -> RenderedEvent:
+    def rendered(self, event: OutgoingEvent, body: bytes) -> RenderedEvent:
         """An event as it is sent; `body` is its JSON."""
         if len(body) > EVENT_BYTES_MAX:
             body = encode_json(event.with_reference(self._base_url))
@@ -343,15 +343,15 @@ class _CloudEvents:
 
     def _may_match(self, event: RecordedEvent) -> bool:
         of_warehouse = not self._warehouse_ids or event.warehouse_id in self._warehouse_ids
-        return event.project_id == self._project_id and of_warehouse and self._chosen.may_match(event)
+        return event.project_id == self._project_id and of_warehouse and self._event_filter.may_match(event)
 
 
 class _IcebergEvents:
     """Renders the events of one warehouse in the form of Iceberg's proposal."""
 
-    def __init__(self, warehouse_id: UUID, chosen: IcebergFilter, path_cache: PathCache) -> None:
+    def __init__(self, warehouse_id: UUID, iceberg_filter: IcebergFilter, path_cache: PathCache) -> None:
         self._warehouse_id = warehouse_id
-        self._events = IcebergEvents(chosen, path_cache)
+        self._events = IcebergEvents(iceberg_filter, path_cache)
 
     async def render(self, connection: Connection, events: Sequence[RecordedEvent]) -> RenderedBatch:
         wanted = [event for event in events if event.warehouse_id == self._warehouse_id]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ..database.connections import ConnectionPool
 from ..log.follow import read_events
-from .cloud_events import Outgoing, encode_json, outgoing
+from .cloud_events import OutgoingEvent, encode_json, outgoing
 from .enriched_event import EnrichedEvent
 from .enricher import EventEnricher
 from .event_data import Dialect
@@ -24,9 +24,9 @@ class SharedBatch:
     """The events after one position, up to the limits; each is encoded once per dialect."""
 
     enriched: Sequence[EnrichedEvent]
-    _encoded: dict[tuple[Dialect, int], tuple[Outgoing, bytes]] = field(default_factory=dict)
+    _encoded: dict[tuple[Dialect, int], tuple[OutgoingEvent, bytes]] = field(default_factory=dict)
 
-    def encoded(self, number: int, dialect: Dialect) -> tuple[Outgoing, bytes]:
+    def encoded(self, number: int, dialect: Dialect) -> tuple[OutgoingEvent, bytes]:
         """The CloudEvent of one of them, and its JSON."""
         found = self._encoded.get((dialect, number))
         if found is None:

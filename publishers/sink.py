@@ -5,19 +5,19 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 from uuid import UUID
 
-from .cloud_events import Outgoing
+from .cloud_events import OutgoingEvent
 
 
 class SinkError(Exception):
     """Publishing failed; the sink is opened again after a pause. The message is for the operator.
 
     position -- of the event that is the cause, if one is. acknowledged -- the position of the last event of the batch that certainly
-    arrived, for sinks that do not store it. again_after_seconds -- the minimal pause that the other side requests.
+    arrived, for sinks that do not store it. retry_after_seconds -- the minimal pause that the other side requests.
     """
 
     position: int | None = None
     acknowledged: int | None = None
-    again_after_seconds: float = 0.0
+    retry_after_seconds: float = 0.0
 
 
 class SinkMovedError(SinkError):
@@ -30,12 +30,12 @@ class SinkRefusedError(SinkError):
     among -- if the sink does not report which event it refuses: the number of candidates, of which `event` is the first.
     """
 
-    def __init__(self, event: Outgoing, reason: str, *, among: int = 1) -> None:
+    def __init__(self, event: OutgoingEvent, reason: str, *, among: int = 1) -> None:
         if among == 1:
-            super().__init__(f"position {event.position} ({event.topic}) is rejected: {reason}")
+            super().__init__(f"the sink rejected the event at position {event.position} ({event.topic}): {reason}")
             self.position = event.position
         else:
-            super().__init__(f"one of {among} events from position {event.position} on is rejected: {reason}")
+            super().__init__(f"the sink rejected one of {among} events from position {event.position} on: {reason}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Sink(Protocol):
     async def open(self) -> SinkPosition:
         """Connects, fences off earlier leaders, and returns the sink's position. Raises SinkError."""
 
-    async def publish(self, events: Sequence[Outgoing], live: Checkpoint | None) -> int:
+    async def publish(self, events: Sequence[OutgoingEvent], live: Checkpoint | None) -> int:
         """Publishes the events in order. Returns the broker's new sequence number once all of them are stored.
 
         live -- for a replay: the sink's live checkpoint, which every message repeats. None: each event is its own checkpoint.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from ..domain.client_errors import client_error_text
-from .cloud_events import Outgoing, encode_json
+from .cloud_events import OutgoingEvent, encode_json
 from .sink import Checkpoint, SinkError, SinkPosition
 from .sink_settings import StandardOutputSink
 
@@ -25,7 +25,7 @@ class StandardOutput:
     async def open(self) -> SinkPosition:
         return SinkPosition(None, 0)
 
-    async def publish(self, events: Sequence[Outgoing], live: Checkpoint | None) -> int:
+    async def publish(self, events: Sequence[OutgoingEvent], live: Checkpoint | None) -> int:
         lines = b"".join(self._line(event) for event in events)
         try:
             # A reader that does not read blocks this thread instead of the event loop.
@@ -37,7 +37,7 @@ class StandardOutput:
     async def close(self) -> None:
         """Does nothing: standard output stays open."""
 
-    def _line(self, event: Outgoing) -> bytes:
+    def _line(self, event: OutgoingEvent) -> bytes:
         line = encode_json(event)
         if len(line) > self._settings.event_bytes_max:
             line = encode_json(event.with_reference(self._base_url))

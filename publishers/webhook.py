@@ -16,7 +16,7 @@ import aiohttp
 from pydantic import SecretStr
 
 from ..domain.client_errors import address_of, client_error_text
-from .cloud_events import Encoded, Outgoing, encode_http
+from .cloud_events import EncodedMessage, OutgoingEvent, encode_http
 from .setting_files import read_secret, require_file
 from .sink import Checkpoint, SinkError, SinkPosition, SinkRefusedError
 from .sink_settings import WebhookSink
@@ -54,7 +54,7 @@ class Webhook:
         self._session = aiohttp.ClientSession(timeout=timeout, headers=headers, connector=connector)
         return SinkPosition(None, 0)
 
-    async def publish(self, events: Sequence[Outgoing], live: Checkpoint | None) -> int:
+    async def publish(self, events: Sequence[OutgoingEvent], live: Checkpoint | None) -> int:
         acknowledged: int | None = None
         for event in events:
             try:
@@ -72,7 +72,7 @@ class Webhook:
                     await self._session.close()
             self._session = None
 
-    async def _post(self, event: Outgoing) -> None:
+    async def _post(self, event: OutgoingEvent) -> None:
         """Raises SinkError unless the response is 2xx. Of other responses, only Retry-After is read; redirects are not followed."""
         assert self._session is not None
         message = self._encoded(event)
@@ -87,10 +87,10 @@ class Webhook:
             raise SinkRefusedError(event, f"the endpoint returned {status}")
         if not 200 <= status < 300:
             problem = SinkError(f"the endpoint returned {status} for position {event.position}")
-            problem.again_after_seconds = retry_after_seconds(retry_after, datetime.now(UTC))
+            problem.retry_after_seconds = retry_after_seconds(retry_after, datetime.now(UTC))
             raise problem
 
-    def _encoded(self, event: Outgoing) -> Encoded:
+    def _encoded(self, event: OutgoingEvent) -> EncodedMessage:
         message = encode_http(event, self._settings.mode)
         if message.bytes_count > self._settings.event_bytes_max:
             message = encode_http(event.with_reference(self._base_url), self._settings.mode)

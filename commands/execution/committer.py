@@ -14,7 +14,7 @@ import structlog
 from ...database.connection import connect
 from ...database.connection_watchdog import ConnectionUse, ConnectionWatchdog
 from ...database.connections import CONNECT_SECONDS_MAX, Connection, has_ended
-from ...database.host_lists import hosts_of
+from ...database.host_lists import host_count
 from ...database.named_sql import named_sql
 from ...database.outage_log import OutageLog
 from ...database.write_refusal import was_rolled_back, write_refusal_reason
@@ -60,7 +60,7 @@ class _PendingBatch:
     in_doubt: bool = False
 
 
-_Call = list[_PendingBatch]
+_AppendCall = list[_PendingBatch]
 """What one call of `icecore.append` appends, in this order."""
 
 
@@ -92,7 +92,7 @@ class Committer:
         """Called with the reason when Postgres cannot be used, so that others can refuse waiting commands that were never sent."""
 
     def start(self) -> None:
-        self._tasks = [asyncio.create_task(self._send_calls(), name=f"committer-{n}") for n in range(self._connections)]
+        self._tasks = [asyncio.create_task(self._send_append_calls(), name=f"committer-{n}") for n in range(self._connections)]
 
     async def close(self) -> None:
         """Stops sending, and refuses the commands that wait or come later."""
@@ -135,9 +135,9 @@ class Committer:
         # would keep the append requests in memory.
         return await self._waiting[-1].results
 
-    def _next_call(self) -> _Call:
+    def _next_append_call(self) -> _AppendCall:
         """The next batches, as many as fit into one call."""
-        call: _Call = []
+        call: _AppendCall = []
         remaining = APPEND_COMMANDS_MAX
         while self._waiting and len(self._waiting[0].append_requests) <= remaining:
             call.append(self._waiting.popleft())
@@ -145,14 +145,14 @@ class Committer:
         self._queued -= APPEND_COMMANDS_MAX - remaining
         return call
 
-    async def _send_calls(self) -> None:
+    async def _send_append_calls(self) -> None:
         connection: Connection | None = None
         try:
             while True:
                 await self._wait_for_commands()
                 linger_timer = asyncio.get_running_loop().call_later(LINGER_SECONDS_MAX, self._end_linger)
                 try:
-                    if call := self._next_call():
+                    if call := self._next_append_call():
                         connection = await self._send_until_outcome_known(connection, call)
                 finally:
                     linger_timer.cancel()
@@ -182,7 +182,7 @@ class Committer:
         self._lingering = False
         self._wake()
 
-    async def _send_until_outcome_known(self, connection: Connection | None, call: _Call) -> Connection | None:
+    async def _send_until_outcome_known(self, connection: Connection | None, call: _AppendCall) -> Connection | None:
         """Sends a call until its outcome is known or cannot be known. Returns the connection for the next call."""
         sent = cancelled_once = False  # by any attempt
         began = time.monotonic()
@@ -206,7 +206,7 @@ class Committer:
                         await self._refuse_not_appended(connection, call, error, use)
                         return connection
                     if time.monotonic() - began > (DOUBT_BEHIND_LOCK_SECONDS_MAX if use.behind_stuck_lock else DOUBT_SECONDS_MAX):
-                        _fail(call, CommitStateUnknown("The connection to Postgres was lost before its response arrived"))
+                        _fail(call, _outcome_unknown("the connection to Postgres was lost before its response arrived"))
                         return connection
                     await asyncio.sleep(_PAUSE_SECONDS)
         except asyncio.CancelledError:
@@ -218,7 +218,9 @@ class Committer:
             _log.warning("append_call_failed", error=client_error_text(error), stream_batches=len(call))
             return await self._append_call_one_by_one(connection, call, error)
 
-    async def _record_failure(self, connection: Connection | None, call: _Call, error: Exception, *, sent_now: bool) -> Connection | None:
+    async def _record_failure(
+        self, connection: Connection | None, call: _AppendCall, error: Exception, *, sent_now: bool
+    ) -> Connection | None:
         """Records that Postgres refuses writes, or that the call is in doubt. Returns the connection, or None if it is not to be reused."""
         reason = write_refusal_reason(error)
         if reason is not None:
@@ -235,7 +237,7 @@ class Committer:
             batch.in_doubt |= sent_now
         return None
 
-    async def _refuse_not_appended(self, connection: Connection | None, call: _Call, error: Exception, use: ConnectionUse) -> None:
+    async def _refuse_not_appended(self, connection: Connection | None, call: _AppendCall, error: Exception, use: ConnectionUse) -> None:
         """Refuses a call that was not sent, or that Postgres reported as rolled back."""
         reason = write_refusal_reason(error) or ("Postgres cannot be reached" if connection is None else "Postgres is busy")
         _fail(call, ServiceUnavailable(reason, retry_after_seconds=1))
@@ -243,13 +245,13 @@ class Committer:
             self._outage.failed("lock", began="append_lock_blocked", stream_batches=len(call))
             self._refuse_waiting("Postgres is busy")
 
-    async def _append_call_one_by_one(self, connection: Connection | None, call: _Call, error: Exception) -> Connection | None:
+    async def _append_call_one_by_one(self, connection: Connection | None, call: _AppendCall, error: Exception) -> Connection | None:
         """Appends the commands of a failed call one by one, because its error does not contain which of them failed."""
         if len(call) == 1 and len(call[0].append_requests) == 1:
             if was_rolled_back(error) and not call[0].in_doubt:
                 _fail(call, InternalError(APPEND_ERROR_MESSAGE))
             else:
-                _fail(call, CommitStateUnknown("The append was interrupted"))
+                _fail(call, _outcome_unknown("the append was interrupted"))
             return connection
         try:
             for batch in call:
@@ -261,14 +263,16 @@ class Committer:
         return connection
 
     async def _append_batch_one_by_one(self, connection: Connection | None, batch: _PendingBatch) -> Connection | None:
-        """Appends a batch command by command, up to the first without an outcome. Commands after a failed one find another last event."""
+        """Appends a batch command by command, up to the first without an outcome. If one fails, later commands of the same stream then fail
+        with `version_conflict`, because the event they expect was not appended.
+        """
         results: list[AppendResult] = []
         for append_request in batch.append_requests:
             single = _PendingBatch([append_request], asyncio.get_running_loop().create_future(), batch.in_doubt)
             connection = await self._send_until_outcome_known(connection, [single])
             error = single.results.exception()
             if isinstance(error, ServiceUnavailable) and results:
-                error = CommitStateUnknown("The connection to Postgres was lost before the results of all commands of a batch arrived")
+                error = _outcome_unknown("the connection to Postgres was lost before all results of a batch arrived")
             if error is not None and not isinstance(error, InternalError):
                 # The commands after it must not be appended: if it was refused, the metadata files of the whole batch are deleted.
                 _fail([batch], error)
@@ -297,7 +301,7 @@ class Committer:
         self.on_unavailable(reason)
 
     async def _connect(self) -> Connection:
-        async with asyncio.timeout(CONNECT_SECONDS_MAX * hosts_of(self._dsn)):
+        async with asyncio.timeout(CONNECT_SECONDS_MAX * host_count(self._dsn)):
             return await connect(
                 self._dsn,
                 connect_timeout=CONNECT_SECONDS_MAX,
@@ -307,7 +311,7 @@ class Committer:
                 transaction_pooled=self._transaction_pooled,
             )
 
-    async def _append(self, connection: Connection, call: _Call, use: ConnectionUse) -> None:
+    async def _append(self, connection: Connection, call: _AppendCall, use: ConnectionUse) -> None:
         self._watchdog.begin(connection, use)
         try:
             if fault_points.SWITCHED_ON:
@@ -322,10 +326,8 @@ class Committer:
             for batch in call:
                 batch_results = [next(results) for _ in batch.append_requests]
                 if batch.in_doubt:
-                    batch_results = [
-                        await self._rule_out_earlier_copy(connection, *pair)
-                        for pair in zip(batch.append_requests, batch_results, strict=True)
-                    ]
+                    pairs = zip(batch.append_requests, batch_results, strict=True)
+                    batch_results = [await self._rule_out_earlier_copy(connection, *pair) for pair in pairs]
                 if not batch.results.done():
                     batch.results.set_result(batch_results)
         finally:
@@ -372,12 +374,16 @@ def _result(row: tuple[Any, ...]) -> AppendResult:
     return AppendResult(outcome, position, detail, record)
 
 
-def _fail_stopped(call: _Call, *, sent: bool) -> None:
+def _fail_stopped(call: _AppendCall, *, sent: bool) -> None:
     """Fails a call that was in flight when the server stopped: refused if it was not sent, otherwise in doubt."""
     if sent or any(batch.in_doubt for batch in call):
-        _fail(call, CommitStateUnknown("The server stopped before the response of Postgres arrived"))
+        _fail(call, _outcome_unknown("the server stopped before the response of Postgres arrived"))
     else:
         _fail(call, _stopping())
+
+
+def _outcome_unknown(reason: str) -> CommitStateUnknown:
+    return CommitStateUnknown(f"The outcome of the commit is unknown, because {reason}: load the table or view before you delete any files")
 
 
 def _stopping() -> ServiceUnavailable:

@@ -100,7 +100,7 @@ class _UndropHandler(CommandHandler):
                 check_versions(self.checked, [state])
             name = (state.namespace_id, state.name_key)
             async with self.executor.connection() as connection:
-                held = taken.get(name) or await names.find_taken(connection, *name)
+                held = taken.get(name) or await names.find_holder_of_name(connection, *name)
                 root_id = (await namespaces.roots_of_deleted(connection, [state.namespace_id])).get(state.namespace_id)
                 deleted = None if root_id is None else await names.described(connection, root_id)
             append_request.add(state.id, self.warehouse.id, state, [_decide(state, held, deleted)], generation)

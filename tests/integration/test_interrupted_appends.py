@@ -69,6 +69,7 @@ async def test_what_may_be_in_the_log_is_never_refused_as_not_done(database: str
         assert [("appended", 1), ("appended", 2)] == [(each.outcome, each.position) for each in results]  # type: ignore[union-attr]
     else:
         assert [CommitStateUnknown] * 2 == [type(each) for each in results]
+        assert {True} == {"unknown, because the connection to Postgres was lost" in str(each) for each in results}
 
 
 async def test_a_server_that_stops_meanwhile_leaves_no_command_without_a_result(database: str, monkeypatch: pytest.MonkeyPatch) -> None:

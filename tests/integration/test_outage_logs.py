@@ -69,7 +69,7 @@ async def test_each_logs_an_outage_once(database: str, admin_dsn: str, tmp_path:
     async with opened_catalog(database, tmp_path / "warehouse", jobs=True) as catalog:
         settings = StandardOutputSink(type="stdout")
         printed = partial(StandardOutput, "printed", settings, "")
-        publisher = Publisher(database, "printed", printed, chosen=EventFilter(), dialect="icecore", start="now")
+        publisher = Publisher(database, "printed", printed, event_filter=EventFilter(), dialect="icecore", start="now")
         listener = LogListener(database)
         tasks = [asyncio.create_task(follow(catalog)), asyncio.create_task(publisher.run(stop))]
         assert await listener.after(0, LOGGED_SECONDS_MAX)

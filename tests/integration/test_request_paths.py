@@ -93,7 +93,12 @@ async def _traced(session: aiohttp.ClientSession, table: str, value: int) -> tup
 async def _publisher(dsn: str, settings: StandardOutputSink) -> AsyncIterator[None]:
     """One sink's publisher, waiting for events."""
     publisher = Publisher(
-        dsn, "printed", lambda: StandardOutput("printed", settings, "http://here"), chosen=EventFilter(), dialect="icecore", start="now"
+        dsn,
+        "printed",
+        lambda: StandardOutput("printed", settings, "http://here"),
+        event_filter=EventFilter(),
+        dialect="icecore",
+        start="now",
     )
     stop = asyncio.Event()
     its_own = contextvars.copy_context()

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from icecore.database.connection import connect
-from icecore.database.host_lists import hosts_of
+from icecore.database.host_lists import host_count
 
 
 @pytest.fixture
@@ -37,4 +37,4 @@ async def test_the_timeout_of_the_url_takes_precedence(silent: str) -> None:
 def test_a_list_of_hosts_is_counted() -> None:
     """Each has the limit on opening a connection."""
     counts = {"postgresql://a/c": 1, "postgresql://a,b:5433/c": 2, "host=a,b,c dbname=c": 3, "hostaddr=127.0.0.1,::1": 2, "dbname=c": 1}
-    assert counts == {dsn: hosts_of(dsn) for dsn in counts}
+    assert counts == {dsn: host_count(dsn) for dsn in counts}

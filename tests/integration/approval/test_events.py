@@ -23,12 +23,12 @@ from tests.integration.test_metrics import metrics_url
 HOLD = Hold("somebody should look", 60.0)
 
 
-async def published(dsn: str, chosen: EventFilter) -> list[dict[str, Any]]:
+async def published(dsn: str, event_filter: EventFilter) -> list[dict[str, Any]]:
     """The events that a sink with that filter publishes."""
     async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
         events = await read_events(connection, 0, 1_000)
-        described = (await EventEnricher().enrich(connection, [event for event in events if chosen.may_match(event)])).events
-        return [orjson.loads(encode_json(outgoing(each, "icecore"))) for each in described if chosen.matches(each)]
+        described = (await EventEnricher().enrich(connection, [event for event in events if event_filter.may_match(event)])).events
+        return [orjson.loads(encode_json(outgoing(each, "icecore"))) for each in described if event_filter.matches(each)]
 
 
 def test_an_approvers_service_gets_every_step(client: Approver, judge: Judge, server: CatalogServer) -> None:

@@ -25,7 +25,7 @@ from icecore.commands.tables.commit_table import commit_table
 from icecore.compose import Application
 from icecore.domain.commands import CommitTable
 from icecore.log.follow import read_events
-from icecore.publishers.cloud_events import Outgoing, outgoing
+from icecore.publishers.cloud_events import OutgoingEvent, outgoing
 from icecore.publishers.enricher import EventEnricher
 from icecore.settings import Settings
 from tests.fixtures.catalog import context
@@ -169,7 +169,7 @@ def judge(log: list[str], published: list[Received]) -> Verdict:
     )
 
 
-async def messages(dsn: str, after: int = 0, limit: int = 500) -> list[Outgoing]:
+async def messages(dsn: str, after: int = 0, limit: int = 500) -> list[OutgoingEvent]:
     """The messages after a position."""
     async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
         events = await read_events(connection, after, limit)

@@ -151,8 +151,8 @@ async def test_a_replay_is_marked_and_goes_through_the_leader(database: str, log
     async with publishing(settings):
         await until_published(database)
         for _ in range(2):
-            chosen = EventFilter.parse(types=("table.created",))
-            assert ExitCode.OK == await sink_commands.replay_to_sink(settings, Console(quiet=True), SINK, 1, len(log), chosen)
+            event_filter = EventFilter.parse(types=("table.created",))
+            assert ExitCode.OK == await sink_commands.replay_to_sink(settings, Console(quiet=True), SINK, 1, len(log), event_filter)
     published = await broker.read()
     assert FAULTLESS == judge(log, published)
     again = [each for each in published if each.replay_of is not None]
@@ -295,8 +295,8 @@ async def test_a_replay_tells_a_sink_nothing_that_its_own_filter_excludes(databa
     orders += [EventFilter.parse(namespaces=("b",)), EventFilter.parse(warehouses=("other",))]
     async with publishing(settings):
         await until_published(database)
-        for chosen in orders:
-            assert ExitCode.OK == await sink_commands.replay_to_sink(settings, Console(quiet=True), SINK, 1, head, chosen)
+        for event_filter in orders:
+            assert ExitCode.OK == await sink_commands.replay_to_sink(settings, Console(quiet=True), SINK, 1, head, event_filter)
     published = await broker.read()
     live = [each.id for each in published if each.replay_of is None]
     again = [each.replay_of for each in published if each.replay_of is not None]
@@ -409,7 +409,7 @@ async def test_a_broker_that_refuses_an_event_names_it_and_the_operator_decides(
     async with publishing(settings):
         await blocked_at(database, 1)
         reported = await row(database, "last_error")
-        assert "position 1 (warehouse.created.v1) is rejected" in (reported or ("",))[0]
+        assert "the sink rejected the event at position 1 (warehouse.created.v1)" in (reported or ("",))[0]
         await stream.update_stream(StreamConfig(name="ICECORE", subjects=["icecore.>"], max_msg_size=-1))
         await until_published(database)
     await client.close()

@@ -16,12 +16,12 @@ async def nothing_declared(_: tuple[str, ...]) -> Sequence[dict[str, str]]:
 
 
 def matches(
-    chosen: HookFilter, *, before: tuple[str, ...] | None = ("a", "b", "t"), after: tuple[str, ...] | None = ("a", "b", "t")
+    hook_filter: HookFilter, *, before: tuple[str, ...] | None = ("a", "b", "t"), after: tuple[str, ...] | None = ("a", "b", "t")
 ) -> bool:
     """Whether the hook reviews a commit to `demo`'s table `a.b.t`."""
     changed = ObjectChange("table", UUID(int=1), None, before, after, None, None, ("table.committed.v1",))
     change = ProposedChange("updateTable", "anonymous", "r", WAREHOUSE_ID, "Demo", (changed,), None, nothing_declared)
-    return chosen.matches(change)
+    return hook_filter.matches(change)
 
 
 def test_an_empty_filter_lets_everything_through() -> None:
@@ -51,16 +51,16 @@ def test_namespaces(namespaces: list[str], asked: bool) -> None:
 
 def test_a_namespace_that_begins_alike_is_another() -> None:
     """Only whole levels match."""
-    chosen = HookFilter.parse([], [], ["a.b"])
-    assert matches(chosen, before=("a", "b", "c", "t"), after=None)
-    assert not matches(chosen, before=("a", "bc", "t"), after=("a", "bc", "d", "t"))
+    hook_filter = HookFilter.parse([], [], ["a.b"])
+    assert matches(hook_filter, before=("a", "b", "c", "t"), after=None)
+    assert not matches(hook_filter, before=("a", "bc", "t"), after=("a", "bc", "d", "t"))
 
 
 def test_a_rename_is_of_both_its_namespaces() -> None:
-    chosen = HookFilter.parse([], [], ["x"])
-    assert matches(chosen, after=("x", "t"))
-    assert matches(chosen, before=("x", "t"))
-    assert not matches(chosen)
+    hook_filter = HookFilter.parse([], [], ["x"])
+    assert matches(hook_filter, after=("x", "t"))
+    assert matches(hook_filter, before=("x", "t"))
+    assert not matches(hook_filter)
 
 
 def test_all_members_must_match() -> None:

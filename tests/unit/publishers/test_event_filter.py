@@ -7,11 +7,11 @@ from icecore.publishers.event_filter import EventFilter
 from tests.unit.publishers.test_cloud_events import WAREHOUSE, dropped, recorded
 
 
-def passes(chosen: EventFilter, *namespace: str) -> bool:
+def passes(event_filter: EventFilter, *namespace: str) -> bool:
     """Whether the filter matches the drop of `demo`'s table `é` in `namespace` (`a.b`)."""
     enriched = dropped()
     enriched.path = ("demo", *(namespace or ("a", "b")), "é")
-    return chosen.may_match(enriched.event) and chosen.matches(enriched)
+    return event_filter.may_match(enriched.event) and event_filter.matches(enriched)
 
 
 def test_an_empty_filter_lets_everything_through() -> None:
@@ -91,8 +91,8 @@ def test_all_parts_must_match() -> None:
 
 def test_a_filter_survives_the_row_of_a_replay() -> None:
     """It is equal after a round trip through JSON."""
-    chosen = EventFilter.parse(("table.*",), ("demo",), ("a.b",))
-    assert chosen == EventFilter.from_json(chosen.to_json())
+    event_filter = EventFilter.parse(("table.*",), ("demo",), ("a.b",))
+    assert event_filter == EventFilter.from_json(event_filter.to_json())
 
 
 def test_type_alone_is_decided_before_names_are_read() -> None:
@@ -102,5 +102,5 @@ def test_type_alone_is_decided_before_names_are_read() -> None:
 
 def test_a_name_that_case_folding_lengthens_is_read_as_it_was_written() -> None:
     """A replay whose filter is refused when it is read would block its sink permanently."""
-    chosen = EventFilter.parse(warehouses=("\u00df" * 200,), namespaces=("\ufb03" * 100,))
-    assert chosen == EventFilter.from_json(chosen.to_json())
+    event_filter = EventFilter.parse(warehouses=("\u00df" * 200,), namespaces=("\ufb03" * 100,))
+    assert event_filter == EventFilter.from_json(event_filter.to_json())

@@ -22,11 +22,11 @@ class Row:
         self.moved.append(position)
 
 
-@pytest.mark.parametrize(("remembers", "moved"), [(True, [2]), (False, [1, 2])])
-async def test_a_row_moves_behind_every_batch_of_a_sink_that_does_not_remember(remembers: bool, moved: list[int]) -> None:
+@pytest.mark.parametrize(("stores_position", "moved"), [(True, [2]), (False, [1, 2])])
+async def test_a_row_moves_behind_every_batch_of_a_sink_that_does_not_store_its_position(stores_position: bool, moved: list[int]) -> None:
     """For a sink that does, a second later or at the end of the log."""
     row = Row()
-    progress = _Progress(cast("Leadership", cast("Any", row)), remembers)
+    progress = _Progress(cast("Leadership", cast("Any", row)), stores_position)
     await progress.up_to(1)
     await progress.up_to(2)
     await progress.now()

@@ -22,7 +22,7 @@ class _Hook(BaseModel):
     refusal_status -- the status of refusals and holds.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+    model_config = ConfigDict(allow_inf_nan=False, extra="forbid", frozen=True, hide_input_in_errors=True)
 
     operations: Words = ()
     warehouses: Words = ()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 from urllib.parse import urlsplit
+from uuid import UUID
 
 import orjson
 import psycopg
@@ -129,7 +130,10 @@ async def _check_opened(settings: Settings, report: Report) -> None:
 async def _check_role(settings: Settings, connection: Connection, report: Report) -> None:
     row = await (await connection.execute(_SQL["role"])).fetchone()
     assert row is not None
-    role, may_append = row
+    role, may_append, writes_refused = row
+    if writes_refused and not settings.read_only:
+        message = f"Postgres accepts no writes: default_transaction_read_only is on for {role}, the database or the server"
+        return report("role", "failed", message)
     if not may_append:
         return report("role", "failed", f"{role} may not append events: run `icecore migrate` with ICECORE_DATABASE_OWNER_URL")
     if settings.database_owner_url is None:
@@ -167,15 +171,15 @@ async def _check_clock(connection: Connection, report: Report) -> None:
 async def _check_warehouses(catalog: Application, report: Report) -> None:
     async with catalog.backends.connection() as connection:
         found = [as_warehouse(state, None) for state in await warehouses.read_all_projects(connection)]
-    unreadable: dict[str, str] = {}
+    unreadable: dict[UUID, tuple[str, str]] = {}
     for warehouse in found:
         try:
             if warehouse.secret_ref is not None:
                 await catalog.backends.credential(warehouse.project_id, warehouse.secret_ref)
         except SecretUnreadable as error:
-            unreadable[warehouse.name] = error.message
+            unreadable[warehouse.id] = (warehouse.name, error.message)
     if unreadable:
-        name, reason = next(iter(unreadable.items()))
+        name, reason = next(iter(unreadable.values()))
         message = (
             f"{len(unreadable)} of the warehouses' credentials cannot be read, first that of {name}: {reason}. Set the key they were "
             "written with: ICECORE_SECRET_KEY_FILE, or ICECORE_SECRET_KEY_FILES_PREVIOUS for an older one"
@@ -184,7 +188,7 @@ async def _check_warehouses(catalog: Application, report: Report) -> None:
     else:
         report("secret key", "ok", f"reads {sum(each.secret_ref is not None for each in found)} credentials of warehouses")
     for warehouse in found:
-        if warehouse.name not in unreadable:
+        if warehouse.id not in unreadable:
             await _check_store(catalog, warehouse, report)
 
 

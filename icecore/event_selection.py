@@ -1,7 +1,7 @@
 """The options of `icecore log` that select events: by position, time, table and actor."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from .database.connections import Connection
@@ -15,6 +15,8 @@ from .open_warehouse import named_warehouse
 from .projections.names import NameLookup, find_table
 
 _RESOLUTION = timedelta(microseconds=1)
+_FIRST_TIME = datetime(1970, 1, 1, tzinfo=UTC)
+"""Before any event."""
 """The resolution of event times."""
 
 
@@ -55,7 +57,7 @@ async def select_events(connection: Connection, options: EventOptions, *, follow
         raise CommandFailed(ExitCode.USAGE, f"--from {options.first} is beyond the end of the log ({head})")
     first, last = options.first, None if follow else head
     if since is not None:
-        before = await position_at(connection, since - _RESOLUTION)
+        before = await position_at(connection, max(since, _FIRST_TIME) - _RESOLUTION)
         if before is None:
             raise CommandFailed(ExitCode.USAGE, f"--since {options.since} is in the future")
         first = max(first, before + 1)

@@ -65,8 +65,8 @@ def _made(name: str, settings: HookSettings, *, is_logged: bool = True) -> Appro
         return _plugin(name, settings, is_logged=is_logged)
     try:
         return ApprovalWebhook(settings)
-    except (SinkError, ValueError) as error:
-        raise SettingsError(f"The hook {name}: the secret cannot be read: {type(error).__name__}") from None
+    except SinkError as error:
+        raise SettingsError(f"The hook {name}: {error}") from None
 
 
 def _plugin(name: str, settings: PluginHook, *, is_logged: bool) -> ApprovalHook:

@@ -8,7 +8,7 @@ from .api.limits import DEFAULT_LIMITS
 class HttpSettings(BaseModel):
     """Limits of one request and one response; api/limits.py explains them."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+    model_config = ConfigDict(allow_inf_nan=False, extra="forbid", frozen=True, hide_input_in_errors=True)
 
     body_seconds_max: float = Field(default=DEFAULT_LIMITS.body_seconds_max, gt=0)
     stall_seconds_max: float = Field(default=DEFAULT_LIMITS.stall_seconds_max, gt=0)

@@ -126,7 +126,11 @@ class UnacceptedConnections:
 
 def url_of(opened: socket.socket) -> str:
     """The URL for clients on this machine."""
-    host, port = opened.getsockname()[:2]
+    return local_url(*opened.getsockname()[:2])
+
+
+def local_url(host: str, port: int) -> str:
+    """The URL for clients on this machine of a server that listens at a host, such as `0.0.0.0` or `::1`."""
     if host in ("0.0.0.0", "::"):  # noqa: S104 - asked about, not bound to
         host = "127.0.0.1"
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -29,7 +29,7 @@ from .domain.client_errors import client_error_text
 from .domain.project import PROJECT_ID_DEFAULT
 from .domain.warehouse_config import UpdateWarehouseConfig
 from .exit_codes import CommandFailed, ExitCode
-from .listening import check_address, listen_for_metrics
+from .listening import check_address, listen_for_metrics, local_url
 from .log_database import opened_database, owner_required, prepare_database, require_schema, require_sessions, require_writable
 from .metrics_port import metrics_port
 from .open_warehouse import open_warehouse
@@ -228,9 +228,9 @@ def configure_warehouse(settings: Settings, console: Console, reference: str, co
 
 def health(settings: Settings, console: Console, url: str | None) -> ExitCode:
     """Checks the health of the server at `url`, else of the one that serves the data folder, else at host and port of the settings."""
-    target = url or _serving_url(settings) or f"http://{settings.host}:{settings.port}"
+    target = url or _serving_url(settings) or local_url(settings.host, settings.port)
     shown = _without_user(target)
-    if urlsplit(target).scheme not in ("http", "https"):
+    if not _is_http_url(target):
         raise CommandFailed(ExitCode.USAGE, f"{shown} is not an http or https URL")
 
     async def run() -> tuple[int, str]:
@@ -246,6 +246,13 @@ def health(settings: Settings, console: Console, url: str | None) -> ExitCode:
         ) from None
     console.out(body, highlight=False)
     return ExitCode.OK if status == 200 else ExitCode.NO
+
+
+def _is_http_url(text: str) -> bool:
+    try:
+        return urlsplit(text).scheme in ("http", "https")
+    except ValueError:
+        return False
 
 
 def _without_user(url: str) -> str:

@@ -57,6 +57,7 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(
         env_prefix=PREFIX,
         env_nested_delimiter="__",
+        allow_inf_nan=False,
         env_ignore_empty=True,
         extra="forbid",
         frozen=True,
@@ -74,8 +75,8 @@ class Settings(BaseSettings):
     embedded_state_dir: Path = STATE_DIRECTORY
     unsafe_durability: bool = False
     local_files_fsync: bool = True
-    # Each of the worker's four jobs holds a connection while it leads, and needs another one for its work.
-    database_read_connections_max: int = Field(default=16, ge=5, le=1_000)
+    # Each of the worker's five jobs holds a connection while it leads, and needs another one for its work.
+    database_read_connections_max: int = Field(default=16, ge=6, le=1_000)
     database_write_connections_max: int = Field(default=4, ge=1, le=1_000)
     commit_deadline_seconds: float = Field(default=30.0, gt=0)
     read_cache_bytes_max: int = Field(default=64 * MEBIBYTE, ge=0)

@@ -1,6 +1,7 @@
 """The command `icecore wait-for-db`: waits until the database has the schema of this version."""
 
 import asyncio
+import math
 import time
 
 import uvloop
@@ -15,6 +16,8 @@ _PAUSE_SECONDS = 0.5
 
 def wait_for_database(settings: Settings, console: Console, timeout_seconds: float) -> ExitCode:
     """Returns once the database is reachable and migrated. Raises CommandFailed with the last reason if it takes longer."""
+    if not 0 <= timeout_seconds < math.inf:
+        raise CommandFailed(ExitCode.USAGE, "--timeout-seconds must be a number of seconds, at least 0")
     if settings.database_url is None:
         raise CommandFailed(ExitCode.USAGE, "ICECORE_DATABASE_URL is not set: the embedded Postgres needs no waiting")
     uvloop.run(_wait(settings, timeout_seconds))

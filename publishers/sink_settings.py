@@ -22,7 +22,7 @@ class _Sink(BaseModel):
     event_bytes_max -- larger events are sent with `dataref`; a broker's own limit applies too, if the broker reports it.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+    model_config = ConfigDict(allow_inf_nan=False, extra="forbid", frozen=True, hide_input_in_errors=True)
 
     types: Words = ()
     warehouses: Words = ()

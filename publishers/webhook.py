@@ -122,13 +122,21 @@ def signature(key: bytes, message_id: str, timestamp: int, body: bytes) -> dict[
 def signing_key(secret: SecretStr | None, secret_file: Path | None) -> bytes:
     """The key for signatures, from the setting that is set.
 
-    Raises SinkError for a file that cannot be read.
+    Raises SinkError for a file that cannot be read, and for a secret that is empty or not what its prefix says.
 
     A secret `whsec_<base64>` is decoded, as in Standard Webhooks; any other is used unchanged.
     """
+    setting = "secret_file" if secret is None else "secret"
     if secret is not None:
         text = secret.get_secret_value()
     else:
         assert secret_file is not None
-        text = read_secret("secret_file", secret_file).strip()
-    return base64.b64decode(text.removeprefix(_SECRET_PREFIX)) if text.startswith(_SECRET_PREFIX) else text.encode()
+        text = read_secret(setting, secret_file).strip()
+    try:
+        encoded = text.startswith(_SECRET_PREFIX)
+        key = base64.b64decode(text.removeprefix(_SECRET_PREFIX), validate=True) if encoded else text.encode()
+    except ValueError:
+        raise SinkError(f"what follows {_SECRET_PREFIX} in the setting {setting} is not base64") from None
+    if not key:
+        raise SinkError(f"the setting {setting} contains no secret, which must sign the requests")
+    return key

@@ -118,6 +118,13 @@ def test_an_unreachable_an_unmigrated_and_a_weak_database_are_distinguished(exam
     assert "failed" == unmigrated["schema"][0]
     assert "run `icecore migrate` first" in unmigrated["schema"][1]
     assert "schema" == list(unmigrated)[-1]
+    with psycopg.connect(database, autocommit=True) as connection:
+        name = connection.info.dbname
+        connection.execute(f'alter database "{name}" set default_transaction_read_only = on')  # type: ignore[call-overload]
+        status, message = examine(database_url=database)["role"]
+        assert ("failed", True) == (status, "Postgres accepts no writes" in message)
+        connection.execute("set default_transaction_read_only = off")
+        connection.execute(f'alter database "{name}" reset default_transaction_read_only')  # type: ignore[call-overload]
     weak = psycopg.conninfo.make_conninfo(database, options="-c synchronous_commit=off")
     assert "failed" == examine(database_url=weak)["database"][0]
     status, message = examine(database_url=weak, unsafe_durability=True)["database"]

@@ -90,8 +90,8 @@ async def test_an_owner_s_database_that_does_not_respond_is_a_failed_check(monke
         async def execute(self, _: str) -> "Serving":
             return self
 
-        async def fetchone(self) -> tuple[str, bool]:
-            return "serving", True
+        async def fetchone(self) -> tuple[str, bool, bool]:
+            return "serving", True, False
 
     connection: Any = Serving()
     with socket.create_server(("127.0.0.1", 0)) as silent:

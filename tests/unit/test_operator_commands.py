@@ -35,6 +35,22 @@ def test_a_server_that_does_not_respond_is_unhealthy_in_time(monkeypatch: pytest
     assert time.monotonic() - began < 10
 
 
+@pytest.mark.parametrize(("host", "address"), [("::1", "[::1]"), ("::", "127.0.0.1"), ("0.0.0.0", "127.0.0.1"), ("h", "h")])
+def test_the_server_of_the_settings_is_asked_at_its_host(monkeypatch: pytest.MonkeyPatch, host: str, address: str) -> None:
+    """On this machine, if it listens at every address."""
+    monkeypatch.setattr(operator_commands, "HEALTH_SECONDS_MAX", 0.001)
+    settings = Settings(host=host, port=9, insecure=True, database_url=SecretStr("postgresql:///none"))
+    with pytest.raises(CommandFailed) as failure:
+        health(settings, Console(file=io.StringIO()), None)
+    assert str(failure.value).startswith(f"http://{address}:9 does not respond")
+
+
+def test_what_is_no_url_is_refused() -> None:
+    with pytest.raises(CommandFailed, match="is not an http or https URL") as failure:
+        health(Settings(), Console(file=io.StringIO()), "http://[::1")
+    assert ExitCode.USAGE == failure.value.code
+
+
 def test_a_file_of_json_is_read_up_to_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A wrong name, such as that of a disk, does not fill the memory."""
     (tmp_path / "profile.json").write_text('{"type": "local"}')

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+import icecore.compose  # noqa: F401 - imports all jobs
 from icecore.api.limits import ApiLimits
 from icecore.api.origins import is_loopback
+from icecore.commands.execution.leader_job import LeaderJob
 from icecore.listening import check_address
 from icecore.settings import Settings, SettingsError, load_settings, setting_names, settings_from_json
 from icecore.storage.cloud_profiles import Endpoint
@@ -289,3 +291,21 @@ def test_what_is_wanted_is_said_in_words(monkeypatch: pytest.MonkeyPatch, name: 
     monkeypatch.setenv(name, value)
     with pytest.raises(SettingsError, match=f"^{name}: must be {wanted}"):
         load_settings()
+
+
+@pytest.mark.parametrize("value", ["inf", "nan"])
+@pytest.mark.parametrize("name", ["SHUTDOWN_GRACE_SECONDS", "COMMIT_DEADLINE_SECONDS", "REQUEST_TIMEOUT_SECONDS", "HTTP__BODY_SECONDS_MAX"])
+def test_seconds_are_finite(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    """The processes of a server receive the settings as JSON, which has no such numbers."""
+    monkeypatch.setenv(f"ICECORE_{name}", value)
+    with pytest.raises(SettingsError, match=f"^ICECORE_{name}: must be a finite number"):
+        load_settings()
+
+
+def test_a_connection_is_left_while_every_job_leads() -> None:
+    """Each leading job holds one, and needs another one for its work."""
+    jobs = [job for job in LeaderJob.__subclasses__() if job.__module__.startswith("icecore.")]
+    assert len(jobs) >= 5
+    with pytest.raises(SettingsError):
+        load_settings(None, {"database_read_connections_max": len(jobs)})
+    assert len(jobs) + 1 == load_settings(None, {"database_read_connections_max": len(jobs) + 1}).database_read_connections_max

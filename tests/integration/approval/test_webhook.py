@@ -227,8 +227,8 @@ def test_a_filtered_endpoint_is_asked_about_its_own(database: str, tmp_path: Pat
     [
         ({"type": "plugin", "plugin": "no-such"}, "'no-such'; installed in the group icecore.approval_hooks: schema-contract"),
         ({"type": "plugin", "plugin": "schema-contract", "options": {"x": 1}}, "cannot be created"),
-        ({"type": "webhook", "url": "http://x", "secret_file": "/nowhere/at/all"}, "the secret cannot be read"),
-        ({"type": "webhook", "url": "http://x", "secret": "whsec_é"}, "the secret cannot be read"),
+        ({"type": "webhook", "url": "http://x", "secret_file": "/nowhere/at/all"}, "the file of the setting secret_file cannot be read"),
+        ({"type": "webhook", "url": "http://x", "secret": "whsec_é"}, "what follows whsec_ in the setting secret is not base64"),
     ],
 )  # fmt: skip
 def test_an_invalid_hook_is_refused_at_the_start(hook: dict[str, Any], message: str) -> None:

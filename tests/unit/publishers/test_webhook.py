@@ -2,9 +2,12 @@
 
 import base64
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
+from icecore.publishers.sink import SinkError
 from icecore.publishers.sink_settings import WebhookSink
 from icecore.publishers.webhook import RETRY_AFTER_SECONDS_MAX, retry_after_seconds, signature, signing_key
 
@@ -26,6 +29,27 @@ def test_any_other_secret_is_taken_as_it_stands() -> None:
     text = base64.b64encode(b"key").decode()
     settings = WebhookSink(type="webhook", url="https://x", secret=text)  # type: ignore[arg-type]
     assert text.encode() == signing_key(settings.secret, settings.secret_file)
+
+
+@pytest.mark.parametrize(
+    ("secret", "message"),
+    [
+        ("", "the setting secret contains no secret"),
+        ("whsec_", "the setting secret contains no secret"),
+        ("whsec_abc", "what follows whsec_ in the setting secret is not base64"),
+        ("whsec_ä", "what follows whsec_ in the setting secret is not base64"),
+        ("whsec_a$Vt", "what follows whsec_ in the setting secret is not base64"),
+    ],
+)
+def test_a_secret_that_signs_nothing_is_refused(secret: str, message: str) -> None:
+    with pytest.raises(SinkError, match=f"^{message}"):
+        signing_key(SecretStr(secret), None)
+
+
+def test_an_empty_file_of_a_secret_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("\n")
+    with pytest.raises(SinkError, match=r"^the setting secret_file contains no secret"):
+        signing_key(None, tmp_path / "secret")
 
 
 @pytest.mark.parametrize(

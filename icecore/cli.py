@@ -192,7 +192,7 @@ def log(
     since
         Print events recorded at or after this time, RFC 3339 with a time zone.
     until
-        Print events recorded at or before this time.
+        Print events recorded at or before this time, RFC 3339 with a time zone.
     table
         Print the events of one table under all its names: [WAREHOUSE:]NAMESPACE.TABLE as it is named now, or its id.
     actor

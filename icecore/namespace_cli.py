@@ -21,12 +21,12 @@ def create_namespace(
     as_json: Json = False,
     options: WarehouseOptions = WarehouseOptions(),
 ) -> ExitCode:
-    """Create a namespace and print it with its location. The namespace above must exist.
+    """Create a namespace and print it with its location. Its parent namespace must exist.
 
     Parameters
     ----------
     namespace
-        Its whole path, with dots between levels.
+        The whole path of the namespace, with dots between levels.
     properties
         KEY=VALUE of a property, such as location=URI. May be repeated.
     """
@@ -115,7 +115,9 @@ def namespace_properties(
 def protect_namespace(
     namespace: str, /, *, off: ProtectionOff = False, as_json: Json = False, options: CommonOptions = CommonOptions()
 ) -> ExitCode:
-    """Protect a namespace: it can be dropped only with force=true, which engines do not send. What it contains is not protected.
+    """Protect a namespace: it can be dropped, moved or renamed only with --force (force=true over HTTP), which engines do not send.
+
+    What it contains is not protected.
 
     Parameters
     ----------
@@ -145,7 +147,7 @@ def move_namespace(
     source
         The namespace, with dots between levels, or its id.
     destination
-        Its whole new path, with dots between levels. The namespace above must exist.
+        The whole new path of the namespace, with dots between levels. Its parent must exist.
     force
         Move it even if it is protected.
     """

@@ -31,7 +31,7 @@ def list_tables(
 def get_table(
     warehouse: WarehouseName, table: str, /, *, as_json: Json = False, options: WarehouseOptions = WarehouseOptions()
 ) -> ExitCode:
-    """Print the current metadata of a table and its protection. With --json, all metadata.
+    """Print the metadata and the protection of a table. With --json, all of its metadata.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def unregister_table(
 def protect_table(
     table: str, /, *, off: ProtectionOff = False, as_json: Json = False, options: CommonOptions = CommonOptions()
 ) -> ExitCode:
-    """Protect a table: it can be dropped and unregistered only with force=true, which engines do not send.
+    """Protect a table: it can be dropped and unregistered only with --force (force=true over HTTP), which engines do not send.
 
     Parameters
     ----------

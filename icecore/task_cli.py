@@ -11,7 +11,7 @@ from .domain.task import Action, TaskStatus
 from .exit_codes import CommandFailed, ExitCode
 from .output import Output
 
-task = App(name="task", help="List the expiries and purges of a warehouse, stop, cancel or schedule purges, and configure their queue.")
+task = App(name="task", help="List the expiries and purges of a warehouse; stop, cancel or schedule purges; configure their queue.")
 
 Queue = Literal["tabular_expiration", "tabular_purge"]
 _Ids = Annotated[list[UUID], Parameter(negative=(), help="Ids of the tasks. `icecore task list` shows them.")]

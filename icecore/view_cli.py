@@ -27,7 +27,7 @@ def list_views(
 
 @view.command(name="get")
 def get_view(warehouse: WarehouseName, view: str, /, *, as_json: Json = False, options: WarehouseOptions = WarehouseOptions()) -> ExitCode:
-    """Print the current metadata of a view and its protection. With --json, all metadata.
+    """Print the metadata and the protection of a view. With --json, all of its metadata.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def register_view(
 
 @view.command(name="protect")
 def protect_view(view: str, /, *, off: ProtectionOff = False, as_json: Json = False, options: CommonOptions = CommonOptions()) -> ExitCode:
-    """Protect a view: it can be dropped only with force=true, which engines do not send.
+    """Protect a view: it can be dropped only with --force (force=true over HTTP), which engines do not send.
 
     Parameters
     ----------

@@ -110,7 +110,9 @@ def warehouse_statistics(
     as_json: Json = False,
     options: WarehouseOptions = WarehouseOptions(),
 ) -> ExitCode:
-    """Print how many tables, views and namespaces a warehouse had at the end of each hour with events, and its commits, newest first.
+    """Print the number of tables, views and namespaces of a warehouse at the end of each hour with events, and of its commits in that hour.
+
+    The newest hour comes first.
 
     Parameters
     ----------

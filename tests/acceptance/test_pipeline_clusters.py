@@ -203,7 +203,7 @@ def test_names_of_the_manifests_fit_together() -> None:
     secret = secrets["ICECORE_DATABASE_URL"]
     assert f"{secret['name']}:{secret['key']}" == given["spark.kubernetes.driver.secretKeyRef.ICECORE_DATABASE_URL"]
     assert account == given["spark.kubernetes.authenticate.driver.serviceAccountName"]
-    assert ("Never", [ExitCode.USAGE]) == (POD["restartPolicy"], JOB["podFailurePolicy"]["rules"][0]["onExitCodes"]["values"])
+    assert ("Never", [ExitCode.NO, ExitCode.USAGE]) == (POD["restartPolicy"], JOB["podFailurePolicy"]["rules"][0]["onExitCodes"]["values"])
 
 
 def test_the_image_has_what_the_manifests_name() -> None:

@@ -1,7 +1,7 @@
 # The targets. Each installs what it needs (docs/how-to/testing.md).
 #   make run          serve the catalog on http://127.0.0.1:8181/catalog, with data in .icecore/
 #   make demo         run PyIceberg and Spark on a temporary catalog, and show each event as it arrives
-#   make check        run lint, types, unit and property tests: about 2 minutes
+#   make check        run lint, types, tidy, unit and property tests: about 2 minutes
 #   make test         run all tests: about 55 minutes on 2 cores
 #   make test-long    run all tests in their long forms, then try small faults: about 4 hours
 #   make bench        run the benchmarks
@@ -9,7 +9,7 @@
 #   make bench-peers  run the benchmarks that compare Icecore with other catalogs
 #   make setup        make .venv from the locked requirements; the targets above do this first
 #   make lock         update the locked requirements to the newest permitted versions
-#   make clean        delete .venv, .tools, .cache and the data of `make run`
+#   make clean        delete .venv, .tools, .cache and .icecore
 .DEFAULT_GOAL := help
 .PHONY: help setup run check test test-long demo bench bench-long bench-peers lock clean
 

@@ -581,7 +581,7 @@ class MaintenanceFinished(Event):
 
 
 MaintenanceEvent = MaintenancePlanned | MaintenanceFinished
-"""The events of a run of maintenance."""
+"""The events of a maintenance run."""
 
 
 @_event("proposal.opened.v1")

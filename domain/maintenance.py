@@ -52,7 +52,7 @@ def evolve(
             return MaintenanceState(stream_id, version, event_id, warehouse_id, event.table_id, event.procedure, event.shadow)
         case MaintenanceFinished() if state is not None:
             return replace(state, version=version, event_id=event_id, finished=True)
-    raise AssertionError(f"{type(event).__name__} is not an event of a run of maintenance")
+    raise AssertionError(f"{type(event).__name__} is not an event of a maintenance run")
 
 
 def decide_plan(table_id: UUID, procedure: str, reason: str, estimate: Mapping[str, int], *, shadow: bool) -> MaintenancePlanned:

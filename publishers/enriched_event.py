@@ -15,7 +15,7 @@ class EnrichedEvent:
     """An event with its data for consumers.
 
     path -- the names of the object as of the event, outermost first: the warehouse, the namespaces, the object itself. A proposal, task or
-    run of maintenance has its warehouse's name and its own id, a project none.
+    maintenance run has its warehouse's name and its own id, a project none.
     """
 
     event: RecordedEvent
@@ -25,7 +25,7 @@ class EnrichedEvent:
 
     @property
     def subject(self) -> str:
-        """The dotted name below the warehouse; for a warehouse its own name; for a project, proposal, task or run of maintenance its id."""
+        """The dotted name below the warehouse; for a warehouse its own name; for a project, proposal, task or maintenance run its id."""
         return ".".join(self.path[1:] or self.path) or str(self.event.stream_id)
 
     @property

@@ -480,7 +480,7 @@ class TaskEvent(EventData):
 
 @dataclass(slots=True, kw_only=True)
 class MaintenanceEvent(EventData):
-    """A run of maintenance: a procedure of Iceberg on one table."""
+    """A maintenance run: a procedure of Iceberg on one table."""
 
     id: UUID
     """Of the run."""

@@ -75,7 +75,7 @@ class References:
     """What the events of a batch refer to, by their positions.
 
     rows, rows_before -- a table's or view's row after and before the event. paths -- of the object itself; for a table or view, of its
-    namespace; for a proposal, task or run of maintenance, of its warehouse; none for a project. paths_before -- the former path of a
+    namespace; for a proposal, task or maintenance run, of its warehouse; none for a project. paths_before -- the former path of a
     renamed warehouse or a moved namespace, and that of the former namespace of a table or view that was moved. projects -- names of
     projects by id and version.
     """
@@ -278,7 +278,7 @@ def _with_document(rows: dict[int, TabularRow], event: RecordedEvent) -> list[Ta
 
 def _named_objects(event: RecordedEvent, found: References) -> tuple[tuple[UUID, int], ...]:
     """The objects whose paths the event needs, each with the position as of which: a table's or view's namespace and its former one, the
-    warehouse of a proposal, task or run of maintenance, else the object itself, and a renamed warehouse or moved namespace with its former
+    warehouse of a proposal, task or maintenance run, else the object itself, and a renamed warehouse or moved namespace with its former
     path.
     """
     kind, position = event.topic.partition(".")[0], event.position

@@ -1,4 +1,4 @@
-"""Records runs of maintenance: each has its own stream, with its plan first and its outcome last."""
+"""Records maintenance runs: each has its own stream, with its plan first and its outcome last."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -103,4 +103,4 @@ def _context(principal: Principal, warehouse: Warehouse) -> RequestContext:
 async def _append(executor: CommandExecutor, append_request: AppendRequest) -> None:
     outcome = (await executor.committer.submit(append_request)).outcome
     if outcome not in ("appended", "replayed"):
-        raise ServiceUnavailable(f"The run of maintenance could not be recorded ({outcome})")
+        raise ServiceUnavailable(f"The maintenance run could not be recorded ({outcome})")

@@ -1,4 +1,7 @@
-"""The log landed from Postgres, from a Kafka topic and from exported files: the same rows, each once."""
+"""The log landed from Postgres, from a Kafka topic and from exported files: the same rows, each once.
+
+The quick form lands the beginning of the log from files and from Kafka, with gaps; the long form (ICECORE_TEST_LONG=1) all from each.
+"""
 
 import gzip
 import json
@@ -18,12 +21,14 @@ from tests.acceptance.event_topics import make_topic, messages, position_of, pub
 from tests.acceptance.pipeline_jobs import SECONDS_MAX, PipelineJobs, python_module, start
 from tests.fixtures.readme import pieces
 from tests.fixtures.waiting import wait_for
+from tests.long_form import LONG
 from tests.servers.icecore import PROGRAM, Icecore, clean_environment, icecore, operate
 from tests.servers.kafka import KafkaBroker, kafka_broker
 from tests.servers.paths import ROOT
 
 pytestmark = pytest.mark.timeout(1_800)
 
+from_all_sources = pytest.mark.skipif(not LONG, reason="takes five minutes: `make test-long` runs it")
 PARTITIONS = 3
 NOT_IN_CLOUD_EVENTS = ("state", "hash", "request_id", "context")
 TABLES = ("events", "table_commits", "table_changes", "objects")
@@ -137,6 +142,7 @@ def rows(server: Icecore, warehouse: str, table: str, head: int) -> list[dict[st
     return sorted(kept, key=lambda row: row[counted])
 
 
+@from_all_sources
 @pytest.mark.usefixtures("landed")
 @pytest.mark.parametrize("warehouse", [SYSTEM, "files"])
 @pytest.mark.parametrize("table", TABLES)
@@ -146,6 +152,7 @@ def test_the_rows_are_those_landed_from_postgres(server: Icecore, head: int, war
     assert expected == rows(server, warehouse, table, head)
 
 
+@from_all_sources
 @pytest.mark.usefixtures("landed")
 @pytest.mark.parametrize("warehouse", [SYSTEM, "postgres", "files"])
 def test_every_position_is_landed_once(server: Icecore, warehouse: str) -> None:
@@ -154,6 +161,7 @@ def test_every_position_is_landed_once(server: Icecore, warehouse: str) -> None:
     assert {warehouse == "postgres"} == {row["state"] is not None for row in events}
 
 
+@from_all_sources
 @pytest.mark.usefixtures("landed")
 def test_maintenance_is_planned_from_copies_as_from_postgres(server: Icecore, jobs: PipelineJobs) -> None:
     """Also by the policy of a namespace that was moved."""
@@ -163,6 +171,7 @@ def test_maintenance_is_planned_from_copies_as_from_postgres(server: Icecore, jo
     assert of_lake[0] == of_lake[1]
 
 
+@from_all_sources
 @pytest.mark.usefixtures("landed")
 def test_what_needs_stored_rows_says_that_copies_have_none(server: Icecore, jobs: PipelineJobs) -> None:
     missing = "needs the stored rows of events, which only Postgres has; those from position 1 on were landed from Kafka or files."
@@ -170,6 +179,7 @@ def test_what_needs_stored_rows_says_that_copies_have_none(server: Icecore, jobs
     assert f"StoredRowsMissingError: tables_at {missing}" in jobs.failed_call(server, "tables_at", [1])
 
 
+@from_all_sources
 @pytest.mark.usefixtures("landed")
 def test_tables_landed_from_one_source_are_continued_from_another(server: Icecore, jobs: PipelineJobs, settings: dict[str, str]) -> None:
     RestCatalog("lake", uri=server.catalog_uri, warehouse="lake").create_namespace("late")

@@ -33,9 +33,9 @@ from icecore.queries.load_namespace import load_namespace
 from icecore.queries.load_table import load_table, table_exists
 from icecore.queries.results import PageRequest
 from tests.fixtures.catalog import PROJECT_ID, CatalogServer, before_append, context, opened_catalog, served_catalog
+from tests.fixtures.operator_commands import icecore
 from tests.fixtures.readme import pieces
 from tests.fixtures.rest_client import SCHEMA, RestClient, RestResponse, namespace_path, set_properties, table_path
-from tests.integration.test_warehouse_config import icecore
 from tests.servers.paths import ROOT
 
 Levels = Sequence[str]

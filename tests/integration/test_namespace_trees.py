@@ -12,9 +12,9 @@ import psycopg
 import pytest
 
 from tests.fixtures.catalog import CatalogServer, served_catalog
+from tests.fixtures.operator_commands import icecore
 from tests.fixtures.rest_client import RestClient, RestResponse, namespace_path, set_properties
 from tests.integration.test_soft_deletion import DAY, HARD, NOT_EMPTY, TAKEN, Client, checked, seconds_of
-from tests.integration.test_warehouse_config import icecore
 
 GONE = (404, "NoSuchNamespaceException")
 PROTECTED = (409, "NamespaceProtectedException")

@@ -24,9 +24,9 @@ from icecore.queries.list_tabulars import list_tables
 from icecore.queries.results import PageRequest
 from tests.fixtures.catalog import PROJECT_ID, CatalogServer, context, opened_catalog, served_catalog
 from tests.fixtures.command_runs import CommandRun, Step
+from tests.fixtures.operator_commands import icecore
 from tests.fixtures.rest_client import RestClient, RestResponse, namespace_path, set_properties, table_path, view_path
 from tests.integration.approval.judging import Judge, asking
-from tests.integration.test_warehouse_config import icecore
 
 KINDS = ("namespace", "table", "view")
 TYPES = {"namespace": "NamespaceProtectedException", "table": "TableProtectedException", "view": "ViewProtectedException"}

@@ -26,10 +26,10 @@ from icecore.projections.verify import verify
 from tests.fixtures.asynchronous import caught_up, projecting, rows
 from tests.fixtures.catalog import CatalogServer, served_catalog
 from tests.fixtures.command_runs import EVERY_KIND, CommandRun, Step
+from tests.fixtures.operator_commands import icecore
 from tests.fixtures.rest_client import RestClient
 from tests.integration.test_projects import DEFAULT, Tenants
 from tests.integration.test_soft_deletion import Client
-from tests.integration.test_warehouse_config import icecore
 
 Found = list[dict[str, Any]]
 

@@ -53,11 +53,10 @@ from icecore.projections.verify import verify
 from icecore.storage.large_documents import LARGE_BYTES_MIN
 from tests.fixtures.catalog import PROJECT_ID, CatalogServer, before_append, context, opened_catalog, served_catalog
 from tests.fixtures.clocks import clocks_behind
-from tests.fixtures.operator_commands import Operator, operator_on, read_json
+from tests.fixtures.operator_commands import Operator, icecore, operator_on, read_json
 from tests.fixtures.rest_client import SCHEMA, RestResponse, set_properties, table_path, view_path, view_version
 from tests.fixtures.snapshots import manifest_list as empty_list
 from tests.integration.test_warehouse_changes import Management
-from tests.integration.test_warehouse_config import icecore
 
 CHECKOUT = Path(__file__).parents[2]
 NOT_EMPTY = (409, "NamespaceNotEmptyException")

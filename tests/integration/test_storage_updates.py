@@ -33,11 +33,12 @@ from icecore.storage.compatible_profiles import check_compatible
 from icecore.storage.profiles import parse_storage_profile
 from tests.fixtures.catalog import PROJECT_ID, SECRET_KEY, CatalogServer, context, opened_catalog, served_catalog
 from tests.fixtures.object_stores import S3_CREDENTIAL, S3Server, s3_profile
+from tests.fixtures.operator_commands import icecore
 from tests.fixtures.relay import Relay, RelayedRequest, RelayedResponse
 from tests.fixtures.rest_client import SCHEMA, RestClient, RestResponse, set_properties
 from tests.integration.approval.judging import Judge, asking
 from tests.integration.test_warehouse_changes import Management
-from tests.integration.test_warehouse_config import events, icecore
+from tests.integration.test_warehouse_config import events
 from tests.servers.icecore import PROGRAM, clean_environment
 
 REFUSED = (400, "UpdateError")

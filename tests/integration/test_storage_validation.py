@@ -11,10 +11,10 @@ import pytest
 from icecore.commands.warehouses.validate_storage import CHECKS
 from tests.fixtures.catalog import CatalogServer, served_catalog
 from tests.fixtures.object_stores import S3Server
+from tests.fixtures.operator_commands import icecore
 from tests.fixtures.rest_client import RestResponse
 from tests.integration.test_storage_updates import KeyedStore, credential, lake, profile, servers, store, stored
 from tests.integration.test_warehouse_changes import Management
-from tests.integration.test_warehouse_config import icecore
 
 __all__ = ["lake", "servers", "store"]
 

@@ -1,5 +1,6 @@
 """Tasks over HTTP, as Lakekeeper's clients send requests, and at the command line."""
 
+import asyncio
 import json
 import re
 from collections.abc import Iterator
@@ -17,11 +18,10 @@ from icecore.commands.tasks.attempts import FailedAttempt, record_failure
 from icecore.domain.task import TaskOf
 from icecore.projections.verify import verify
 from tests.fixtures.catalog import CatalogServer, opened_catalog, served_catalog
-from tests.fixtures.operator_commands import operator_on
+from tests.fixtures.operator_commands import icecore, operator_on
 from tests.fixtures.rest_client import RestResponse
 from tests.integration.test_projects import Tenants
 from tests.integration.test_soft_deletion import DAY, Client
-from tests.integration.test_warehouse_config import icecore
 
 NO_TASK = (404, "NoSuchTaskException")
 
@@ -212,7 +212,7 @@ def test_a_queue_is_configured_at_the_command_line(
     assert None is configured()[name]
 
 
-async def test_the_command_line_does_what_the_page_says(client: Tasks, server: CatalogServer) -> None:
+def test_the_command_line_does_what_the_page_says(client: Tasks, server: CatalogServer) -> None:
     """List, get and control."""
     newest, oldest = (each["task-id"] for each in client.tasks())
 
@@ -251,4 +251,4 @@ async def test_the_command_line_does_what_the_page_says(client: Tasks, server: C
     assert (2, True) == (code, "each once" in said)
     code, _, said = run("run-at", "demo", "2026-12-24T18:00:00", oldest)
     assert (2, True) == (code, "must have a zone" in said)
-    assert (await verify(server.dsn)).ok
+    assert asyncio.run(verify(server.dsn)).ok

@@ -29,9 +29,9 @@ from icecore.projections import warehouse_content
 from icecore.projections.verify import verify
 from tests.fixtures.catalog import PROJECT_ID, CatalogServer, before_append, context, opened_catalog, served_catalog
 from tests.fixtures.command_runs import CommandRun, Step
+from tests.fixtures.operator_commands import icecore
 from tests.fixtures.rest_client import SCHEMA, RestClient, RestResponse, set_properties, staged_create_updates, table_path
 from tests.integration.approval.judging import Judge, asking
-from tests.integration.test_warehouse_config import icecore
 from tests.servers.icecore import icecore as icecore_server
 
 NAMESPACE = NamespaceIdentifier(("n",))

@@ -1,7 +1,6 @@
 """The configuration of a warehouse's clients: set over HTTP and at the command line, and read in /v1/config."""
 
 import json
-import subprocess
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -23,13 +22,13 @@ from icecore.projections.rebuild import rebuild
 from icecore.projections.verify import verify
 from icecore.queries.load_warehouse import load_config
 from icecore.security.client_properties import PERMITTED
-from tests.fixtures.catalog import PROJECT_ID, SECRET_KEY, CatalogServer, context, opened_catalog, served_catalog
+from tests.fixtures.catalog import PROJECT_ID, CatalogServer, context, opened_catalog, served_catalog
 from tests.fixtures.command_runs import CommandRun, Step
+from tests.fixtures.operator_commands import icecore
 from tests.fixtures.rest_client import RestClient, RestResponse
 from tests.integration.approval.judging import Judge, asking
 from tests.integration.test_append_plans import nodes, rows_read
 from tests.integration.test_warehouse_routes import KEY, NOWHERE, S3
-from tests.servers.icecore import PROGRAM, clean_environment
 
 NOTHING: dict[str, Any] = {"defaults": {}, "overrides": {}}
 # Permitted, with any value.
@@ -79,11 +78,6 @@ def operator(server: CatalogServer) -> Iterator[Operator]:
     opened = Operator(server.url)
     yield opened
     opened.close()
-
-
-def icecore(database: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = clean_environment() | {"ICECORE_DATABASE_URL": database, "ICECORE_SECRET_KEY": SECRET_KEY, "COLUMNS": "80"}
-    return subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=120, env=environment, check=False)
 
 
 def events(database: str) -> list[tuple[str, Any]]:

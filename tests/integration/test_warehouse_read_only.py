@@ -19,10 +19,11 @@ from icecore.domain.warehouse import SetWarehouseReadOnly
 from icecore.projections import warehouses
 from tests.fixtures.catalog import PROJECT_ID, CatalogServer, context
 from tests.fixtures.command_runs import CommandRun, Step
+from tests.fixtures.operator_commands import icecore
 from tests.fixtures.rest_client import SCHEMA, RestClient, set_properties
 from tests.integration import test_warehouse_changes
 from tests.integration.test_warehouse_changes import TABLE, Management, with_table
-from tests.integration.test_warehouse_config import events, icecore
+from tests.integration.test_warehouse_config import events
 
 READ_ONLY = (503, "MaintenanceModeError")
 

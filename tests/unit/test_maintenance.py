@@ -1,4 +1,4 @@
-"""The stream of a run of maintenance: its plan, and one outcome."""
+"""The stream of a maintenance run: its plan, and one outcome."""
 
 from typing import Any
 from uuid import UUID

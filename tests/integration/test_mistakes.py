@@ -3,6 +3,7 @@
 Every message is short, without a trace or secret, and has an exit code or status.
 """
 
+import asyncio
 import base64
 import json
 import socket
@@ -19,8 +20,12 @@ from string import Template
 from typing import Any
 
 import pytest
+import structlog
+from pydantic import SecretStr
 
 from icecore.exit_codes import ExitCode
+from icecore.secret_keys import check_secret_keys
+from icecore.settings import Settings
 from tests.fixtures.catalog import SECRET_KEY
 from tests.fixtures.rest_client import SCHEMA
 from tests.fixtures.shared_server import SharedCatalog
@@ -244,6 +249,7 @@ MISTAKES = {
     "a view's drop with a purge": Mistake(["view", "drop", "demo", "a.v", "--purge"], ["Unknown option: --purge"]),
     "a past state that is dropped": Mistake(["table", "drop", "demo@1", "a.t"], ["a past state cannot be changed"]),
     # Tasks
+    "no task": Mistake(["task", "list", "demo", "--limit", "0"], ["--limit must be a positive whole number"]),
     "tasks of no such status": Mistake(["task", "list", "demo", "--status", "DONE"], ["--status", '"DONE"']),
     "a task by its number": Mistake(["task", "get", "demo", "1"], ["TASK_ID", '"1"']),
     "a task to run at no time": Mistake(
@@ -500,6 +506,24 @@ def test_a_key_that_decrypts_no_credential_is_found_at_the_start(database: str, 
         assert "The secret key decrypts no stored credential" in refused.stderr
         assert "ICECORE_SECRET_KEY_FILES_PREVIOUS" in refused.stderr
         assert another not in refused.stderr
+
+
+@pytest.mark.parametrize("missing", [True, False])
+def test_a_key_that_decrypts_some_credentials_is_a_warning(database: str, tmp_path: Path, missing: bool) -> None:
+    """With their number. With the previous key there is nothing to say."""
+    credential = {"type": "s3", "credential-type": "access-key", "aws-access-key-id": "AKIA0", "aws-secret-access-key": SECRET}
+    previous = base64.b64encode(b"o" * 32).decode()
+    (tmp_path / "previous").write_text(previous)
+    for name, key in (("lake", SECRET_KEY), ("sea", previous)):
+        own = {"ICECORE_DATABASE_URL": database, "ICECORE_SECRET_KEY": key, "ICECORE_SKIP_STORAGE_VALIDATION": "true"}
+        profile = json.dumps({**json.loads(S3), "bucket": name})
+        made = _icecore("warehouse", "create", name, "--profile", profile, "--credential", json.dumps(credential), **own)
+        assert 0 == made.returncode, made.stderr
+    files = () if missing else (tmp_path / "previous",)
+    with structlog.testing.capture_logs() as records:
+        settings = Settings(database_url=SecretStr(database), secret_key=SecretStr(SECRET_KEY), secret_key_files_previous=files)
+        asyncio.run(check_secret_keys(settings))
+    assert [("secret_key_missing", 1)] * missing == [(record["event"], record["credentials"]) for record in records]
 
 
 def test_json_is_whole_in_a_narrow_terminal(database: str, tmp_path: Path) -> None:

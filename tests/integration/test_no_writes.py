@@ -67,6 +67,7 @@ def test_a_read_only_postgres_refuses_writes_and_heals(catalog_server: CatalogSe
     with psycopg.connect(catalog_server.dsn, autocommit=True) as connection:
         connection.execute(sql.SQL("alter database {} set default_transaction_read_only = on").format(name))
         connection.execute(others)
+        assert 503 == health_of(catalog_server)[0], "before a write is refused"
         refused = client.create_namespace("b")
         assert (503, "ServiceUnavailableException") == refused.error
         assert "read-only" in refused.message

@@ -81,6 +81,28 @@ async def test_a_sink_is_closed_even_if_it_hangs(monkeypatch: pytest.MonkeyPatch
     assert ("did not respond" in message) == hanging
 
 
+async def test_the_text_of_a_sink_s_client_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may contain a password, or data of an event."""
+    found: Reported = []
+
+    class Sink:
+        async def open(self) -> None:
+            raise ValueError("hunter2")
+
+        async def close(self) -> None: ...
+
+    @asynccontextmanager
+    async def locked(*_: object) -> AsyncIterator[object]:
+        yield object()
+
+    monkeypatch.setattr(doctor_module.checkpoints, "locked", locked)
+    sinks: Any = {"out": {"type": "stdout"}}
+    make: Any = Sink
+    settings = Settings(database_url=SecretStr("postgresql:///none"), sinks=sinks)
+    await _check_sink(settings, "out", make, lambda *check: found.append(check))
+    assert [("sink out", "failed", "ValueError")] == found
+
+
 async def test_an_owner_s_database_that_does_not_respond_is_a_failed_check(monkeypatch: pytest.MonkeyPatch) -> None:
     """A host that accepts the connection and says nothing."""
     monkeypatch.setattr(connection_module, "CONNECT_TIMEOUT_SECONDS", 2)

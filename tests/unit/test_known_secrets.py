@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, SecretStr
 
 from icecore.known_secrets import known_secrets
 from icecore.publishers.sink_settings import KafkaSink, NatsSink
@@ -39,3 +39,10 @@ def test_the_content_of_a_file_is_secret(tmp_path: Path, model: type[BaseModel],
     file = tmp_path / "f"
     values: dict[str, Any] = {name: (file,) if many else file}
     assert KEY in known_secrets(model.model_construct(**values))
+
+
+@pytest.mark.parametrize("name", ["password", "sslpassword", "passfile"])
+def test_what_is_secret_in_a_database_url_is_found(name: str) -> None:
+    found = known_secrets(Settings(database_url=SecretStr(f"host=h dbname=public-name {name}=hunter2")))
+    assert "hunter2" in found
+    assert "public-name" not in found

@@ -14,6 +14,7 @@ import pytest
 from pydantic import SecretStr
 from rich.cells import cell_len
 from rich.console import Console
+from rich.progress import Progress
 
 from icecore import operator_commands
 from icecore.exit_codes import CommandFailed, ExitCode
@@ -43,6 +44,21 @@ def test_the_server_of_the_settings_is_asked_at_its_host(monkeypatch: pytest.Mon
     with pytest.raises(CommandFailed) as failure:
         health(settings, Console(file=io.StringIO()), None)
     assert str(failure.value).startswith(f"http://{address}:9 does not respond")
+
+
+def test_a_given_url_goes_before_the_server_of_the_data_folder(monkeypatch: pytest.MonkeyPatch, unused_tcp_port: int) -> None:
+    monkeypatch.setattr(operator_commands, "_serving_url", lambda _: "http://127.0.0.1:1")
+    with pytest.raises(CommandFailed, match=f":{unused_tcp_port} does not respond"):
+        health(Settings(), Console(file=io.StringIO()), f"http://127.0.0.1:{unused_tcp_port}")
+
+
+def test_a_bar_shows_how_much_of_the_whole_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only on a terminal."""
+    updates: list[tuple[float, float]] = []
+    monkeypatch.setattr(Progress, "update", lambda self, _, *, completed, total: updates.append((completed, total)))
+    with operator_commands.progress("comparing") as watch:
+        watch(3, 10)
+    assert [(3, 10)] == updates
 
 
 def test_what_is_no_url_is_refused() -> None:

@@ -3,12 +3,17 @@
 import asyncio
 import errno
 import os
+import socket
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
 
 import pytest
 
+from icecore import serve
 from icecore.embedded_postgres import restarted_on_failure, watch
 from icecore.embedded_postgres.postmaster import is_postgres
+from icecore.settings import Settings
 
 
 async def test_a_look_that_fails_does_not_end_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,3 +46,27 @@ def test_a_process_that_cannot_be_looked_at_is_not_taken_for_gone(tmp_path: Path
     monkeypatch.setattr(Path, "read_bytes", no_file)
     with pytest.raises(OSError, match="Too many open files"):
         is_postgres(os.getpid(), tmp_path)
+
+
+async def test_a_restart_uses_the_state_directory_of_the_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Where the programs of Postgres were copied to."""
+    given: list[object] = []
+
+    def restarted(_: Path, stop: asyncio.Event, *, state_directory: Path) -> AbstractAsyncContextManager[None]:
+        given.append(state_directory)
+        return nullcontext()
+
+    @asynccontextmanager
+    async def no_worker(_: Settings) -> AsyncIterator[None]:
+        yield None
+
+    async def served(*_: object) -> None: ...
+
+    monkeypatch.setattr(serve, "restarted_on_failure", restarted)
+    monkeypatch.setattr(serve, "worker_beside", no_worker)
+    monkeypatch.setattr(serve, "_serve_alone", served)
+    monkeypatch.setattr(serve, "stop_on_signals", lambda *_: None)
+    settings = Settings(data_dir=tmp_path, embedded_state_dir=tmp_path / "state")
+    with socket.socket() as listening:
+        await serve._serve(settings, listening, None, lambda: None, embedded=True)
+    assert [tmp_path / "state"] == given

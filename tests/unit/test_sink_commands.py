@@ -2,6 +2,7 @@
 
 import io
 from typing import Any
+from uuid import UUID
 
 import pytest
 from rich.console import Console
@@ -55,3 +56,10 @@ def test_a_problem_is_not_wrapped_off_a_terminal() -> None:
     console = Console(file=out, width=80)
     print_table([sink_row("out", status(last_error="refused " * 20), 9, configured=True)], Settings(), console)
     assert 2 == len(out.getvalue().splitlines())
+
+
+def test_a_replay_is_shown_at_its_position() -> None:
+    out = io.StringIO()
+    replaying = status(replay_id=UUID(int=1), replay_from=1, replay_to=9, replay_position=4)
+    print_table([sink_row("out", replaying, 9, configured=True)], Settings(), Console(file=out, width=120))
+    assert "replay at 4" in out.getvalue()

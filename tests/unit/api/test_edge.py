@@ -50,6 +50,10 @@ async def fail(request: ApiRequest) -> web.Response:
     raise refusals[request.query["as"]]
 
 
+async def cancel(request: ApiRequest) -> web.Response:
+    raise asyncio.CancelledError
+
+
 async def dawdle(request: ApiRequest) -> web.Response:
     await asyncio.sleep(1.0)
     return await respond(request)
@@ -63,6 +67,7 @@ OPERATIONS = (
     Operation("failHead", "HEAD", "/catalog/v1/fail", fail),
     Operation("mutate", "POST", "/catalog/v1/fail", fail),
     Operation("commit", "POST", "/catalog/v1/commit", fail, commits=True),
+    Operation("cancelled", "POST", "/catalog/v1/cancelled", cancel),
     Operation("slowRead", "GET", "/catalog/v1/slow", dawdle),
     Operation("waitingRead", "GET", "/history/v1/slow", dawdle, long_lived=True, of_server=True),
     Operation("slowMutation", "POST", "/catalog/v1/slow", dawdle),
@@ -245,6 +250,16 @@ async def test_the_principal_is_logged(
     del entry["event"], entry["log_level"]
     entry.pop("exc_info", None)
     assert SECRET not in repr(entry)
+
+
+async def test_a_request_that_is_cancelled_is_logged_with_its_client(client: aiohttp.ClientSession) -> None:
+    """As every request is. There is no response."""
+    headers = {"traceparent": f"00-{TRACE_ID}-00f067aa0ba902b7-01", "X-Request-Id": "of-the-client"}
+    with structlog.testing.capture_logs() as logs, pytest.raises(aiohttp.ClientError):
+        await client.post("/v1/cancelled", json={}, headers=headers)
+    [entry] = [entry for entry in logs if entry["event"] == "request_cancelled"]
+    expected = ("cancelled", "of-the-client", "anonymous", "127.0.0.1", TRACE_ID)
+    assert expected == tuple(entry[name] for name in ("operation", "request_id", "actor", "client", "trace_id"))
 
 
 @pytest.mark.parametrize("size", [100, 1_000, 1_001, 200_000])

@@ -142,3 +142,12 @@ def test_two_sinks_on_one_stream_are_refused(monkeypatch: pytest.MonkeyPatch) ->
     settings = in_environment(monkeypatch, A__TYPE="nats", A__URL="nats://x:1", B__TYPE="nats", B__URL="nats://x:1")
     with pytest.raises(SettingsError, match="a and b have the same destination"):
         publishers(settings.model_copy(update={"database_url": SecretStr("postgresql://x")}))
+
+
+@pytest.mark.parametrize(("type_", "target"), [("nats", "STREAM"), ("kafka", "TOPIC")])
+def test_two_sinks_of_one_broker_have_their_own_targets(monkeypatch: pytest.MonkeyPatch, type_: str, target: str) -> None:
+    fields = {f"{name}__{field}": value for name in "AB" for field, value in (("TYPE", type_), ("URL", "nats://x:1"), (target, name))}
+    if type_ == "kafka":
+        fields |= {"A__URL": "x:1", "B__URL": "x:1"}
+    settings = in_environment(monkeypatch, **fields)
+    assert ["a", "b"] == [*publishers(settings.model_copy(update={"database_url": SecretStr("postgresql://x")}))]

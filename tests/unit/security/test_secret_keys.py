@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from cryptography.exceptions import InvalidTag
 
+from icecore.data_folder import DataFolder
+from icecore.log_database import embedded_settings
 from icecore.secret_keys import secret_store
 from icecore.security.secrets import KEY_BYTES, SecretKey, SecretKeyError
 from icecore.settings import Settings, SettingsError
@@ -82,3 +84,11 @@ def test_a_file_that_holds_no_key_is_not_named(tmp_path: Path) -> None:
     with pytest.raises(SettingsError) as refused:
         secret_store(Settings(secret_key_file=file))
     assert "canary" not in str(refused.value)
+
+
+def test_a_key_of_the_settings_goes_before_the_one_of_the_data_folder(tmp_path: Path) -> None:
+    """Otherwise a restore with the operator's key could not decrypt the credentials. No other key is made."""
+    (tmp_path / "own").write_text(base64.b64encode(KEY).decode())
+    (tmp_path / "data").mkdir()
+    found = embedded_settings(Settings(secret_key_file=tmp_path / "own"), DataFolder(tmp_path / "data"), "host=x dbname=y")
+    assert (tmp_path / "own", []) == (found.secret_key_file, [*(tmp_path / "data").iterdir()])

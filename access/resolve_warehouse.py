@@ -87,8 +87,8 @@ async def _only(connection: Connection, project_id: UUID) -> WarehouseState:
     states = await warehouses.read_all(connection, project_id, limit=2, status="active")
     if len(states) != 1:
         raise BadRequest(
-            "The request names no warehouse, and the project has none or several active ones: name it in the path (`/v1/<warehouse>/…`),"
-            " in the base path (`/catalog/w/<warehouse>`), or in `warehouse` of /v1/config"
+            "The request names no warehouse, and the project does not have exactly one active warehouse: name it in the path "
+            "(`/v1/<warehouse>/…`), in the base path (`/catalog/w/<warehouse>`), or in `warehouse` of /v1/config"
         )
     return states[0]
 
@@ -116,7 +116,7 @@ async def _position(connection: Connection, point: str) -> int:
     if point.isascii() and point.isdigit() and len(point) <= _POSITION_DIGITS_MAX:
         head = await log_head(connection)
         if int(point) > head:
-            raise BadRequest(f"Position {point} is beyond the end of the log ({head}): it may belong to another log")
+            raise BadRequest(f"Position {point} is beyond the end of the log ({head}); perhaps it is a position of another catalog")
         return await position_not_after(connection, int(point))
     try:
         at = datetime.fromisoformat(point)

@@ -396,4 +396,4 @@ def _no_project() -> BadRequest:
 
 
 def _two_projects() -> BadRequest:
-    return BadRequest("The request names more than one project")
+    return BadRequest("The request names more than one project: name one, in the header, the path, the query or the body")

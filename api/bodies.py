@@ -50,7 +50,7 @@ async def read_body(request: web.Request, limits: ApiLimits, reservation: Budget
         if not isinstance(error, TimeoutError):
             raise BadRequest("Invalid body: incomplete") from error
         raise RequestTimeout(
-            f"Invalid body: not complete after {limits.body_seconds_max:g} seconds, or no data received for {limits.stall_seconds_max:g}"
+            f"Invalid body: not complete within {limits.body_seconds_max:g} seconds, or no data arrived for {limits.stall_seconds_max:g}"
         ) from None
 
 

@@ -46,9 +46,11 @@ def _unexpected(request: web.Request, error: BaseException) -> CatalogError:
     """The error for an unexpected exception: without its trace, and CommitStateUnknown for a commit."""
     operation = request.get(OPERATION)
     if operation is not None and operation.commits:
-        return CommitStateUnknown("The outcome of the commit is unknown: load what it changes before cleaning up")
+        return CommitStateUnknown(
+            "The outcome of the commit is unknown: load the table or view that it changes before you delete any files"
+        )
     if isinstance(error, TimeoutError) and _is_read(request):
-        return ServiceUnavailable("The request took too long")
+        return ServiceUnavailable("The request took too long; ask for less, such as a smaller page, or try again later")
     return InternalError()
 
 

@@ -20,7 +20,7 @@ class UnsupportedMediaType(CatalogError, status=415, type="UnsupportedMediaTypeE
 
 
 class ChunksTooSmall(CatalogError, status=BadRequest.status, type=BadRequest.type):
-    """Invalid body: its chunks are too small, send at least 100 bytes in each"""
+    """Invalid body: its chunks are too small; send at least 100 bytes in each"""
 
 
 class UnsupportedGrantType(CatalogError, status=400, type="UnsupportedGrantTypeException"):

@@ -44,5 +44,6 @@ def check_location_count(count: int) -> None:
     """Raises BadRequest if one object would claim more than LOCATIONS_MAX locations."""
     if count > LOCATIONS_MAX:
         raise BadRequest(
-            f"A table or view can claim at most {LOCATIONS_MAX} locations. Former ones count until it is unregistered and registered again"
+            f"A table or view can claim at most {LOCATIONS_MAX} locations, including its former ones. To give those up, unregister and "
+            "register the table again, or drop and register the view again"
         )

@@ -271,7 +271,7 @@ class TooManyRequests(CatalogError, status=429, type="TooManyRequestsException")
 
 
 class InternalError(CatalogError, status=500, type="InternalServerError"):
-    """Internal error; the server's log has the details under the request id"""
+    """Internal error; an operator finds the details in the server's log records, under the request id"""
 
 
 class CommitStateUnknown(CatalogError, status=500, type="CommitStateUnknownException"):

@@ -267,7 +267,7 @@ def checked_policy(policy: FormatVersionPolicy) -> FormatVersionPolicy:
     """The policy with each version once, in order. Raises BadRequest unless it allows a version, and its default."""
     allowed = tuple(sorted(set(policy.allowed)))
     if not allowed or not set(allowed) <= set(FORMAT_VERSIONS):
-        raise BadRequest(f"Invalid allowed-format-versions: must be some of {', '.join(map(str, FORMAT_VERSIONS))}")
+        raise BadRequest(f"Invalid allowed-format-versions: must be one or more of {', '.join(map(str, FORMAT_VERSIONS))}")
     if policy.default is not None and policy.default not in allowed:
         raise BadRequest("Invalid default-format-version: must be one of allowed-format-versions")
     return FormatVersionPolicy(allowed, policy.default)

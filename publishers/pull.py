@@ -281,7 +281,7 @@ class LogEventSource:
         """Counts a subscriber. Raises TooManyRequests if there are too many."""
         if self.metrics.subscribers >= self._subscribers_max:
             self.metrics.subscribers_refused += 1
-            raise TooManyRequests(f"{self._subscribers_max} clients are already waiting for events")
+            raise TooManyRequests(f"{self._subscribers_max} clients are already waiting for events; try again later")
         self.metrics.subscribers += 1
         try:
             yield

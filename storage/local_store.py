@@ -93,7 +93,7 @@ class LocalStore:
                 # Not an error of the client, and a retry creates the folder again.
                 raise store_unavailable(location, "its folder was removed during the request") from None
             except NotADirectoryError:
-                raise invalid_location_error("location", "leads through a file", location.text) from None
+                raise invalid_location_error("location", "leads through a file, which is not a directory", location.text) from None
 
     async def _put_small(self, location: StorageLocation, data: Content) -> None:
         if self._fsync and self._putting >= PUTS_INLINE_MAX:

@@ -53,11 +53,14 @@ class StorageLayout(JsonFields):
                 "Field 'storage-layout' must not be full-hierarchy: locations of namespaces are not inside each other"
             )
         if self.namespace is not None or (self.tabular is not None) != (self.type == "tabular-only"):
-            raise BadRequest("Invalid storage-profile: storage-layout: tabular-only needs tabular, and default has no template")
+            raise BadRequest(
+                "Invalid storage-profile: a storage-layout of the type tabular-only needs the field tabular, and one of the type "
+                "default has no template"
+            )
         if self.tabular is not None and _TEMPLATE.fullmatch(self.tabular) is None:
             raise BadRequest(
-                f"Invalid storage-profile: storage-layout: tabular must have {{uuid}} once and else a-z, A-Z, 0-9, '_', '.' and '-', "
-                f"at most {_TEMPLATE_LENGTH_MAX} characters, and must not begin with '.'"
+                f"Invalid storage-profile: storage-layout: tabular must contain {{uuid}} exactly once, and otherwise only a-z, A-Z, 0-9, "
+                f"'_', '.' and '-', at most {_TEMPLATE_LENGTH_MAX} characters, and must not begin with '.'"
             )
         return self
 

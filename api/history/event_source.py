@@ -79,4 +79,4 @@ async def refuse_beyond_end(source: EventSource, position: int) -> None:
     """Raises BadRequest if the log has not reached `position`. The client has it from another log, and would miss events."""
     head = await source.head()
     if position > head:
-        raise BadRequest(f"Position {position} is beyond the end of the log ({head}): it may belong to another log")
+        raise BadRequest(f"Position {position} is beyond the end of the log ({head}); perhaps it is a position of another catalog")

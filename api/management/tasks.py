@@ -154,7 +154,7 @@ def _filter(fields: BodyReader, objects: list[tuple[str, UUID]] | None) -> TaskF
     """Lakekeeper's filters. No task has a queue that does not exist."""
     queues, statuses = fields.texts_or_none(_QUEUE_NAME, _FILTERS_MAX), fields.texts_or_none("status", len(TASK_STATUSES))
     if statuses is not None and not {*statuses} <= {*TASK_STATUSES}:
-        raise fields.invalid("status", f"must be some of {', '.join(TASK_STATUSES)}")
+        raise fields.invalid("status", f"must be one or more of {', '.join(TASK_STATUSES)}")
     return TaskFilter(
         WAREHOUSE_QUEUES if queues is None else [each for each in WAREHOUSE_QUEUES if each in queues],
         TASK_STATUSES if statuses is None else [each for each in TASK_STATUSES if each in statuses],

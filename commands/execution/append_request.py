@@ -55,7 +55,8 @@ class IdempotencyRecord:
 
 
 APPEND_ERROR_MESSAGE = (
-    "Postgres rejected the request, and nothing was changed. Retrying is unlikely to help: see the server's log for the reason"
+    "Postgres rejected the request, and nothing was changed. Retrying is unlikely to help: an operator finds the reason in the server's "
+    "log records"
 )
 """The message for a client whose command fails in Postgres by a fault of ours, or of the database."""
 

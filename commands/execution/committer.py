@@ -126,7 +126,7 @@ class Committer:
         if self._closed:
             raise _stopping()
         if self._queued + len(append_requests) > COMMITTER_QUEUE_COMMANDS_MAX:
-            raise TooManyRequests(f"{COMMITTER_QUEUE_COMMANDS_MAX} commands are already waiting")
+            raise TooManyRequests(f"{COMMITTER_QUEUE_COMMANDS_MAX} commands are already waiting to be committed; try again later")
         self._waiting.append(_PendingBatch(append_requests, asyncio.get_running_loop().create_future()))
         self._queued += len(append_requests)
         self._wake()

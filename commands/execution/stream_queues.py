@@ -43,7 +43,7 @@ class StreamQueues:
         """
         queue = self._queue(stream.id)
         if len(queue.entries) >= STREAM_QUEUE_COMMANDS_MAX:
-            raise TooManyRequests(f"{STREAM_QUEUE_COMMANDS_MAX} commands on the same object are already waiting")
+            raise TooManyRequests(f"{STREAM_QUEUE_COMMANDS_MAX} commands on the same object are already waiting; try again later")
         loop = asyncio.get_running_loop()
         command = QueuedCommand(stream, handler, deadline, loop.create_future())
         queue.put(command)

@@ -134,7 +134,10 @@ async def refuse_taken_file(
     key = file.claim_key(warehouse.profile.storage_identity)
     position = await refuse_taken_locations(connection, [key], name, owner, refusal=_file_taken_error)
     if await old_metadata_files.is_pending(connection, key):
-        raise NotFound(f"Metadata file is to be deleted, because a commit removed it from its table's metadata log: {file.text}")
+        raise NotFound(
+            f"The metadata file {file.text} is about to be deleted, because a commit removed it from its table's metadata log; register a "
+            "newer one"
+        )
     return position
 
 

@@ -172,7 +172,8 @@ async def _check_first_files(store: ObjectStore, files: list[str]) -> None:
 def _refuse_missing(named: list[str], count: int, *, complete: bool = True) -> None:
     listed = _listed(named, count, complete=complete)
     raise FilesMissing(
-        f"Nothing was undropped, because files are missing in the store: {listed}; force undrops it, but it cannot be read without them"
+        f"Nothing was undropped, because files are missing in the store: {listed}; with force it is undropped anyway, but cannot "
+        "be read until the files are back"
     )
 
 

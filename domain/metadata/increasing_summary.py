@@ -68,7 +68,8 @@ def _increased(key: str, last: int | None, summaries: Iterable[Json]) -> int | N
                 raise BadRequest(f"Invalid snapshot: the value of {key[:200]!r} in its summary must be a whole number from 0 to 2^63-1")
             if last is not None and value <= last:
                 raise SummaryOutOfOrder(
-                    f"The value of {key[:200]!r} in the snapshot summary is {value}, but must be greater than {last}, the last commit's"
+                    f"The value of {key[:200]!r} in the snapshot summary is {value}, but must be greater than {last}, the value of the "
+                    "last commit"
                 )
             _check_previous(f"{key}{PREVIOUS_SUFFIX}", last, summary)
             last = value
@@ -83,7 +84,9 @@ def _check_previous(key: str, last: int | None, summary: Json) -> None:
     if previous is None:
         raise BadRequest(f"Invalid snapshot: the value of {key[:200]!r} in its summary must be a whole number from 0 to 2^63-1")
     if last is not None and previous != last:
-        raise SummaryOutOfOrder(f"The value of {key[:200]!r} in the snapshot summary is {previous}, but must be {last}, the last commit's")
+        raise SummaryOutOfOrder(
+            f"The value of {key[:200]!r} in the snapshot summary is {previous}, but must be {last}, the value of the last commit"
+        )
 
 
 def _number(text: object) -> int | None:

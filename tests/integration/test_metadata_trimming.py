@@ -301,7 +301,7 @@ def test_a_file_is_not_registered_until_its_deletion_is_over(
         body = {"name": name, "metadata-location": old, "overwrite": name == "t"}
         refused = client.call("POST", "/namespaces/a/register", body)
         assert (404, "NotFoundException") == refused.error
-        assert "Metadata file is to be deleted" in refused.message
+        assert "is about to be deleted" in refused.message
         assert local(old).exists()
     wait_for(lambda: not pending(shared_catalog, warehouse))
     # Files of a dropped table are not deleted, so the file can be registered.

@@ -208,7 +208,8 @@ MISTAKES = {
         ["warehouse", "create", "w", "--profile", LOCAL, "--soft", "7"], ["--soft must be a whole number with d, h, m or s"]
     ),
     "a format version that is none": Mistake(
-        ["warehouse", "create", "w", "--profile", LOCAL, "--allow", "4"], ["Invalid allowed-format-versions: must be some of 1, 2, 3"]
+        ["warehouse", "create", "w", "--profile", LOCAL, "--allow", "4"],
+        ["Invalid allowed-format-versions: must be one or more of 1, 2, 3"],
     ),
     "warehouses of no such status": Mistake(["warehouse", "list", "--status", "deleted"], ["--status", '"deleted"']),
     "statistics of no warehouse": Mistake(["warehouse", "statistics", "nowhere"], ["Warehouse does not exist: nowhere"], ExitCode.NO),

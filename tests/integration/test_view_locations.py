@@ -104,7 +104,7 @@ def test_a_view_is_not_registered_from_a_file_that_is_to_be_deleted(
         assert 204 == client.drop_table(["a"], "t").status
         refused = register_view(client, "v", old)
     assert (404, "NotFoundException") == refused.error
-    assert "Metadata file is to be deleted" in refused.message
+    assert "is about to be deleted" in refused.message
 
 
 def test_a_purge_passes_a_view_s_file_by(client: RestClient, warehouse: FreshWarehouse) -> None:

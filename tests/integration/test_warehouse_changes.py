@@ -518,7 +518,7 @@ def test_an_operator_changes_a_warehouse_at_the_command_line(client: Management,
     versions = run("format-versions", "lake", "--allow", "3", "--allow", "2", "--default", "3")
     assert (0, f"lake  {client.prefix}  active, protected, format versions 2, 3 (default 3), hard deletion\n") == versions
     code, printed = run("format-versions", "lake", "--allow", "4")
-    assert (2, "icecore: Invalid allowed-format-versions: must be some of 1, 2, 3\n") == (code, printed)
+    assert (2, "icecore: Invalid allowed-format-versions: must be one or more of 1, 2, 3\n") == (code, printed)
     code, printed = run("rename", "lake@1", "sea")
     assert (2, "a past state cannot be changed" in printed) == (code, True)
     code, printed = run("delete", "lake")

@@ -52,7 +52,7 @@ def test_the_value_increases_with_every_commit_that_has_it() -> None:
 def test_a_value_that_does_not_increase_is_refused(value: str) -> None:
     with pytest.raises(SummaryOutOfOrder) as refusal:
         committed(committed(table(), with_value(1, "7")), with_value(2, value))
-    said = f"The value of 'log-position' in the snapshot summary is {value}, but must be greater than 7, the last commit's"
+    said = f"The value of 'log-position' in the snapshot summary is {value}, but must be greater than 7, the value of the last commit"
     assert said == refusal.value.message
 
 
@@ -71,7 +71,7 @@ def test_a_commit_that_is_based_on_another_value_is_refused() -> None:
         with pytest.raises(SummaryOutOfOrder) as refusal:
             committed(second, based_on(3, "30", previous))
         assert (
-            f"The value of 'log-position.previous' in the snapshot summary is {previous}, but must be 20, the last commit's"
+            f"The value of 'log-position.previous' in the snapshot summary is {previous}, but must be 20, the value of the last commit"
             == refusal.value.message
         )
     with pytest.raises(BadRequest, match="must be a whole number from 0"):

@@ -17,11 +17,13 @@ import structlog
 from .embedded_postgres import EmbeddedPostgresError, server_account
 from .exit_codes import CommandFailed, ExitCode
 from .lock_files import LockTimeoutError, holders, lock, opened_lock_file
-from .storage.file_sync import sync_folder
+from .owned_files import opened_owned, read_owned, refuse_foreign, write_owned
 
 _SERVING = "serving"
 _USERS = "postgres.users"
 _PATH = "served.at"
+_KEY = "secret.key"
+_NEVER_LINKS = (_KEY, _PATH, _SERVING, _USERS, "postgres", "postgres.lock", "postgres.location")
 CLAIM_SECONDS_MAX = 0.2
 SECRET_KEY_BYTES = 32
 
@@ -51,10 +53,9 @@ class DataFolder:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.mkdir(mode=0o700, exist_ok=True)
+            _refuse_foreign(path)
             _close_to_others(path)
-            ignored = path / ".gitignore"
-            if not ignored.exists():
-                ignored.write_text("*\n", encoding="utf-8")
+            _ignore(path / ".gitignore")
         except (FileExistsError, NotADirectoryError):
             raise CommandFailed(ExitCode.USAGE, f"The data folder {path} cannot be created: a file has that name") from None
         except OSError as error:
@@ -70,6 +71,7 @@ class DataFolder:
         _refuse_closed(path)
         if path.is_file():
             raise CommandFailed(ExitCode.USAGE, f"{path} is a file, not a data folder")
+        _refuse_foreign(path)
         if not (path / _USERS).exists():
             command = f"icecore serve --data {shlex.quote(str(path))}"
             raise CommandFailed(ExitCode.USAGE, f"{path} contains no catalog; `{command}` creates one")
@@ -77,10 +79,13 @@ class DataFolder:
 
     def secret_key_file(self) -> Path:
         """The key that encrypts this folder's secrets. It is created on first use, readable only by this account."""
-        file = self.path / "secret.key"
-        key = base64.b64encode(secrets.token_bytes(SECRET_KEY_BYTES)) + b"\n"
-        if not file.exists():
-            _write_new(file, key)
+        file = self.path / _KEY
+        if not os.path.lexists(file):
+            write_owned(file, base64.b64encode(secrets.token_bytes(SECRET_KEY_BYTES)) + b"\n")
+        with opened_owned(file) as opened:
+            status = os.fstat(opened.fileno())
+            if status.st_mode & 0o077 and status.st_uid == os.geteuid():
+                os.fchmod(opened.fileno(), 0o600)
         return file
 
     @contextmanager
@@ -105,11 +110,11 @@ class DataFolder:
         original.
         """
         file = self.path / _PATH
-        written = file.read_bytes() if file.exists() else b""
+        written = read_owned(file) or b""
         if not written.startswith(b"/"):
             # An earlier version may have been killed while it wrote the file.
             file.unlink(missing_ok=True)
-            _write_new(file, f"{self.path}\n".encode())
+            write_owned(file, f"{self.path}\n".encode())
             return
         known = Path(written.decode().removesuffix("\n"))
         if known == self.path or _is_same(known, self.path):
@@ -128,6 +133,7 @@ class DataFolder:
     def running_server(self) -> RunningServer | None:
         """The process that serves this folder; None if there is none."""
         _refuse_closed(self.path)
+        _refuse_foreign(self.path)
         try:
             with (self.path / _SERVING).open("rb") as file:
                 try:
@@ -147,22 +153,6 @@ class DataFolder:
         return f"Another icecore serve{process} has the data folder {self.path}{where}; stop it, or give this one another folder by --data"
 
 
-def _write_new(file: Path, data: bytes) -> None:
-    """Writes a file for this account alone, atomically. An existing file is not replaced."""
-    part = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
-    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as opened:
-            opened.write(data)
-            opened.flush()
-            os.fsync(descriptor)
-        with suppress(FileExistsError):
-            os.link(part, file)
-    finally:
-        part.unlink()
-    sync_folder(file.parent)
-
-
 def _is_same(one: Path, other: Path) -> bool:
     """Whether two paths lead to the same folder. False for a path that does not exist or is not accessible."""
     try:
@@ -179,6 +169,23 @@ def _refuse_closed(path: Path) -> None:
             (path / _USERS).stat()
     except PermissionError:
         raise CommandFailed(ExitCode.USAGE, f"{path} is closed to this account: run the command as the account that serves it") from None
+
+
+def _refuse_foreign(path: Path) -> None:
+    """Raises CommandFailed if another account may have made the folder, or what Icecore uses in it.
+
+    The operator may have moved the folder or `warehouse` to another disk and left a link.
+    """
+    refuse_foreign(path)
+    refuse_foreign(path / "warehouse")
+    for name in _NEVER_LINKS:
+        refuse_foreign(path / name, link=False)
+
+
+def _ignore(file: Path) -> None:
+    """Creates the file `.gitignore` unless there is one. A link of that name is not followed."""
+    with suppress(FileExistsError), file.open("x", encoding="utf-8") as opened:
+        opened.write("*\n")
 
 
 def _close_to_others(path: Path) -> None:
@@ -208,7 +215,12 @@ class Claim:
 
     def write(self, url: str | None) -> None:
         """Writes the process id and the address."""
-        self.file.write_bytes(orjson.dumps({"process_id": os.getpid(), "url": url}))
+        self._replace(orjson.dumps({"process_id": os.getpid(), "url": url}))
 
     def clear(self) -> None:
-        self.file.write_bytes(b"")
+        self._replace(b"")
+
+    def _replace(self, data: bytes) -> None:
+        """The file itself stays, because it is locked."""
+        with os.fdopen(os.open(self.file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "wb") as opened:
+            opened.write(data)

@@ -9,6 +9,7 @@ from .commands.warehouses.create_warehouse import CreateWarehouse, create_wareho
 from .compose import open_catalog
 from .domain.project import PROJECT_ID_DEFAULT
 from .log.head import log_head
+from .owned_files import refuse_foreign
 from .settings import Settings
 
 DEMO_WAREHOUSE = "demo"
@@ -22,6 +23,7 @@ async def ensure_demo_warehouse(settings: Settings) -> None:
                 return
         directory = settings.data_dir / "warehouse"
         directory.mkdir(exist_ok=True)
+        refuse_foreign(directory)
         profile = {"type": "local", "directory": str(directory)}
         command = CreateWarehouse(name=DEMO_WAREHOUSE, storage_profile=profile, storage_credential=None, exact_names=False)
         # Created by the program before there are clients.

@@ -10,9 +10,10 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..owned_files import POSTGRES_ACCOUNTS, account_name
 from .errors import EmbeddedPostgresError
 
-ACCOUNT_CREATED = "icecore-postgres"
+ACCOUNT_CREATED = POSTGRES_ACCOUNTS[-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,19 +89,12 @@ def unprivileged_account() -> Account:
     return _switched(_unprivileged_entry())
 
 
-def account_name(user_id: int) -> str:
-    try:
-        return pwd.getpwuid(user_id).pw_name
-    except KeyError:
-        return str(user_id)
-
-
 def _switched(entry: pwd.struct_passwd) -> Account:
     return Account(entry.pw_name, entry.pw_uid, entry.pw_gid, switch=True)
 
 
 def _unprivileged_entry() -> pwd.struct_passwd:
-    for name in ("postgres", ACCOUNT_CREATED):
+    for name in POSTGRES_ACCOUNTS:
         try:
             return pwd.getpwnam(name)
         except KeyError:

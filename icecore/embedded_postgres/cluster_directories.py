@@ -13,7 +13,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from .account import Account, account_name, account_of, own_account, unprivileged_account
+from ..owned_files import account_name, read_owned, refuse_foreign, write_owned
+from .account import Account, account_of, own_account, unprivileged_account
 from .errors import EmbeddedPostgresError
 
 STATE_DIRECTORY = Path("/var/lib/icecore")
@@ -48,17 +49,17 @@ def server_account(directory: Path) -> Account:
     has it and otherwise a system account created for Icecore.
     """
     root = existing_root(directory)
-    owner = None if root is None else root.stat().st_uid
+    owner = None if root is None else root.lstat().st_uid
     if os.geteuid() != 0:
         if owner is not None and owner != os.geteuid():
-            raise EmbeddedPostgresError(
-                f"The cluster {root} belongs to account {account_name(owner)}; run Icecore as that account or as root"
-            )
+            raise EmbeddedPostgresError(f"The cluster {root} belongs to account {account_name(owner)}; run Icecore as that account")
         return own_account()
     if owner is None:
         return unprivileged_account()
     if owner == 0:
-        raise EmbeddedPostgresError(f"The cluster {root} belongs to root, and Postgres does not run as root: change its owner")
+        raise EmbeddedPostgresError(
+            f"The cluster {root} belongs to root, and Postgres does not run as root: change its owner to {unprivileged_account().name}"
+        )
     return account_of(owner)
 
 
@@ -78,16 +79,19 @@ def cluster_directories(directory: Path, account: Account, state_directory: Path
 
 
 def existing_root(directory: Path) -> Path | None:
-    """The cluster folder of the data folder `directory`; None if there is none yet."""
+    """The cluster folder of the data folder `directory`; None if there is none yet. One that another account made is refused."""
     pointer = directory / _POINTER
-    if not pointer.exists():
+    written = read_owned(pointer)
+    if written is None:
         inside = directory / "postgres"
+        refuse_foreign(inside)
         return inside if (inside / "data").exists() else None
-    root = Path(pointer.read_text(encoding="utf-8").strip())
+    root = Path(os.fsdecode(written).strip())
     if not root.is_dir():
         raise EmbeddedPostgresError(
             f"{pointer} points to {root}, which does not exist; restore it, or delete the pointer to start with an empty log"
         )
+    refuse_foreign(root)
     _check_owner(directory, root)
     return root
 
@@ -95,14 +99,19 @@ def existing_root(directory: Path) -> Path | None:
 def _check_owner(directory: Path, root: Path) -> None:
     """A data folder that was moved keeps its cluster. A copied one is refused, because it would write to the original's cluster."""
     back_pointer = root / _BACK_POINTER
-    if not back_pointer.exists():
+    written = read_owned(back_pointer)
+    if written is None:
         return
-    owner = Path(back_pointer.read_text(encoding="utf-8").strip())
+    owner = Path(os.fsdecode(written).strip())
     if owner == directory:
         return
     if (owner / _POINTER).exists():
         raise EmbeddedPostgresError(f"{directory} is a copy of {owner}: both point to the cluster {root}. Remove {directory / _POINTER}")
-    back_pointer.write_text(f"{directory}\n", encoding="utf-8")
+    _write_path(back_pointer, directory)
+
+
+def _write_path(file: Path, path: Path) -> None:
+    write_owned(file, f"{path}\n".encode(), replace=True)
 
 
 def _new_root(directory: Path, account: Account, state_directory: Path) -> Path:
@@ -112,8 +121,8 @@ def _new_root(directory: Path, account: Account, state_directory: Path) -> Path:
     readable = re.sub(r"[^A-Za-z0-9_-]", "-", directory.name)[:24]
     root = reachable_state_directory(state_directory, account) / f"{readable}-{secrets.token_hex(4)}"
     _make_private(root, account)
-    (root / _BACK_POINTER).write_text(f"{directory}\n", encoding="utf-8")
-    (directory / _POINTER).write_text(f"{root}\n", encoding="utf-8")
+    _write_path(root / _BACK_POINTER, directory)
+    _write_path(directory / _POINTER, root)
     return root
 
 

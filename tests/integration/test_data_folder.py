@@ -16,6 +16,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+import structlog
 
 import icecore.embedded_postgres.server
 from icecore.data_folder import SECRET_KEY_BYTES, DataFolder
@@ -121,6 +122,36 @@ def test_a_folder_with_other_things_in_it_keeps_its_rights(open_directory: Path)
     (path / "of somebody").touch()
     DataFolder.make(path)
     assert 0o755 == mode(path)
+
+
+def test_a_folder_that_is_open_to_all_keeps_its_rights(open_directory: Path) -> None:
+    """As /tmp, which others use too, whatever has been served in it."""
+    path = open_directory / "data"
+    path.mkdir()
+    path.chmod(0o1777)
+    (path / "postgres.users").touch(0o600)
+    DataFolder.make(path)
+    assert 0o1777 == mode(path)
+
+
+@pytest.mark.parametrize(("rights", "warns"), [(0o755, True), (0o701, True), (0o750, False), (0o700, False)])
+def test_a_folder_that_others_may_enter_is_reported(open_directory: Path, rights: int, warns: bool) -> None:
+    """If its mode is not changed, because it contains other things. A group may be meant to enter it."""
+    path = open_directory / "data"
+    path.mkdir()
+    (path / "of somebody").touch()
+    path.chmod(rights)
+    with structlog.testing.capture_logs() as logs:
+        DataFolder.make(path)
+    reported = {
+        "event": "data_folder_open_to_others",
+        "log_level": "warning",
+        "advice": "set mode 0700",
+        "path": str(path),
+        "mode": oct(rights),
+    }
+    assert ([reported] if warns else []) == logs
+    assert rights == mode(path)
 
 
 @pytest.mark.parametrize("moved", [False, True])

@@ -4,14 +4,27 @@ Only the log has it. The server writes no URL with a scheme, host or path that a
 """
 
 import ipaddress
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Final, Literal
 
-from aiohttp import hdrs, web
+from aiohttp import web
 
 from .origins import host_name
 
 ForwardedHeader = Literal["X-Forwarded-For", "Forwarded"]
+
+PROXIES_MAX = 20
+"""The number of addresses that are read, from the end of the header. Those before them are the client's."""
+_LENGTH_MAX = 2_048
+"""Characters of the header that are read."""
+
+# A pair of RFC 7239 up to its end. Values may also be unquoted addresses with a port.
+_PAIR = re.compile(
+    r"""\s*(?P<name>[A-Za-z0-9!#$%&'*+.^_`|~-]+)=(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<plain>[^\s;,"]+))\s*(?P<end>[;,]|$)""", re.DOTALL
+)
+_QUOTED_CHARACTER = re.compile(r"\\(.)", re.DOTALL)
 
 
 class TrustedProxies:
@@ -33,7 +46,7 @@ class TrustedProxies:
         address = request.remote
         if not self._networks or not self._trusts(address):
             return address
-        for text in reversed(self._forwarded(request)):
+        for text in islice(self._forwarded(request), PROXIES_MAX):
             before = _address(text)
             if before is None:
                 break
@@ -43,17 +56,46 @@ class TrustedProxies:
         return address
 
     def _trusts(self, text: str | None) -> bool:
-        address = None if text is None else _address(text)
+        # A connection over IPv6 may have a zone.
+        address = None if text is None else _address(text.partition("%")[0])
         return address is not None and any(address in network for network in self._networks)
 
-    def _forwarded(self, request: web.BaseRequest) -> Sequence[str]:
-        if self._header == "Forwarded":
-            return [element.get("for", "") for element in request.forwarded]
-        return ",".join(request.headers.getall(hdrs.X_FORWARDED_FOR, [])).split(",")
+    def _forwarded(self, request: web.BaseRequest) -> Iterator[str]:
+        """What the header says of the clients, the last one first."""
+        left = _LENGTH_MAX
+        for line in reversed(request.headers.getall(self._header, [])):
+            # Only whole elements.
+            text = line if len(line) <= left else line[-left:].partition(",")[2]
+            yield from reversed(_clients(text) if self._header == "Forwarded" else text.split(","))
+            left -= len(line)
+            if left <= 0:
+                return
+
+
+def _clients(text: str) -> list[str]:
+    """The `for` of each element of `Forwarded`; empty if it has none or is malformed."""
+    found, position = [""], 0
+    while position < len(text):
+        pair = _PAIR.match(text, position)
+        if pair is None:
+            position = text.find(",", position) + 1
+            if position == 0:
+                break
+            found.append("")
+            continue
+        if pair["name"].lower() == "for":
+            found[-1] = pair["plain"] or _QUOTED_CHARACTER.sub(r"\1", pair["quoted"])
+        if pair["end"] == ",":
+            found.append("")
+        position = pair.end()
+    return found
 
 
 def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     """The address in `10.0.0.1`, `10.0.0.1:80`, `fd00::1` or `[fd00::1]:80`; None for anything else."""
+    # The zone of an IPv6 address may be any text.
+    if "%" in text:
+        return None
     for written in (text.strip(), host_name(text.strip())):
         try:
             address = ipaddress.ip_address(written or "")

@@ -10,6 +10,7 @@ import pytest_asyncio
 import structlog
 from aiohttp import web
 
+from icecore.api import proxies
 from icecore.api.api_request import ApiRequest
 from icecore.api.limits import ApiLimits
 from icecore.api.proxies import ForwardedHeader, TrustedProxies
@@ -20,6 +21,8 @@ from tests.fixtures.empty_catalog import empty_catalog
 SELF = "127.0.0.1"
 """The address of the tests' connections."""
 FOR = "X-Forwarded-For"
+LINE_LENGTH = 15_000
+"""Nearly the longest line of a header that the server accepts."""
 
 
 async def respond(request: ApiRequest) -> web.Response:
@@ -84,6 +87,16 @@ async def logged_client(caplog: pytest.LogCaptureFixture) -> AsyncIterator[Logge
         ([SELF], "Forwarded", [("Forwarded", "for=_hidden")], SELF),
         ([SELF], "Forwarded", [("Forwarded", "proto=https")], SELF),
         ([SELF], "Forwarded", [("Forwarded", '=;"')], SELF),
+        ([SELF], "Forwarded", [("Forwarded", "for=192.0.2.1"), ("Forwarded", "FOR=192.0.2.2:80; proto=http")], "192.0.2.2"),
+        ([SELF], "Forwarded", [("Forwarded", 'for=192.0.2.1;host="a,for=192.0.2.9;b\\""')], "192.0.2.1"),
+        ([SELF], "Forwarded", [("Forwarded", 'by=", for=192.0.2.1')], "192.0.2.1"),
+        ([SELF], "Forwarded", [("Forwarded", "for=192.0.2.1,")], SELF),
+        ([SELF], "Forwarded", [("Forwarded", "for=192.0.2.1, proto=https")], SELF),
+        # The zone of an address of IPv6 may be any text.
+        ([SELF], FOR, [(FOR, "fe80::1%\u202ewon\x85 ti")], SELF),
+        ([SELF], FOR, [(FOR, "fe80::1%" + "x" * 1_000)], SELF),
+        ([SELF], FOR, [(FOR, "[fe80::1%eth0]:80")], SELF),
+        ([SELF], "Forwarded", [("Forwarded", 'for="[fe80::1%eth0]"')], SELF),
     ],
 )
 async def test_the_client_in_the_log(
@@ -94,6 +107,36 @@ async def test_the_client_in_the_log(
     client: str,
 ) -> None:
     assert client == await logged_client(TrustedProxies(networks, header), sent)
+
+
+@pytest.mark.parametrize(("header", "element"), [(FOR, "{}"), ("Forwarded", "for={}"), ("Forwarded", 'for="{}";by="x,\\"y"')])
+@pytest.mark.parametrize("lines", [1, 5])
+async def test_only_the_end_of_the_header_is_read(
+    logged_client: LoggedClient, header: ForwardedHeader, element: str, lines: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client sends up to 75 KB of addresses of proxies. The last ones count."""
+    read: list[str] = []
+    address = proxies._address
+
+    def counted(text: str) -> object:
+        read.append(text)
+        return address(text)
+
+    monkeypatch.setattr(proxies, "_address", counted)
+    trusting = TrustedProxies([SELF, "10.0.0.0/8"], header)
+    own = element.format("10.10.10.10")
+    many = [(header, ", ".join([own] * (LINE_LENGTH // (len(own) + 2))))] * lines
+    assert "192.0.2.1" == await logged_client(trusting, [*many, (header, element.format("192.0.2.1"))])
+    assert "10.10.10.10" == await logged_client(trusting, many)
+    # Each of the connection and of the elements is compared with the networks too.
+    assert len(read) <= 2 * (2 * proxies.PROXIES_MAX + 1)
+
+
+@pytest.mark.parametrize("header", [FOR, "Forwarded"])
+async def test_an_element_that_is_cut_is_not_read(logged_client: LoggedClient, header: ForwardedHeader) -> None:
+    """Its end would be another address."""
+    cut = "192.0.2.1".rjust(3_000, "1") if header == FOR else "for=192.0.2.1".rjust(3_000, "x")
+    assert SELF == await logged_client(TrustedProxies([SELF], header), [(header, cut)])
 
 
 async def test_an_ipv4_proxy_of_a_server_on_ipv6(logged_client: LoggedClient) -> None:

@@ -1,11 +1,13 @@
 """Structured logs on standard error, as text or JSON lines, with the request id and without secrets."""
 
+import json
 import logging
 import re
 import sys
 import threading
 from collections.abc import Collection, Mapping, MutableMapping
 from functools import lru_cache, partial
+from math import isfinite
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -29,6 +31,11 @@ _TRACE_LENGTH_MAX = 32 * 1024
 """The longest trace. Its first and last halves are shown; twice as much of each is searched."""
 _NAMES_OF_IDS = frozenset({"secret_ref", "secret_id", "idempotency_key"})
 _NAMES_OF_OURS = frozenset({"level", "logger", "timestamp"})
+_NAMES_OF_TRACES = frozenset({"exception", "stack"})
+_SHOWN_AS_REPR = frozenset(" \t=\r\n\"'")
+"""Texts with one of these are shown as their repr by structlog's console, which escapes what is not printable."""
+_DEPTH_MAX = 20
+"""Of a record that orjson cannot encode. What is deeper is shown as text."""
 
 # A password that is not encoded may contain `/` and `@`, so everything up to the last `@` is redacted.
 _USER_INFORMATION = re.compile(r"(?P<scheme>(?<![a-z0-9+.-])[a-z][a-z0-9+.-]*://)[^\s/@:'\"]*:", re.IGNORECASE)
@@ -71,7 +78,7 @@ def configure_logs(
         ending = [structlog.processors.format_exc_info, redacting, structlog.processors.JSONRenderer(_json)]
     else:
         console = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback)
-        ending = [structlog.processors.format_exc_info, redacting, console]
+        ending = [structlog.processors.format_exc_info, redacting, _escape_invisible, console]
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,
@@ -207,4 +214,42 @@ def _blank_user_information(run: re.Match[str]) -> str:
 
 
 def _json(record: Any, **_options: Any) -> str:
-    return orjson.dumps(record, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+    try:
+        return orjson.dumps(record, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+    except TypeError:
+        # Half of a surrogate pair, an integer of more than 64 bits, or deep nesting.
+        return json.dumps(_encodable(record))
+
+
+def _encodable(value: Any, depth: int = 0) -> Any:
+    match value:
+        case str():
+            return value.encode(errors="backslashreplace").decode()
+        case Mapping() if depth < _DEPTH_MAX:
+            return {_encodable(str(name)): _encodable(inner, depth + 1) for name, inner in value.items()}
+        case list() | tuple() if depth < _DEPTH_MAX:
+            return [_encodable(inner, depth + 1) for inner in value]
+        case bool() | None:
+            return value
+        case int():
+            return value if value.bit_length() < 64 else hex(value)
+        case float() if isfinite(value):
+            return value
+        case _:
+            return _encodable(str(value))
+
+
+def _escape_invisible(_logger: Any, _method: str, record: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Escapes control and bidi characters in the texts that the console would show as they are: clients choose them."""
+    for name, value in record.items():
+        if not isinstance(value, str) or value.isprintable():
+            continue
+        if name in _NAMES_OF_TRACES:
+            record[name] = "".join(each if each in "\n\t" or each.isprintable() else _escaped(each) for each in value)
+        elif name == "event" or _SHOWN_AS_REPR.isdisjoint(value):
+            record[name] = "".join(each if each.isprintable() else _escaped(each) for each in value)
+    return record
+
+
+def _escaped(character: str) -> str:
+    return ascii(character)[1:-1]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import quote
 
+import orjson
 import pytest
 import structlog
 from pydantic import SecretStr
@@ -97,6 +98,51 @@ def test_both_forms_carry_context_and_blank_secrets_of_libraries_too(
     assert all("r-1" in line and "hunter2" not in line for line in lines)
     if form == "json":
         assert [("done", "info"), ("dsn password=***", "warning")] == [(r["event"], r["level"]) for r in map(json.loads, lines)]
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("a\udc85b", "a\\udc85b"),
+        ({"a\ud800": ["\udfff"]}, {"a\\ud800": ["\\udfff"]}),
+        (2**64, "0x10000000000000000"),
+        ([10**5_000], [hex(10**5_000)]),
+        ([True, None, 7, 0.5, float("nan"), "é"], [True, None, 7, 0.5, "nan", "é"]),
+        ({("a", 1): 1}, {"('a', 1)": 1}),
+    ],
+)
+def test_a_json_line_is_written_whatever_is_in_the_record(value: object, shown: object, capsys: pytest.CaptureFixture[str]) -> None:
+    """A header may contain bytes that are no text. The line is valid for any reader of JSON."""
+    configure_logs("info", "json")
+    structlog.get_logger("icecore.x").info("done \udc85", value=value)
+    [line] = capsys.readouterr().err.splitlines()
+    record = orjson.loads(line)
+    assert ("done \\udc85", shown) == (record["event"], record["value"])
+
+
+def test_a_json_line_of_deep_values_is_written(capsys: pytest.CaptureFixture[str]) -> None:
+    """Deeper than orjson encodes."""
+    deep: object = "x"
+    for _ in range(300):
+        deep = [deep]
+    configure_logs("info", "json")
+    structlog.get_logger("icecore.x").info("done", value=deep)
+    [line] = capsys.readouterr().err.splitlines()
+    assert "done" == orjson.loads(line)["event"]
+
+
+@pytest.mark.parametrize("text", ["a\x1b[31mb", "a\x85b", "a\u202eb", "a\u2028b", "a \x1b[31mb \u202e", "a\nb"])
+def test_the_console_shows_no_control_characters(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """They would change what the operator sees, or look like another record."""
+    configure_logs("info", "console")
+    try:
+        raise RuntimeError(text)
+    except RuntimeError as error:
+        structlog.get_logger("icecore.x").error(f"broke {text}", client=text, exc_info=error)
+    said = capsys.readouterr().err
+    assert not {each for each in said if not each.isprintable()} - {"\n"}
+    first, *_ = said.splitlines()
+    assert 2 == first.count(text.encode("unicode_escape").decode())
 
 
 def test_clients_of_stores_and_pools_log_nothing_themselves(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from secrets import token_bytes, token_hex
 from weakref import WeakValueDictionary
 
-from ..domain.errors import CatalogError, ServiceUnavailable, StoreCheckFailed
+from ..domain.errors import CatalogError, ServiceUnavailable, StoreCheckFailed, TooManyRequests
 from .locations import StorageLocation
 from .object_store import ObjectStore
 from .storage_profile import LocalProfile, StorageProfile
@@ -17,6 +17,8 @@ CHECK_SECONDS_MAX = 5.0
 """Limit on one check, including the store client's retries."""
 CHECKS_OF_ONE_STORE_MAX = 4
 """Checks of one store in one process at a time. Those of other stores are not counted."""
+CHECKS_WAITING_OF_ONE_STORE_MAX = 32
+"""Checks that wait for others of their store. Each holds a connection, which the server does not close while it works on the request."""
 CHECK_WAIT_SECONDS_MAX = 10.0
 """How long a check waits for others of its store."""
 
@@ -32,22 +34,40 @@ class StoreCheck:
     failure: str | None = None
 
 
+class TooManyStoreChecks(TooManyRequests, status=429, type="TooManyRequestsException"):
+    """Too many checks of the store are waiting; nothing was done."""
+
+    retry_after_seconds = 1
+
+
+class _StoreSemaphore(asyncio.Semaphore):
+    waiting = 0
+
+
 class StoreCheckLimit:
     """Limits the checks of one store at a time, because clients could make the server send it any number of requests."""
 
     def __init__(self) -> None:
         # Checks in progress hold them. Clients name the stores, so no others are kept.
-        self._semaphores: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        self._semaphores: WeakValueDictionary[str, _StoreSemaphore] = WeakValueDictionary()
 
     @asynccontextmanager
     async def acquired(self, storage_identity: str) -> AsyncIterator[None]:
-        """A block that checks a store with that identity. Raises ServiceUnavailable if too many others do not end in time."""
-        semaphore = self._semaphores.setdefault(storage_identity, asyncio.Semaphore(CHECKS_OF_ONE_STORE_MAX))
+        """A block that checks a store with that identity.
+
+        Raises TooManyStoreChecks if too many others are waiting, and ServiceUnavailable if too many do not end in time.
+        """
+        semaphore = self._semaphores.setdefault(storage_identity, _StoreSemaphore(CHECKS_OF_ONE_STORE_MAX))
+        if semaphore.waiting >= CHECKS_WAITING_OF_ONE_STORE_MAX:
+            raise TooManyStoreChecks(f"{CHECKS_WAITING_OF_ONE_STORE_MAX} store checks are already waiting; try again later")
+        semaphore.waiting += 1
         try:
             async with asyncio.timeout(CHECK_WAIT_SECONDS_MAX):
                 await semaphore.acquire()
         except TimeoutError:
             raise ServiceUnavailable("The store is being checked for other warehouses; try again later", retry_after_seconds=1) from None
+        finally:
+            semaphore.waiting -= 1
         try:
             yield
         finally:

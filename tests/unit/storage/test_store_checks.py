@@ -9,13 +9,20 @@ from uuid import uuid4
 
 import pytest
 
+from icecore.api.errors import error_response
 from icecore.commands.warehouses import create_warehouse
 from icecore.commands.warehouses.create_warehouse import _CreationHandler
 from icecore.commands.warehouses.requested_storage import RequestedStorage
-from icecore.domain.errors import ServiceUnavailable, StoreCheckFailed
+from icecore.domain.errors import ServiceUnavailable, StoreCheckFailed, TooManyRequests
 from icecore.storage import store_checks
 from icecore.storage.profiles import parse_storage_profile
-from icecore.storage.store_checks import CHECKS_OF_ONE_STORE_MAX, StoreCheck, StoreCheckLimit, check_store
+from icecore.storage.store_checks import (
+    CHECKS_OF_ONE_STORE_MAX,
+    CHECKS_WAITING_OF_ONE_STORE_MAX,
+    StoreCheck,
+    StoreCheckLimit,
+    check_store,
+)
 
 PROFILE = parse_storage_profile({"type": "s3", "bucket": "lake", "region": "eu-central-1"})
 
@@ -86,6 +93,29 @@ async def test_checks_of_one_store_wait_for_each_other(monkeypatch: pytest.Monke
         await checks.enter_async_context(limit.acquired("other"))
     async with limit.acquired("one"):
         pass
+
+
+async def test_few_checks_wait_for_others() -> None:
+    """One more is refused at once. When those before it are done, there is room again."""
+    limit, ends = StoreCheckLimit(), asyncio.Event()
+
+    async def check() -> None:
+        async with limit.acquired("one"):
+            await ends.wait()
+
+    checks = [asyncio.create_task(check()) for _ in range(CHECKS_OF_ONE_STORE_MAX + CHECKS_WAITING_OF_ONE_STORE_MAX)]
+    await asyncio.sleep(0)
+    async with asyncio.timeout(1.0):
+        with pytest.raises(TooManyRequests, match="store checks are already waiting; try again later") as refused:
+            await check()
+    assert "1" == error_response(refused.value).headers["Retry-After"]
+    async with limit.acquired("other"):
+        pass
+    checks[-1].cancel()
+    await asyncio.sleep(0)
+    checks[-1] = asyncio.create_task(check())
+    ends.set()
+    await asyncio.gather(*checks)
 
 
 async def test_a_store_is_checked_once_for_each_creation(monkeypatch: pytest.MonkeyPatch) -> None:

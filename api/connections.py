@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import Protocol
 
 import structlog
 
 from ..storage.descriptor_limit import descriptor_limit
+from .request_metrics import ConnectionMetrics
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.api")
 
@@ -14,6 +16,12 @@ CHECK_INTERVAL_SECONDS = 0.5
 """Interval of the check of all connections, which takes about a microsecond for each."""
 DRAINING_STALL_SECONDS_MAX = 5.0
 """The time without progress that is permitted during a shutdown. A slower request would not be complete within the grace."""
+REQUEST_RATE_MIN = 4 * 1024
+"""Bytes per second at which clients send heads and bodies. A slower client loses its connection if there are too many connections."""
+BEHIND_SECONDS_MAX = 5.0
+"""How far a client may be behind REQUEST_RATE_MIN before its connection is closed instead of an idle one, if there are too many."""
+OVER_LIMIT_SECONDS = 60.0
+"""How long no connection must be closed because there were too many, until the log says that there are no longer too many."""
 DESCRIPTORS_SHARE = 0.75
 """The share of the process's file descriptors that is for clients. Postgres, stores and files need the others."""
 
@@ -31,6 +39,10 @@ class Connection(Protocol):
     def idle_since(self) -> float: ...
     def awaited(self) -> Awaited | None:
         """What the client should do next; None while the server works."""
+        ...
+
+    def seconds_behind(self, rate: int) -> float:
+        """How much later the head or body is than at `rate` bytes per second; at most 0 if none is awaited, or the client is faster."""
         ...
 
     def response_bytes_taken(self) -> int | None:
@@ -51,27 +63,31 @@ class Connections:
     stall_seconds_max -- how long a client may make no progress with sending or reading.
     response_rate_min -- bytes per second that a client must read of a response, averaged over stall_seconds_max. Bodies have a deadline
     instead.
-    closed_over_limit, stalled -- number of connections closed because there were too many, or because of too little progress.
+    metrics -- counts the connections that were closed.
     """
 
-    def __init__(self, connections_max: int, stall_seconds_max: float, response_rate_min: int) -> None:
+    def __init__(
+        self, connections_max: int, stall_seconds_max: float, response_rate_min: int, metrics: ConnectionMetrics | None = None
+    ) -> None:
         self._connections_max, self._stall_seconds_max, self._response_rate_min = connections_max, stall_seconds_max, response_rate_min
         self._responses: dict[Connection, tuple[int, float]] = {}
         self._progress: dict[Connection, tuple[Awaited | None, float]] = {}
         self._watching: asyncio.Task[None] | None = None
-        self.closed_over_limit = self.stalled = 0
+        self.metrics = ConnectionMetrics() if metrics is None else metrics
+        self._over_limit_at: float | None = None
+        self._over_limit_closed = 0
 
     def __len__(self) -> int:
         return len(self._progress)
 
     def opened(self, connection: Connection) -> None:
-        """Adds a new connection. If there are too many, the longest idle one is closed, or the new one."""
-        while len(self._progress) >= self._connections_limit():
-            longest = self._longest_idle() or connection
-            self.closed_over_limit += 1
-            self._progress.pop(longest, None)
-            longest.abort()
-            if longest is connection:
+        """Adds a new connection. If there are too many, the one of `_dispensable` is closed, or the new one."""
+        while len(self._progress) >= (limit := self._connections_limit()):
+            dispensable = self._dispensable() or connection
+            self._note_over_limit(limit)
+            self._progress.pop(dispensable, None)
+            dispensable.abort()
+            if dispensable is connection:
                 return
         self._progress[connection] = (None, 0.0)
 
@@ -82,13 +98,27 @@ class Connections:
     def _connections_limit(self) -> int:
         return descriptor_limit(self._connections_max, DESCRIPTORS_SHARE)
 
-    def _longest_idle(self) -> Connection | None:
-        """The connection that has waited for a request for longest. If none waits, the one without progress for longest."""
+    def _note_over_limit(self, limit: int) -> None:
+        """Counts a connection that is closed because there are too many. The first one is logged."""
+        if self._over_limit_at is None:
+            _log.warning("connections_over_limit", connections_max=limit)
+        self._over_limit_at = asyncio.get_running_loop().time()
+        self._over_limit_closed += 1
+        self.metrics.closed_over_limit += 1
+
+    def _dispensable(self) -> Connection | None:
+        """The connection whose client sends its request much too slowly; if there is none, the one that has waited for a request for
+        longest; if none waits, the one without progress for longest, or any whose client sends too slowly."""
+        behind, slowest = max(((each.seconds_behind(REQUEST_RATE_MIN), each) for each in self._progress), key=itemgetter(0))
+        if behind >= BEHIND_SECONDS_MAX:
+            return slowest
         idle = [each for each in self._progress if (each.awaited() or ("",))[0] in ("request", "head")]
         if idle:
             return min(idle, key=lambda each: each.idle_since)
         stalled = list(self._stalled(2 * CHECK_INTERVAL_SECONDS))
-        return min(stalled, key=lambda each: self._progress[each][1]) if stalled else None
+        if stalled:
+            return min(stalled, key=lambda each: self._progress[each][1])
+        return slowest if behind > 0 else None
 
     def _stalled(self, seconds: float) -> Iterator[Connection]:
         """The connections without progress for too long, as of the last check."""
@@ -119,14 +149,17 @@ class Connections:
             awaited = connection.awaited()
             if awaited != before:
                 self._progress[connection] = (awaited, now)
+        if self._over_limit_at is not None and now - self._over_limit_at >= OVER_LIMIT_SECONDS:
+            _log.info("connections_below_limit", closed=self._over_limit_closed)
+            self._over_limit_at, self._over_limit_closed = None, 0
         for connection in list(self._slow(stall_seconds_max)):
-            self.stalled += 1
+            self.metrics.stalled += 1
             _log.info("connection_slow", response_rate_min=self._response_rate_min)
             connection.abort()
         for connection in list(self._stalled(stall_seconds_max)):
             awaited, _ = self._progress[connection]
             assert awaited is not None
-            self.stalled += 1
+            self.metrics.stalled += 1
             _log.info("connection_stalled", awaited=awaited[0])
             self._progress[connection] = (None, now)
             connection.cut(awaited[0])

@@ -55,6 +55,7 @@ class EdgeProtocol(web.RequestHandler):
         "_last_body",
         "_opened",
         "_pipelined",
+        "_receiving_since",
         "_refused",
         "_response_writer",
         "_write_drains",
@@ -66,7 +67,7 @@ class EdgeProtocol(web.RequestHandler):
         self._pipelined = pipelined
         self._write_drains = self._head_bytes = self._body_bytes = 0
         self._in_chunks = self._body_refused = False
-        self.idle_since = 0.0
+        self.idle_since = self._receiving_since = 0.0
         self._last_body: StreamReader = EMPTY_PAYLOAD
         self._opened: asyncio.Transport | None = None
         self._response_writer: AbstractStreamWriter | None = None
@@ -104,6 +105,7 @@ class EdgeProtocol(web.RequestHandler):
         in_head, requests = self._last_body.is_eof(), self._request_count
         super().data_received(data)
         if self._request_count != requests:
+            self._receiving_since = asyncio.get_running_loop().time()
             self._head_bytes = self._body_bytes = 0
             message, self._last_body = self._messages[-1]
             self._in_chunks = not isinstance(message, _ErrInfo) and message.chunked
@@ -111,6 +113,8 @@ class EdgeProtocol(web.RequestHandler):
                 # Pipelined requests wait in the socket's buffer. Here they could take the memory of up to 32 bodies.
                 self._pause_reading_for_buffer()
         elif in_head and data:
+            if not self._head_bytes:
+                self._receiving_since = asyncio.get_running_loop().time()
             self._head_bytes += len(data)
             if self._head_bytes >= HEAD_BYTES_MAX:
                 self._refuse_head()
@@ -142,6 +146,12 @@ class EdgeProtocol(web.RequestHandler):
             # The response was sent before the whole body arrived.
             self.abort()
 
+    def resume_reading(self, resume_parser: bool = True) -> None:
+        if self._reading_paused:
+            # The time for which the server did not read does not count.
+            self._receiving_since = asyncio.get_running_loop().time()
+        super().resume_reading(resume_parser)
+
     def resume_writing(self) -> None:
         self._write_drains += 1
         super().resume_writing()
@@ -159,6 +169,14 @@ class EdgeProtocol(web.RequestHandler):
             return None
         # Single bytes of a head do not count as progress: the whole head must arrive in time.
         return ("head",) if self._head_bytes else ("request",)
+
+    def seconds_behind(self, rate: int) -> float:
+        awaited = self.awaited()
+        if awaited is None or awaited[0] not in ("head", "body"):
+            return 0.0
+        received = self._head_bytes if awaited[0] == "head" else self._last_body.total_bytes
+        # A pipelined request is received from the end of the previous one.
+        return asyncio.get_running_loop().time() - max(self._receiving_since, self.idle_since) - received / rate
 
     def response_bytes_taken(self) -> int | None:
         unsent = 0 if self._opened is None else self._opened.get_write_buffer_size()

@@ -1,4 +1,4 @@
-"""Counters and durations of requests, for the metrics."""
+"""Counters of requests and connections, and durations of requests, for the metrics."""
 
 from bisect import bisect_left
 from collections import Counter
@@ -24,9 +24,18 @@ class Durations:
 
 
 @dataclass(slots=True)
+class ConnectionMetrics:
+    """Connections closed because there were too many, or because of too little progress, since the process started."""
+
+    closed_over_limit: int = 0
+    stalled: int = 0
+
+
+@dataclass(slots=True)
 class RequestMetrics:
     """Responses by operation and status, durations by operation, and errors by Iceberg type, since the process started."""
 
+    connections: ConnectionMetrics = field(default_factory=ConnectionMetrics)
     responses: Counter[tuple[str, int]] = field(default_factory=Counter)
     durations: dict[str, Durations] = field(default_factory=dict)
     errors: Counter[str] = field(default_factory=Counter)

@@ -142,7 +142,7 @@ def build_edge_runner(app: web.Application, limits: ApiLimits, handler: WebHandl
     return EdgeRunner(
         app,
         handler,
-        Connections(limits.connections_max, limits.stall_seconds_max, limits.response_rate_min),
+        Connections(limits.connections_max, limits.stall_seconds_max, limits.response_rate_min, app[REQUEST_METRICS].connections),
         access_log=None,
         auto_decompress=False,
         max_line_size=_LINE_BYTES_MAX,

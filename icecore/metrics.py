@@ -100,7 +100,18 @@ class CatalogMetrics:
         return [_gauge("icecore_log_position", "Position of the last event in the log", position), *_sinks(sinks)]
 
     def _serving_metrics(self) -> Iterator[Metric]:
-        yield from _requests(self._catalog.app[REQUEST_METRICS])
+        requests = self._catalog.app[REQUEST_METRICS]
+        yield from _requests(requests)
+        yield _counter(
+            "icecore_client_connections_over_limit",
+            "Connections of clients that were closed because there were too many",
+            requests.connections.closed_over_limit,
+        )
+        yield _counter(
+            "icecore_client_connections_stalled",
+            "Connections of clients that were closed because they made too little progress",
+            requests.connections.stalled,
+        )
         yield from self._cache()
         yield from self._events()
 

@@ -6,8 +6,9 @@ import weakref
 from collections.abc import Iterator
 
 import pytest
+import structlog
 
-from icecore.api.connections import DESCRIPTORS_SHARE, DRAINING_STALL_SECONDS_MAX, Awaited, Connections
+from icecore.api.connections import BEHIND_SECONDS_MAX, DESCRIPTORS_SHARE, DRAINING_STALL_SECONDS_MAX, Awaited, Connections
 
 STALL_SECONDS = 0.2
 RATE_MIN = 1_000
@@ -22,6 +23,9 @@ class Reader:
     def awaited(self) -> Awaited:
         self.taken += self._bytes_each
         return "response", self.taken, 1_000_000 - self.taken
+
+    def seconds_behind(self, rate: int) -> float:
+        return 0.0
 
     def response_bytes_taken(self) -> int:
         return self.taken
@@ -49,12 +53,15 @@ async def test_a_response_must_be_taken_at_a_rate(bytes_each: int, aborted: bool
 class Client:
     """The server's end of a connection, in a state that the test sets."""
 
-    def __init__(self, awaited: Awaited | None, idle_since: float = 0.0) -> None:
-        self.state, self.idle_since = awaited, idle_since
+    def __init__(self, awaited: Awaited | None, idle_since: float = 0.0, behind: float = 0.0) -> None:
+        self.state, self.idle_since, self.behind = awaited, idle_since, behind
         self.aborted, self.ended = False, list[str]()
 
     def awaited(self) -> Awaited | None:
         return self.state
+
+    def seconds_behind(self, rate: int) -> float:
+        return self.behind
 
     def response_bytes_taken(self) -> int | None:
         return self.state[1] if self.state is not None and len(self.state) == 3 else None
@@ -74,7 +81,7 @@ async def test_the_connection_that_has_been_idle_for_longest_makes_room(idle: Aw
     for each in (busy, newer, older, last):
         connections.opened(each)
     assert [older] == [each for each in (busy, older, newer, last) if each.aborted]
-    assert (3, 1) == (len(connections), connections.closed_over_limit)
+    assert (3, 1) == (len(connections), connections.metrics.closed_over_limit)
 
 
 async def test_where_none_is_idle_the_one_without_progress_for_longest_makes_room() -> None:
@@ -94,6 +101,49 @@ async def test_where_none_is_idle_the_one_without_progress_for_longest_makes_roo
     connections.opened(too_many := Client(("request",)))
     assert [False, False, True] == [each.aborted for each in (shorter, new, too_many)]
     assert 2 == len(connections)
+
+
+async def closed_of(*opened: Client) -> list[Client]:
+    """Those of the connections that are closed if one more is opened."""
+    connections, new = Connections(len(opened), STALL_SECONDS, RATE_MIN), Client(("request",))
+    for each in (*opened, new):
+        connections.opened(each)
+    return [each for each in (*opened, new) if each.aborted]
+
+
+async def test_a_client_that_sends_much_too_slowly_makes_room_before_idle_ones() -> None:
+    """The slowest."""
+    slow, slower = (Client(("body", 1), behind=BEHIND_SECONDS_MAX + more) for more in (0.0, 1.0))
+    assert [slower] == await closed_of(slow, Client(("request",)), slower, Client(None))
+
+
+async def test_a_client_that_is_a_little_behind_makes_room_only_where_none_is_idle() -> None:
+    idle, behind, ordinary = Client(("request",)), Client(("body", 1), behind=0.1), Client(("body", 100_000), behind=-20.0)
+    assert [idle] == await closed_of(behind, ordinary, idle)
+    assert [behind] == await closed_of(behind, ordinary, Client(None))
+
+
+async def test_a_client_that_sends_at_an_ordinary_rate_stays() -> None:
+    """The new connection is closed."""
+    ordinary = Client(("body", 100_000), behind=-0.1)
+    (closed,) = await closed_of(ordinary, Client(None))
+    assert ordinary is not closed
+
+
+async def test_too_many_connections_are_logged_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And once when there are no longer too many."""
+    monkeypatch.setattr("icecore.api.connections.OVER_LIMIT_SECONDS", 0.1)
+    connections = Connections(1, STALL_SECONDS, RATE_MIN)
+    with structlog.testing.capture_logs() as records:
+        for _ in range(4):
+            connections.opened(Client(("request",)))
+            connections.check(STALL_SECONDS)
+        await asyncio.sleep(0.15)
+        for _ in range(2):
+            connections.check(STALL_SECONDS)
+        connections.opened(Client(("request",)))
+    over = {"event": "connections_over_limit", "log_level": "warning", "connections_max": 1}
+    assert [over, {"event": "connections_below_limit", "log_level": "info", "closed": 3}, over] == records
 
 
 @pytest.fixture
@@ -148,7 +198,7 @@ async def test_what_makes_no_progress_in_time_is_cut(awaited: Awaited | None, en
     await asyncio.sleep(STALL_SECONDS)
     connections.check(STALL_SECONDS)
     assert ended == client.ended
-    assert len(ended) == connections.stalled
+    assert len(ended) == connections.metrics.stalled
 
 
 async def test_the_next_response_of_a_connection_is_measured_from_its_beginning() -> None:

@@ -402,3 +402,27 @@ def test_idle_connections_leave_descriptors_for_others(server_of_256_files: Icec
             serves(server)
         # Those that the client or the server closed a moment ago may still be open.
         wait_for(lambda: 0 < open_connections(server) <= 256 * 3 // 4 + LISTENING)
+
+
+SLOW_BODIES = 250
+
+
+def test_bodies_that_arrive_slowly_make_room_for_new_connections(server_of_256_files: Icecore) -> None:
+    """A byte of each every 0.2 seconds is progress, but too little. They take all connections that 256 descriptors permit."""
+    server, opened_count = server_of_256_files, 0
+    kind = "Content-Type: application/json\r\nContent-Length: 100000"
+    head = f"POST /catalog/v1/demo/namespaces HTTP/1.1\r\nHost: localhost\r\n{kind}\r\n\r\n{{".encode()
+    with ExitStack() as opened:
+        bodies = [connected(server, opened) for _ in range(SLOW_BODIES)]
+        for each in bodies:
+            with contextlib.suppress(ConnectionError):
+                each.sendall(head)
+        end = time.monotonic() + 4.0
+        while time.monotonic() < end:
+            for each in bodies:
+                with contextlib.suppress(ConnectionError):
+                    each.sendall(b" ")
+            assert 200 == call(server, "GET", "/namespaces")[0]
+            opened_count += 1
+            time.sleep(0.2)
+    assert 5 < opened_count

@@ -166,7 +166,8 @@ class EdgeProtocol(web.RequestHandler):
             paused = self._reading_paused or self._buffer_paused
             return None if body.is_eof() or paused or self._current_request is None else ("body", body.total_bytes)
         if self._waiter is None and self._request_count:
-            return None
+            # The rest of a body is awaited for a while even if the response was sent before.
+            return None if self._last_body.is_eof() or self._messages else ("body", self._last_body.total_bytes)
         # Single bytes of a head do not count as progress: the whole head must arrive in time.
         return ("head",) if self._head_bytes else ("request",)
 

@@ -141,6 +141,16 @@ async def test_bodies_of_an_ordinary_rate_arrive(connect: Connect) -> None:
         assert b"HTTP/1.1 200 OK\r\n" == await reader.readline()
 
 
+async def test_bodies_behind_their_responses_make_room(connect: Connect) -> None:
+    """The requests were answered before their bodies, which do not arrive."""
+    for _ in range(CONNECTIONS_MAX):
+        reader, writer = await connect()
+        writer.write(UNREAD)
+        await reader.readuntil(b'""')
+    await asyncio.sleep(0.1)
+    await ask(*await connect())
+
+
 async def test_small_chunks_behind_a_response_end_the_connection(connect: Connect) -> None:
     """The request was answered before its body. Chunks that will not be read must not accumulate."""
     reader, writer = await connect()

@@ -18,8 +18,8 @@ _Key = tuple[int, str]
 
 class _Folder(NamedTuple):
     descriptor: int
-    identity: tuple[int, int, str | None]
-    """Device, inode, and the path as the kernel knows it: after a move, another folder may have a link to it in its place."""
+    device: int
+    inode: int
 
 
 class FolderCache(LRUCache[_Key, _Folder]):
@@ -40,7 +40,7 @@ class FolderCache(LRUCache[_Key, _Folder]):
             status = os.stat(path)  # noqa: PTH116 - descriptors and paths of the os module throughout
         except OSError:
             status = None
-        if status is None or (status.st_dev, status.st_ino, _real_path(known.descriptor)) != known.identity:
+        if status is None or (status.st_dev, status.st_ino) != known[1:]:
             del self[store, path]
             return None
         return known.descriptor
@@ -54,7 +54,7 @@ class FolderCache(LRUCache[_Key, _Folder]):
             raise
         if (store, path) in self:
             del self[store, path]
-        self[store, path] = _Folder(descriptor, (status.st_dev, status.st_ino, _real_path(descriptor)))
+        self[store, path] = _Folder(descriptor, status.st_dev, status.st_ino)
 
     def __delitem__(self, key: _Key) -> None:
         descriptor = self[key].descriptor
@@ -70,11 +70,3 @@ class FolderCache(LRUCache[_Key, _Folder]):
 
     def __del__(self) -> None:
         self.clear()
-
-
-def _real_path(descriptor: int) -> str | None:
-    """Where an open folder is now. None without Linux's /proc."""
-    try:
-        return os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115 - see FolderCache.find
-    except OSError:
-        return None

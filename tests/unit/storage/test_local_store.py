@@ -156,19 +156,6 @@ async def test_a_store_does_not_use_a_folder_that_another_one_may_open(tmp_path:
             await LocalStore(above, folder_cache=folders).get(above.base.child("link", "t", "f"))
 
 
-async def test_a_folder_that_was_replaced_by_a_link_to_itself_is_not_taken_from_the_cache(tmp_path: Path) -> None:
-    """It is outside the base by now."""
-    base = tmp_path / "lake"
-    store = LocalStore(profile := local_profile(base))
-    await store.put_new(profile.base.child("t", "metadata", "a"), b"x")
-    (tmp_path / "elsewhere").mkdir()
-    (base / "t" / "metadata").rename(tmp_path / "elsewhere" / "metadata")
-    (base / "t" / "metadata").symlink_to(tmp_path / "elsewhere" / "metadata")
-    with pytest.raises(BadRequest, match="symbolic link"):
-        await store.put_new(profile.base.child("t", "metadata", "b"), b"x")
-    assert ["a"] == [file.name for file in (tmp_path / "elsewhere" / "metadata").iterdir()]
-
-
 def test_a_folder_that_cannot_be_cached_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A network file system may report an error for an open folder. There is none here, so the call is replaced."""
 

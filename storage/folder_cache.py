@@ -1,6 +1,7 @@
 """A cache of open descriptors of folders that were reached without a symbolic link."""
 
 import os
+import stat
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -17,15 +18,20 @@ _Key = tuple[int, str]
 
 
 class _Folder(NamedTuple):
+    """An entry. parents -- the paths of the folders between the root and this one. is_root -- only a root may be a link."""
+
     descriptor: int
     device: int
     inode: int
+    parents: tuple[str, ...]
+    is_root: bool
 
 
 class FolderCache(LRUCache[_Key, _Folder]):
     """The open folders of the local stores that share it. For use by one thread, because any later call may close a descriptor.
 
-    An entry is removed if its path now refers to another folder (it was moved, recreated or replaced by a link).
+    An entry is removed if its path now refers to another folder (it was moved or recreated), or leads through a link below the root, even
+    if that is to the same folder.
     """
 
     def __init__(self) -> None:
@@ -36,17 +42,13 @@ class FolderCache(LRUCache[_Key, _Folder]):
         known = self.get((store, path))
         if known is None:
             return None
-        try:
-            status = os.stat(path)  # noqa: PTH116 - descriptors and paths of the os module throughout
-        except OSError:
-            status = None
-        if status is None or (status.st_dev, status.st_ino) != known[1:]:
+        if not _is_reached(path, known):
             del self[store, path]
             return None
         return known.descriptor
 
-    def keep(self, store: int, path: str, descriptor: int) -> None:
-        """Adds a descriptor, which the cache then owns."""
+    def keep(self, store: int, path: str, descriptor: int, *, levels: int) -> None:
+        """Adds a descriptor, which the cache then owns. levels -- how many folders `path` is below the store's root."""
         try:
             status = os.fstat(descriptor)
         except OSError:
@@ -54,7 +56,8 @@ class FolderCache(LRUCache[_Key, _Folder]):
             raise
         if (store, path) in self:
             del self[store, path]
-        self[store, path] = _Folder(descriptor, status.st_dev, status.st_ino)
+        parents = tuple(path.rsplit("/", count)[0] for count in range(levels - 1, 0, -1))
+        self[store, path] = _Folder(descriptor, status.st_dev, status.st_ino, parents, is_root=not levels)
 
     def __delitem__(self, key: _Key) -> None:
         descriptor = self[key].descriptor
@@ -70,3 +73,15 @@ class FolderCache(LRUCache[_Key, _Folder]):
 
     def __del__(self) -> None:
         self.clear()
+
+
+def _is_reached(path: str, folder: _Folder) -> bool:
+    """Whether `path` refers to the folder without a link below the root. Each level is looked at, since `stat` follows links above it."""
+    try:
+        for parent in folder.parents:
+            if stat.S_ISLNK(os.lstat(parent).st_mode):
+                return False
+        status = os.stat(path, follow_symlinks=folder.is_root)  # noqa: PTH116 - descriptors and paths of the os module throughout
+    except OSError:
+        return False
+    return (status.st_dev, status.st_ino) == (folder.device, folder.inode)

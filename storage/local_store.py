@@ -200,7 +200,7 @@ class LocalStore:
             if on_loop:
                 # The cache is optional. Out of descriptors, what the caller has opened must still reach it.
                 with suppress(OSError):
-                    self._folder_cache.keep(self._number, folder_path, os.dup(folder))
+                    self._folder_cache.keep(self._number, folder_path, os.dup(folder), levels=len(segments))
         finally:
             os.close(folder)
 

@@ -156,6 +156,41 @@ async def test_a_store_does_not_use_a_folder_that_another_one_may_open(tmp_path:
             await LocalStore(above, folder_cache=folders).get(above.base.child("link", "t", "f"))
 
 
+@pytest.mark.parametrize("moved", ["t", "t/metadata"])
+@pytest.mark.parametrize("base", ["real", "link"])
+async def test_a_cached_folder_is_not_reached_through_a_link(tmp_path: Path, base: str, moved: str) -> None:
+    """The folder or one above it was moved out of the base, and a link to it is in its place: it is still the same folder."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    profile = local_profile(tmp_path / base)
+    store, folder = LocalStore(profile, fsync=False), profile.base.child("t", "metadata")
+    await store.put_new(folder.child("f"), b"x")
+    assert b"x" == await store.get(folder.child("f"))
+    (tmp_path / "real" / moved).rename(tmp_path / "outside")
+    (tmp_path / "real" / moved).symlink_to(tmp_path / "outside")
+    for _ in range(2):
+        with pytest.raises(BadRequest, match="symbolic link"):
+            await store.put_new(folder.child("g"), b"y")
+        with pytest.raises(BadRequest, match="symbolic link"):
+            await store.get(folder.child("f"))
+    assert [] == list((tmp_path / "outside").rglob("g"))
+
+
+async def test_only_the_base_of_cached_folders_may_become_a_link(tmp_path: Path) -> None:
+    """An administrator may move a base to another disk. The folders below it are found again."""
+    profile = local_profile(tmp_path / "base")
+    store = LocalStore(profile, fsync=False)
+    for location in (profile.base.child("f"), profile.base.child("t", "f")):
+        await store.put_new(location, b"x")
+    (tmp_path / "base").rename(tmp_path / "moved")
+    (tmp_path / "base").symlink_to(tmp_path / "moved")
+    for location in (profile.base.child("g"), profile.base.child("t", "g")):
+        await store.put_new(location, b"y")
+        assert b"y" == await store.get(location)
+    assert 2 == open_folders(tmp_path)
+    store._folder_cache.clear()
+
+
 def test_a_folder_that_cannot_be_cached_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A network file system may report an error for an open folder. There is none here, so the call is replaced."""
 
@@ -166,5 +201,5 @@ def test_a_folder_that_cannot_be_cached_is_closed(tmp_path: Path, monkeypatch: p
     with monkeypatch.context() as patched:
         patched.setattr(os, "fstat", stale)
         with pytest.raises(OSError, match=os.strerror(errno.ESTALE)):
-            FolderCache().keep(0, str(tmp_path), descriptor)
+            FolderCache().keep(0, str(tmp_path), descriptor, levels=0)
     assert 0 == open_folders(tmp_path)

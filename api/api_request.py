@@ -19,10 +19,9 @@ from ..commands.execution.executor import CommandExecutor
 from ..domain.byte_pieces import Content, joined, memory_bytes_of
 from ..domain.errors import BadRequest
 from ..domain.identifiers import uuid_or_none
-from ..domain.json_rules import count_values, wide_string_bytes
 from ..domain.project import PROJECT_ID_DEFAULT, no_such_project
 from ..queries.load_project import check_project, project_of_warehouse
-from .bodies import VALUE_BYTES, BodyReader, parse_json_object, read_body
+from .bodies import PARSED_INLINE_BYTES_MAX, BodyReader, parse_json_object, read_body, reserve_for_parsed
 from .byte_budget import BODY_RESERVATION, UNCOUNTED_BYTES_MAX, BudgetReservation, ByteBudget, ContentReservation, LargeResponses
 from .catalog import CATALOG, Catalog
 from .compression import GzipCache, accepts_gzip, compress
@@ -61,23 +60,6 @@ _WHOLE_BYTES_MAX = 16 * 1024
 
 Command = TypeVar("Command")
 Execute = Callable[[CommandExecutor, RequestContext, Warehouse, Command], Awaitable[CommandResponse]]
-# Parsing a body of this size takes at most 0.1 MB and less than a millisecond, so its memory is neither estimated nor counted.
-_SMALL_BODY_BYTES_MAX = 4 * 1024
-# The body with its parsed form. Larger ones are parsed in a thread; parsing and checking this much takes about a millisecond.
-_PARSED_INLINE_BYTES_MAX = 256 * 1024
-
-
-async def reserve_for_parsed(body: bytes, reservation: BudgetReservation) -> int:
-    """Reserves memory for the JSON and its parsed form. Returns how many bytes that is. Raises BudgetExhausted."""
-    size = len(body)
-    if size > _SMALL_BODY_BYTES_MAX:
-        size += count_values(body) * VALUE_BYTES
-        if size > UNCOUNTED_BYTES_MAX:
-            reservation.raise_to(size)
-        size += await asyncio.to_thread(wide_string_bytes, body) if size > _PARSED_INLINE_BYTES_MAX else wide_string_bytes(body)
-        if size > UNCOUNTED_BYTES_MAX:
-            reservation.raise_to(size)
-    return size
 
 
 class ApiRequest:
@@ -92,6 +74,7 @@ class ApiRequest:
     """
 
     __slots__ = (
+        "_project_named",
         "_query",
         "app",
         "catalog",
@@ -121,6 +104,7 @@ class ApiRequest:
     def _context(self, principal: Principal) -> RequestContext:
         headers = self.http_request.headers
         project_id = None if self.operation.public or self.operation.of_server else self._named_project()
+        self._project_named = str(project_id or "")
         return RequestContext(
             request_id=self.http_request[REQUEST_ID],
             project_id=PROJECT_ID_DEFAULT if project_id is None else project_id,
@@ -198,7 +182,7 @@ class ApiRequest:
         body = await read_body(self.http_request, limits, reservation)
         size = await reserve_for_parsed(body, reservation)
         parse = partial(parse_json_object, body, limits)
-        if size > _PARSED_INLINE_BYTES_MAX:
+        if size > PARSED_INLINE_BYTES_MAX:
             return body, BodyReader(await asyncio.to_thread(parse), limits)
         if size > UNCOUNTED_BYTES_MAX:
             # Lets requests that arrived at the same time reserve their memory, or be refused, before this one releases its own.
@@ -265,11 +249,18 @@ class ApiRequest:
         return [decode_segment(segment, name) for name, segment in self.segments.items() if name not in _OF_WAREHOUSE]
 
     @property
-    def response_key(self) -> tuple[str, ...]:
-        """The operation and the names of its object, decoded. All reads of a past state (`@`) share one entry."""
+    def response_key(self) -> tuple[str, ...] | None:
+        """The operation, its object and what else decides the size of the response, decoded. All reads of a past state (`@`) share one.
+
+        None if the last response says nothing about the next. GET only: the path of a POST does not identify its response.
+        """
+        operation = self.operation
+        if operation.method != "GET" or operation.long_lived or operation.sized_by is None:
+            return None
         base, base_at, _ = (self._base_warehouse() or "").partition("@")
         name, at, _ = decode_segment(self.segments.get("prefix", ""), "warehouse").partition("@")
-        return self.operation.name, name or base, at or base_at, *self._names()
+        parameters = (self.query.get(parameter) or default for parameter, default in operation.sized_by)
+        return operation.name, at or base_at, self._project_named, name or base, *parameters, *self._names()
 
     def _idempotency_key(self) -> UUID | None:
         texts = self.http_request.headers.getall("Idempotency-Key", ())
@@ -355,6 +346,9 @@ class ApiRequest:
         headers["Content-Type"] = "application/json"
         budgeted = budgeted or not self.operation.mutates
         reservation = self._reserve_response(body) if budgeted and len(body) > UNCOUNTED_BYTES_MAX else None
+        if reservation is None and self.response_reservation is not None:
+            # It was large the last time.
+            self._note_size(len(body))
         # The response to a change has its memory reserved already, from before the change.
         before = [each for each in (self.response_reservation, self.shared_reservation) if each is not None and reservation is None]
         if len(body) >= limits.gzip_bytes_min:
@@ -379,11 +373,14 @@ class ApiRequest:
         """Counts a response against the budget. The response to a change is reserved before instead, since 429 would be wrong after it."""
         if self.response_reservation is not None:
             self.response_reservation.release()
-        if self.operation.method == "GET":
-            key = self.response_key
-            # Reads of a past state share one entry, but their responses differ in size.
-            self.app[LARGE_RESPONSES].note(key, memory_bytes_of(body), varies=bool(key[2]))
+        self._note_size(memory_bytes_of(body))
         return self.app[RESPONSE_BUDGET].reserve_content(body)
+
+    def _note_size(self, size: int) -> None:
+        key = self.response_key
+        if key is not None:
+            # Reads of a past state share one entry, but their responses differ in size.
+            self.app[LARGE_RESPONSES].note(key, size, varies=bool(key[1]))
 
     async def json(self, document: Any) -> web.Response:
         return await self.json_bytes(orjson.dumps(document))

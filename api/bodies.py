@@ -14,7 +14,7 @@ from aiohttp.streams import StreamReader
 from ..domain.errors import BadRequest, PayloadTooLarge
 from ..domain.identifiers import NAMESPACE_LEVELS_MAX, NamespaceIdentifier, TabularIdentifier, parse_path_name, uuid_or_none
 from ..domain.invalid_values import nearest_name
-from ..domain.json_rules import count_values, violated_rule
+from ..domain.json_rules import count_values, violated_rule, wide_string_bytes
 from .byte_budget import UNCOUNTED_BYTES_MAX, BudgetReservation
 from .errors import RequestTimeout, UnsupportedMediaType
 from .limits import ApiLimits
@@ -27,6 +27,10 @@ _WITH_TIME_ZONE = re.compile(r"[Tt ]\d\d:\d\d.*(?:[Zz]|[+-]\d\d:\d\d)$")
 
 VALUE_BYTES = 64
 """Approximate memory of one parsed value as `count_values` counts them: a short string, or a third of an object with one member."""
+_SMALL_BODY_BYTES_MAX = 4 * 1024
+"""Parsing a body of this size takes at most 0.1 MB and less than a millisecond, so its memory is neither estimated nor counted."""
+PARSED_INLINE_BYTES_MAX = 256 * 1024
+"""The body with its parsed form. Larger ones are parsed in a thread; parsing and checking this much takes about a millisecond."""
 
 
 async def read_body(request: web.Request, limits: ApiLimits, reservation: BudgetReservation) -> bytes:
@@ -67,6 +71,19 @@ async def _read(content: StreamReader, limits: ApiLimits, reservation: BudgetRes
             reservation.reserve(size - counted)
             counted = size
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+async def reserve_for_parsed(body: bytes, reservation: BudgetReservation) -> int:
+    """Reserves memory for the JSON and its parsed form. Returns how many bytes that is. Raises BudgetExhausted."""
+    size = len(body)
+    if size > _SMALL_BODY_BYTES_MAX:
+        size += count_values(body) * VALUE_BYTES
+        if size > UNCOUNTED_BYTES_MAX:
+            reservation.raise_to(size)
+        size += await asyncio.to_thread(wide_string_bytes, body) if size > PARSED_INLINE_BYTES_MAX else wide_string_bytes(body)
+        if size > UNCOUNTED_BYTES_MAX:
+            reservation.raise_to(size)
+    return size
 
 
 def parse_json_object(body: bytes, limits: ApiLimits) -> JsonObject:

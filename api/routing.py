@@ -40,6 +40,8 @@ class Operation:
     project_in_body -- its body may name the project, so the handler finds it.
     parameters -- the permitted query parameters, others are refused; None: any, as the spec tolerates. repeatable -- those that may be
         repeated.
+    sized_by -- the query parameters, with their defaults, on which the size of a GET's response depends; None: the size of the last
+        response says nothing about the next, and memory is reserved while it is read.
     in_project -- the request's project is found before the handler is called.
     """
 
@@ -59,6 +61,7 @@ class Operation:
     project_in_body: bool = False
     parameters: frozenset[str] | None = None
     repeatable: frozenset[str] = frozenset()
+    sized_by: tuple[tuple[str, str], ...] | None = ()
     route: str = field(init=False)
     mutates: bool = field(init=False)
     in_project: bool = field(init=False)

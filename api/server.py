@@ -74,9 +74,8 @@ def _serving(app: web.Application) -> WebHandler:
             await api_request.resolve_project()
         if operation.mutates:
             return await operation.handler(api_request)
-        if operation.method == "GET" and not operation.long_lived and len(large_responses):
-            # GET only: the path of a POST does not identify its response.
-            api_request.response_reservation = large_responses.expect(api_request.response_key)
+        if len(large_responses) and (key := api_request.response_key) is not None:
+            api_request.response_reservation = large_responses.expect(key)
         try:
             async with asyncio.timeout(None if operation.long_lived else seconds_max):
                 return await operation.handler(api_request)

@@ -22,7 +22,10 @@ from ..path_parameters import parse_boolean, parse_existing_namespace, parse_exi
 from .force import force_option, requested_force
 from .listings import list_identifiers
 
-_SNAPSHOTS_LOADED = ("all", "refs")
+SNAPSHOTS = "snapshots"
+"""The parameter of a load that says which snapshots the client needs."""
+SNAPSHOTS_DEFAULT = "all"
+_SNAPSHOTS_LOADED = (SNAPSHOTS_DEFAULT, "refs")
 
 
 def existing_table(request: ApiRequest) -> TabularIdentifier:
@@ -68,7 +71,7 @@ async def register_table(request: ApiRequest) -> web.Response:
 async def load_table(request: ApiRequest) -> web.Response:
     """A LoadTableResult, or 304 if the client's `If-None-Match` is the current ETag."""
     table = existing_table(request)
-    snapshots = request.query.get("snapshots") or "all"
+    snapshots = request.query.get(SNAPSHOTS) or SNAPSHOTS_DEFAULT
     if snapshots not in _SNAPSHOTS_LOADED:
         raise BadRequest("Invalid parameter 'snapshots': must be all or refs")
     if_none_match = request.http_request.headers.get("If-None-Match")

@@ -1,5 +1,6 @@
 """The operations of the management API."""
 
+from ..paging import PAGE_PARAMETERS
 from ..routing import Operation
 from . import (
     deleted_namespaces,
@@ -30,6 +31,7 @@ _TASK_LOG_CLEANUP_CONFIG = f"{_PROJECT}/task-queue/task_log_cleanup/config"
 _QUEUE_CONFIG = f"{_WAREHOUSE}/task-queue/{{queue_name}}/config"
 
 _ACTIONS = server.ACTIONS_PARAMETERS
+_PAGES = ((PAGE_PARAMETERS[1], ""),)
 
 OPERATIONS = (
     Operation("getServerInfo", "GET", "/management/v1/info", server.get_server_info, of_server=True, parameters=_NONE),
@@ -144,6 +146,7 @@ OPERATIONS = (
         f"{_WAREHOUSE}/deleted-tabulars",
         deleted_tabulars.list_deleted_tabulars,
         parameters=deleted_tabulars.LIST_PARAMETERS,
+        sized_by=_PAGES,
     ),
     Operation("undropTabulars", "POST", f"{_WAREHOUSE}/deleted-tabulars/undrop", deleted_tabulars.undrop_tabulars, parameters=_NONE),
     Operation(
@@ -152,6 +155,7 @@ OPERATIONS = (
         f"{_WAREHOUSE}/deleted-namespaces",
         deleted_namespaces.list_deleted_namespaces,
         parameters=deleted_namespaces.LIST_PARAMETERS,
+        sized_by=_PAGES,
     ),
     Operation(
         "undropNamespace",
@@ -166,6 +170,7 @@ OPERATIONS = (
         f"{_WAREHOUSE}/statistics",
         warehouses.get_warehouse_statistics,
         parameters=frozenset(warehouses.STATISTICS_PARAMETERS),
+        sized_by=((warehouses.STATISTICS_PARAMETERS[1], ""),),
     ),
     Operation("searchTabular", "POST", f"{_WAREHOUSE}/search-tabular", search.search_tabular, safe=True, parameters=_NONE),
     Operation("listTasks", "POST", f"{_WAREHOUSE}/task/list", tasks.list_tasks, safe=True, parameters=_NONE),
@@ -191,7 +196,7 @@ OPERATIONS = (
     Operation("setTableProtection", "POST", _TABLE_PROTECTION, protection.set_table_protection, parameters=_NONE),
     Operation("getViewProtection", "GET", _VIEW_PROTECTION, protection.get_view_protection, parameters=_NONE),
     Operation("setViewProtection", "POST", _VIEW_PROTECTION, protection.set_view_protection, parameters=_NONE),
-    Operation("listProposals", "GET", _PROPOSALS, proposals.list_proposals, parameters=proposals.LIST_PARAMETERS),
+    Operation("listProposals", "GET", _PROPOSALS, proposals.list_proposals, parameters=proposals.LIST_PARAMETERS, sized_by=_PAGES),
     Operation("loadProposal", "GET", _PROPOSAL, proposals.load, parameters=_NONE),
     Operation("approveProposal", "POST", f"{_PROPOSAL}/approve", proposals.approve, commits=True, parameters=_NONE),
     Operation("rejectProposal", "POST", f"{_PROPOSAL}/reject", proposals.reject, commits=True, parameters=_NONE),

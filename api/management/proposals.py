@@ -15,7 +15,8 @@ from ...domain.identifiers import uuid_or_none
 from ...domain.proposal import PROPOSAL_STATUSES, ProposalState
 from ...queries import list_proposals as list_proposals_query
 from ...queries.load_proposal import load_proposal
-from ..api_request import BODY_BUDGET, POSITION_HEADER, ApiRequest, reserve_for_parsed
+from ..api_request import BODY_BUDGET, POSITION_HEADER, ApiRequest
+from ..bodies import reserve_for_parsed
 from ..byte_budget import BODY_RESERVATION, BudgetReservation
 from ..paging import listing_digest, page_token, parse_page
 from ..path_parameters import decode_segment, warehouse_reference

@@ -17,7 +17,7 @@ from ..access.endpoint_statistics import EndpointStatistics
 from ..access.request_context import Principal
 from ..domain.errors import CatalogError, CommitStateUnknown, InternalError, ServiceUnavailable
 from .byte_budget import BODY_RESERVATION
-from .errors import error_response, from_http_exception
+from .errors import error_response
 from .in_flight_requests import InFlightRequests
 from .origins import OriginRules
 from .proxies import TrustedProxies
@@ -58,8 +58,6 @@ def _catalog_error(request: web.Request, error: Exception, proxies: TrustedProxi
     """`error` as a CatalogError. Unexpected exceptions are logged with their trace."""
     if isinstance(error, CatalogError):
         return error
-    if isinstance(error, web.HTTPException):
-        return from_http_exception(error)
     catalog_error = _unexpected(request, error)
     _log.error("request_failed", **_request_fields(request, proxies), operation=_operation_name(request), exc_info=error)
     return catalog_error
@@ -149,8 +147,6 @@ class Edge:
             _log.warning("request_cancelled", **_request_fields(request, self._proxies), operation=_operation_name(request))
             raise
         except Exception as error:
-            if isinstance(error, web.HTTPException) and error.status < 400:
-                raise
             catalog_error = _catalog_error(request, error, self._proxies)
             # The traceback's frames refer to the error: a reference cycle that would keep the body and the response in memory.
             catalog_error.__traceback__ = error.__traceback__ = None

@@ -1,9 +1,9 @@
-"""Errors as Iceberg's `ErrorModel` or `OAuthError`, and the errors that only the HTTP edge raises."""
+"""Errors as Iceberg's `ErrorModel` or `OAuthError`, and the errors that only this package raises."""
 
 import orjson
 from aiohttp import web
 
-from ..domain.errors import BadRequest, CatalogError, Forbidden, MethodNotAllowed, NotAuthorized, NotFound, PayloadTooLarge
+from ..domain.errors import BadRequest, CatalogError, MethodNotAllowed
 
 PROPOSAL_HEADER = "Icecore-Proposal"
 """The header with the id of the proposal, if the change was held for approval."""
@@ -25,11 +25,6 @@ class ChunksTooSmall(CatalogError, status=BadRequest.status, type=BadRequest.typ
 
 class UnsupportedGrantType(CatalogError, status=400, type="UnsupportedGrantTypeException"):
     """This catalog has no authentication: configure no credential"""
-
-
-_BY_HTTP_STATUS: dict[int, type[CatalogError]] = {
-    error.status: error for error in (BadRequest, NotAuthorized, Forbidden, NotFound, MethodNotAllowed, RequestTimeout, PayloadTooLarge)
-}
 
 
 def error_body(status: int, type_: str, message: str) -> bytes:
@@ -61,12 +56,3 @@ def error_response(error: CatalogError, *, with_body: bool = True) -> web.Respon
     if isinstance(error, MethodNotAllowed) and len(error.args) > 1:
         response.headers["Allow"] = ", ".join(error.args[1])
     return response
-
-
-def from_http_exception(error: web.HTTPException) -> CatalogError:
-    """Converts an error of aiohttp itself (no such route, body too large) to the corresponding CatalogError."""
-    if isinstance(error, web.HTTPMethodNotAllowed):
-        return MethodNotAllowed(f"Method not allowed: {error.method}", sorted(error.allowed_methods))
-    if error.status == NotFound.status:
-        return NotFound("Path does not exist")
-    return _BY_HTTP_STATUS.get(error.status, BadRequest)(error.text or error.reason)

@@ -33,7 +33,7 @@ from .path_parameters import (
     normalize_separator,
     parameter_values,
     parse_query,
-    warehouse_reference,
+    parse_warehouse_reference,
 )
 from .piece_payload import PiecePayload
 from .request_ids import REQUEST_ID, safe_text_or_none
@@ -74,8 +74,8 @@ class ApiRequest:
     """
 
     __slots__ = (
-        "_project_named",
         "_query",
+        "_requested_project",
         "app",
         "catalog",
         "context",
@@ -104,7 +104,7 @@ class ApiRequest:
     def _context(self, principal: Principal) -> RequestContext:
         headers = self.http_request.headers
         project_id = None if self.operation.public or self.operation.of_server else self._named_project()
-        self._project_named = str(project_id or "")
+        self._requested_project = str(project_id or "")
         return RequestContext(
             request_id=self.http_request[REQUEST_ID],
             project_id=PROJECT_ID_DEFAULT if project_id is None else project_id,
@@ -175,7 +175,7 @@ class ApiRequest:
                 self._query = {**self._query, "parent": normalize_separator(self._query["parent"], separator)}
         return self._query
 
-    async def fields(self) -> tuple[bytes, BodyReader]:
+    async def read_body_fields(self) -> tuple[bytes, BodyReader]:
         """The body as it was received, and a reader of its fields."""
         limits = self.catalog.limits
         reservation = self.http_request[BODY_RESERVATION] = BudgetReservation(self.app[BODY_BUDGET])
@@ -219,7 +219,7 @@ class ApiRequest:
         return of_base
 
     async def _resolve(self, name: str | None, or_inactive: bool) -> Warehouse:
-        reference = None if name is None else warehouse_reference(name)
+        reference = None if name is None else parse_warehouse_reference(name)
         if self._lacks_project and (reference is None or not names_project(reference)):
             raise _no_project()
         if self.operation.mutates and (cached := self.catalog.queries.cached_warehouse(self.context, reference)) is not None:
@@ -260,7 +260,7 @@ class ApiRequest:
         base, base_at, _ = (self._base_warehouse() or "").partition("@")
         name, at, _ = decode_segment(self.segments.get("prefix", ""), "warehouse").partition("@")
         parameters = (self.query.get(parameter) or default for parameter, default in operation.sized_by)
-        return operation.name, at or base_at, self._project_named, name or base, *parameters, *self._names()
+        return operation.name, at or base_at, self._requested_project, name or base, *parameters, *self._names()
 
     def _idempotency_key(self) -> UUID | None:
         texts = self.http_request.headers.getall("Idempotency-Key", ())

@@ -116,16 +116,16 @@ class BodyReader:
     def __init__(self, values: JsonObject, limits: ApiLimits, path: str = "") -> None:
         self._values, self._limits, self._path = values, limits, path
 
-    def invalid(self, name: str, rule: str) -> BadRequest:
+    def invalid_error(self, name: str, rule: str) -> BadRequest:
         return BadRequest(f"Invalid field '{self._path}{name}': {rule}")
 
-    def missing(self, name: str) -> BadRequest:
+    def missing_error(self, name: str) -> BadRequest:
         return BadRequest(f"Missing field '{self._path}{name}'")
 
     def _required(self, name: str) -> Any:
         value = self._values.get(name)
         if value is None:
-            raise self.missing(name)
+            raise self.missing_error(name)
         return value
 
     def refuse_unknown(self, known: Collection[str]) -> None:
@@ -140,7 +140,7 @@ class BodyReader:
     def text(self, name: str) -> str:
         value = self._required(name)
         if not isinstance(value, str):
-            raise self.invalid(name, "must be a string")
+            raise self.invalid_error(name, "must be a string")
         return value
 
     def text_or_none(self, name: str) -> str | None:
@@ -149,7 +149,7 @@ class BodyReader:
     def integer_or_none(self, name: str) -> int | None:
         value = self._values.get(name)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
-            raise self.invalid(name, "must be a whole number")
+            raise self.invalid_error(name, "must be a whole number")
         return value
 
     def time_or_none(self, name: str) -> datetime | None:
@@ -162,14 +162,14 @@ class BodyReader:
         except (ValueError, OverflowError):
             at = None
         if at is None:
-            raise self.invalid(name, "must be an RFC 3339 time with a time zone")
+            raise self.invalid_error(name, "must be an RFC 3339 time with a time zone")
         return at
 
     def ids(self, name: str, items_max: int) -> list[UUID]:
         """A list of UUIDs; empty if the field is absent."""
         ids = [uuid_or_none(text) for text in self.texts(name, items_max)]
         if None in ids:
-            raise self.invalid(name, "must be a list of UUIDs")
+            raise self.invalid_error(name, "must be a list of UUIDs")
         return [each for each in ids if each is not None]
 
     def integers_or_none(self, name: str, items_max: int) -> list[int] | None:
@@ -177,14 +177,14 @@ class BodyReader:
             return None
         values = self._list(name, items_max)
         if not all(isinstance(value, int) and not isinstance(value, bool) for value in values):
-            raise self.invalid(name, "must be a list of whole numbers")
+            raise self.invalid_error(name, "must be a list of whole numbers")
         return values
 
     def boolean(self, name: str) -> bool:
         """False if the field is absent."""
         value = self._values.get(name)
         if value is not None and not isinstance(value, bool):
-            raise self.invalid(name, "must be true or false")
+            raise self.invalid_error(name, "must be true or false")
         return bool(value)
 
     def required_boolean(self, name: str) -> bool:
@@ -197,7 +197,7 @@ class BodyReader:
     def object(self, name: str) -> JsonObject:
         value = self._required(name)
         if not isinstance(value, dict):
-            raise self.invalid(name, "must be an object")
+            raise self.invalid_error(name, "must be an object")
         return value
 
     def object_or_none(self, name: str) -> JsonObject | None:
@@ -211,16 +211,16 @@ class BodyReader:
         if values is None:
             return []
         if not isinstance(values, list):
-            raise self.invalid(name, "must be a list")
+            raise self.invalid_error(name, "must be a list")
         if len(values) > items_max:
-            raise self.invalid(name, f"has more than {items_max} elements")
+            raise self.invalid_error(name, f"has more than {items_max} elements")
         return values
 
     def objects(self, name: str, items_max: int) -> list[JsonObject]:
         """A list of objects; empty if the field is absent."""
         values = self._list(name, items_max)
         if not all(isinstance(value, dict) for value in values):
-            raise self.invalid(name, "must be a list of objects")
+            raise self.invalid_error(name, "must be a list of objects")
         return values
 
     def each(self, name: str, items_max: int) -> "list[BodyReader]":
@@ -232,7 +232,7 @@ class BodyReader:
         """A list of strings; empty if the field is absent."""
         values = self._list(name, items_max)
         if not all(isinstance(value, str) for value in values):
-            raise self.invalid(name, "must be a list of strings")
+            raise self.invalid_error(name, "must be a list of strings")
         return values
 
     def texts_or_none(self, name: str, items_max: int) -> list[str] | None:
@@ -242,7 +242,7 @@ class BodyReader:
         """A list of lists of strings; empty if the field is absent."""
         values = self._list(name, items_max)
         if not all(isinstance(value, list) and all(isinstance(text, str) for text in value) for value in values):
-            raise self.invalid(name, "must be a list of lists of strings")
+            raise self.invalid_error(name, "must be a list of lists of strings")
         return values
 
     def properties(self, name: str) -> dict[str, str]:
@@ -252,13 +252,13 @@ class BodyReader:
             return {}
         limits = self._limits
         if not isinstance(values, dict) or not all(isinstance(value, str) for value in values.values()):
-            raise self.invalid(name, "must be an object whose values are strings")
+            raise self.invalid_error(name, "must be an object whose values are strings")
         if len(values) > limits.properties_max:
-            raise self.invalid(name, f"has more than {limits.properties_max} properties")
+            raise self.invalid_error(name, f"has more than {limits.properties_max} properties")
         if any(len(key) > limits.property_key_bytes_max or len(key.encode()) > limits.property_key_bytes_max for key in values):
-            raise self.invalid(name, f"has a key longer than {limits.property_key_bytes_max} bytes")
+            raise self.invalid_error(name, f"has a key longer than {limits.property_key_bytes_max} bytes")
         if any(len(value.encode()) > limits.property_value_bytes_max for value in values.values()):
-            raise self.invalid(name, f"has a value longer than {limits.property_value_bytes_max} bytes")
+            raise self.invalid_error(name, f"has a value longer than {limits.property_value_bytes_max} bytes")
         return values
 
     def name(self, name: str, what: str, parse: Callable[[str, str], str] = parse_path_name) -> str:
@@ -267,7 +267,7 @@ class BodyReader:
         try:
             return parse(text, what)
         except BadRequest as error:
-            raise self.invalid(name, error.message) from None
+            raise self.invalid_error(name, error.message) from None
 
     def namespace(self, name: str) -> NamespaceIdentifier:
         """A list of namespace levels, by the rules of domain/identifiers.py."""
@@ -276,7 +276,7 @@ class BodyReader:
         try:
             return NamespaceIdentifier.parse(levels)
         except BadRequest as error:
-            raise self.invalid(name, error.message) from None
+            raise self.invalid_error(name, error.message) from None
 
     def identifier(self, name: str, what: str) -> TabularIdentifier:
         """A TableIdentifier of the spec: `{"namespace": [...], "name": "..."}`."""

@@ -25,11 +25,11 @@ OVER_LIMIT_SECONDS = 60.0
 DESCRIPTORS_SHARE = 0.75
 """The share of the process's file descriptors that is for clients. Postgres, stores and files need the others."""
 
-Awaited = tuple[str, ...] | tuple[str, int] | tuple[str, int, int]
+ExpectedFromClient = tuple[str, ...] | tuple[str, int] | tuple[str, int, int]
 """What the client should do next (`request`, `head`, `body`, `response`), and its progress."""
 
 
-class Connection(Protocol):
+class ClientConnection(Protocol):
     """A connection as the limits see it.
 
     idle_since -- when it was opened or its last response was complete, in the loop's time.
@@ -37,26 +37,26 @@ class Connection(Protocol):
 
     @property
     def idle_since(self) -> float: ...
-    def awaited(self) -> Awaited | None:
+    def expected_from_client(self) -> ExpectedFromClient | None:
         """What the client should do next; None while the server works."""
         ...
 
     def seconds_behind(self, rate: int) -> float:
-        """How much later the head or body is than at `rate` bytes per second; at most 0 if none is awaited, or the client is faster."""
+        """How much later the head or body is than at `rate` bytes per second; at most 0 if none is expected, or the client is faster."""
         ...
 
     def response_bytes_taken(self) -> int | None:
         """The bytes taken of the current response; None if there is none, or everything that was written is taken."""
         ...
 
-    def cut(self, awaited: str) -> None:
-        """Closes the connection because `awaited` made no progress. An unfinished body gets an error response first."""
+    def close_stalled(self, expected: str) -> None:
+        """Closes the connection because `expected` made no progress. An unfinished body gets an error response first."""
         ...
 
     def abort(self) -> None: ...
 
 
-class Connections:
+class ClientConnections:
     """The connections of one server.
 
     connections_max -- limit on their number; less if the process may open fewer file descriptors.
@@ -70,8 +70,8 @@ class Connections:
         self, connections_max: int, stall_seconds_max: float, response_rate_min: int, metrics: ConnectionMetrics | None = None
     ) -> None:
         self._connections_max, self._stall_seconds_max, self._response_rate_min = connections_max, stall_seconds_max, response_rate_min
-        self._responses: dict[Connection, tuple[int, float]] = {}
-        self._progress: dict[Connection, tuple[Awaited | None, float]] = {}
+        self._responses: dict[ClientConnection, tuple[int, float]] = {}
+        self._progress: dict[ClientConnection, tuple[ExpectedFromClient | None, float]] = {}
         self._watching: asyncio.Task[None] | None = None
         self.metrics = ConnectionMetrics() if metrics is None else metrics
         self._over_limit_at: float | None = None
@@ -80,7 +80,7 @@ class Connections:
     def __len__(self) -> int:
         return len(self._progress)
 
-    def opened(self, connection: Connection) -> None:
+    def opened(self, connection: ClientConnection) -> None:
         """Adds a new connection. If there are too many, the one of `_dispensable` is closed, or the new one."""
         while len(self._progress) >= (limit := self._connections_limit()):
             dispensable = self._dispensable() or connection
@@ -91,7 +91,7 @@ class Connections:
                 return
         self._progress[connection] = (None, 0.0)
 
-    def closed(self, connection: Connection) -> None:
+    def closed(self, connection: ClientConnection) -> None:
         self._progress.pop(connection, None)
         self._responses.pop(connection, None)
 
@@ -106,13 +106,13 @@ class Connections:
         self._over_limit_closed += 1
         self.metrics.closed_over_limit += 1
 
-    def _dispensable(self) -> Connection | None:
+    def _dispensable(self) -> ClientConnection | None:
         """The connection whose client sends its request much too slowly; if there is none, the one that has waited for a request for
         longest; if none waits, the one without progress for longest, or any whose client sends too slowly."""
         behind, slowest = max(((each.seconds_behind(REQUEST_RATE_MIN), each) for each in self._progress), key=itemgetter(0))
         if behind >= BEHIND_SECONDS_MAX:
             return slowest
-        idle = [each for each in self._progress if (each.awaited() or ("",))[0] in ("request", "head")]
+        idle = [each for each in self._progress if (each.expected_from_client() or ("",))[0] in ("request", "head")]
         if idle:
             return min(idle, key=lambda each: each.idle_since)
         stalled = list(self._stalled(2 * CHECK_INTERVAL_SECONDS))
@@ -120,14 +120,19 @@ class Connections:
             return min(stalled, key=lambda each: self._progress[each][1])
         return slowest if behind > 0 else None
 
-    def _stalled(self, seconds: float) -> Iterator[Connection]:
+    def _stalled(self, seconds: float) -> Iterator[ClientConnection]:
         """The connections without progress for too long, as of the last check."""
         now = asyncio.get_running_loop().time()
-        for connection, (awaited, since) in self._progress.items():
-            if awaited is not None and awaited[0] != "request" and now - since >= seconds and connection.awaited() == awaited:
+        for connection, (expected, since) in self._progress.items():
+            if (
+                expected is not None
+                and expected[0] != "request"
+                and now - since >= seconds
+                and connection.expected_from_client() == expected
+            ):
                 yield connection
 
-    def _slow(self, seconds: float) -> Iterator[Connection]:
+    def _slow(self, seconds: float) -> Iterator[ClientConnection]:
         """The connections whose clients read their responses too slowly."""
         now = asyncio.get_running_loop().time()
         for connection in self._progress:
@@ -146,9 +151,9 @@ class Connections:
         """Records progress, and closes connections without it. Idle connections are subject to the keep-alive timeout instead."""
         now = asyncio.get_running_loop().time()
         for connection, (before, _) in self._progress.items():
-            awaited = connection.awaited()
-            if awaited != before:
-                self._progress[connection] = (awaited, now)
+            expected = connection.expected_from_client()
+            if expected != before:
+                self._progress[connection] = (expected, now)
         if self._over_limit_at is not None and now - self._over_limit_at >= OVER_LIMIT_SECONDS:
             _log.info("connections_below_limit", closed=self._over_limit_closed)
             self._over_limit_at, self._over_limit_closed = None, 0
@@ -157,12 +162,12 @@ class Connections:
             _log.info("connection_slow", response_rate_min=self._response_rate_min)
             connection.abort()
         for connection in list(self._stalled(stall_seconds_max)):
-            awaited, _ = self._progress[connection]
-            assert awaited is not None
+            expected, _ = self._progress[connection]
+            assert expected is not None
             self.metrics.stalled += 1
-            _log.info("connection_stalled", awaited=awaited[0])
+            _log.info("connection_stalled", awaited=expected[0])
             self._progress[connection] = (None, now)
-            connection.cut(awaited[0])
+            connection.close_stalled(expected[0])
 
     def start(self) -> None:
         """Starts the checks, which run until `close`."""

@@ -155,7 +155,7 @@ def parse_parent(parent: str) -> list[NamespaceIdentifier]:
     ]
 
 
-def warehouse_reference(text: str) -> str:
+def parse_warehouse_reference(text: str) -> str:
     """Checks `[<project>/]<id or name>[@<position or time>]`. The `+` of a time zone, a space after form decoding, is restored."""
     name, at, moment = text.partition("@")
     if at and len(moment) > _TIME_WITHOUT_ZONE_LENGTH and moment[-6] == " " and moment[-3] == ":":

@@ -48,10 +48,10 @@ class PiecePayload(Payload):
 
 def _pieces(content: Content) -> Iterator[bytes]:
     for whole in small_joined(content, PIECE_BYTES):
-        yield from cut(whole)
+        yield from split_copies(whole)
 
 
-def cut(whole: bytes | memoryview) -> Iterator[bytes]:
+def split_copies(whole: bytes | memoryview) -> Iterator[bytes]:
     """Copies of at most PIECE_BYTES. A socket keeps what it cannot send; a view would keep the whole content."""
     view = memoryview(whole)
     for start in range(0, len(view), PIECE_BYTES):

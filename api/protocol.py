@@ -15,7 +15,7 @@ from aiohttp.web_protocol import _ErrInfo
 
 from ..domain.errors import BadRequest, CatalogError, InternalError
 from .accepting import stop_accepting
-from .connections import Awaited, Connections
+from .connections import ClientConnections, ExpectedFromClient
 from .edge import ENDPOINT_STATISTICS, Edge, WebHandler
 from .errors import ChunksTooSmall, error_response
 from .in_flight_requests import InFlightRequests
@@ -140,7 +140,7 @@ class EdgeProtocol(web.RequestHandler):
     def _refuse_body(self) -> None:
         self._refused = self._body_refused = True
         if self._request_in_progress or self._messages:
-            # The class, not an instance, as in `cut`.
+            # The class, not an instance, as in `close_stalled`.
             self._last_body.set_exception(cast(ChunksTooSmall, ChunksTooSmall))
         else:
             # The response was sent before the whole body arrived.
@@ -156,7 +156,7 @@ class EdgeProtocol(web.RequestHandler):
         self._write_drains += 1
         super().resume_writing()
 
-    def awaited(self) -> Awaited | None:
+    def expected_from_client(self) -> ExpectedFromClient | None:
         unsent = 0 if self._opened is None else self._opened.get_write_buffer_size()
         if unsent:
             return "response", self._write_drains, unsent
@@ -172,10 +172,10 @@ class EdgeProtocol(web.RequestHandler):
         return ("head",) if self._head_bytes else ("request",)
 
     def seconds_behind(self, rate: int) -> float:
-        awaited = self.awaited()
-        if awaited is None or awaited[0] not in ("head", "body"):
+        expected = self.expected_from_client()
+        if expected is None or expected[0] not in ("head", "body"):
             return 0.0
-        received = self._head_bytes if awaited[0] == "head" else self._last_body.total_bytes
+        received = self._head_bytes if expected[0] == "head" else self._last_body.total_bytes
         # A pipelined request is received from the end of the previous one.
         return asyncio.get_running_loop().time() - max(self._receiving_since, self.idle_since) - received / rate
 
@@ -199,8 +199,8 @@ class EdgeProtocol(web.RequestHandler):
             await self._pipelined.turn()
         return finished
 
-    def cut(self, awaited: str) -> None:
-        if awaited == "body":
+    def close_stalled(self, expected: str) -> None:
+        if expected == "body":
             # The class, so that every read raises a new instance: a stored instance would keep the body alive through its traceback.
             self._last_body.set_exception(cast(TimeoutError, TimeoutError))
         else:
@@ -230,7 +230,7 @@ class EdgeProtocol(web.RequestHandler):
 
 
 class _EdgeServer(web.Server):
-    def __init__(self, handler: Any, connections_open: Connections, *, request_factory: Any, **settings: Any) -> None:
+    def __init__(self, handler: Any, connections_open: ClientConnections, *, request_factory: Any, **settings: Any) -> None:
         super().__init__(handler, request_factory=request_factory)
         self._settings, self._pipelined, self.connections_open = settings, PipelinedRequests(), connections_open
 
@@ -254,7 +254,7 @@ class EdgeRunner(web.AppRunner):
 
     __slots__ = ("_handler", "_settings", "connections", "in_flight_requests")
 
-    def __init__(self, app: web.Application, handler: WebHandler, connections: Connections, **settings: Any) -> None:
+    def __init__(self, app: web.Application, handler: WebHandler, connections: ClientConnections, **settings: Any) -> None:
         super().__init__(app, **settings)
         self._handler, self._settings, self.connections = handler, settings, connections
         self.in_flight_requests = InFlightRequests()

@@ -12,7 +12,7 @@ from .api_request import BODY_BUDGET, GZIP_CACHE, LARGE_RESPONSES, RESPONSE_BUDG
 from .byte_budget import ByteBudget, LargeResponses
 from .catalog import CATALOG, Catalog
 from .compression import GzipCache
-from .connections import Connections
+from .connections import ClientConnections
 from .edge import ENDPOINT_STATISTICS, OPERATION, PRINCIPAL, WebHandler
 from .errors import error_response
 from .history.event_stream import LARGE_EVENTS
@@ -141,7 +141,7 @@ def build_edge_runner(app: web.Application, limits: ApiLimits, handler: WebHandl
     return EdgeRunner(
         app,
         handler,
-        Connections(limits.connections_max, limits.stall_seconds_max, limits.response_rate_min, app[REQUEST_METRICS].connections),
+        ClientConnections(limits.connections_max, limits.stall_seconds_max, limits.response_rate_min, app[REQUEST_METRICS].connections),
         access_log=None,
         auto_decompress=False,
         max_line_size=_LINE_BYTES_MAX,

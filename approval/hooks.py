@@ -21,7 +21,7 @@ from ..domain.proposal import ProposalState
 from ..domain.scope_filter import ScopeFilter, kinds_like
 from ..domain.streams import StreamChange
 from .contract import ALLOW, REVIEWED_OPERATIONS, Allow, ApprovalHook, Hold, NoVerdictError, ProposedChange, Refuse, Verdict
-from .proposed_change import ChangeReader, Connections, carries_files, held_objects
+from .proposed_change import ChangeReader, OpenConnection, carries_files, held_objects
 
 _log = structlog.get_logger("icecore.approval")
 
@@ -98,10 +98,10 @@ class PendingApproval(ChangeHeld, status=409, type="ChangeHeldException"):
 class ApprovalHooks:
     """The hooks of this process."""
 
-    def __init__(self, hooks: Sequence[ConfiguredHook], connections: Connections) -> None:
+    def __init__(self, hooks: Sequence[ConfiguredHook], open_connection: OpenConnection) -> None:
         self.metrics = ApprovalHookMetrics()
         self._hooks = tuple(hooks)
-        self._reader = ChangeReader(connections)
+        self._reader = ChangeReader(open_connection)
 
     async def review(self, context: RequestContext, warehouse: Warehouse, changes: Sequence[StreamChange]) -> Mapping[UUID, UUID]:
         """Returns the namespaces whose properties the verdicts depend on, with their newest events.

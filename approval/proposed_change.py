@@ -39,7 +39,7 @@ NAMESPACES_CACHED_MAX = 10_000
 # Updates that name files written by the client. A client deletes these files on a refusal, so a proposal could not be applied later.
 _ACTIONS_WITH_FILES = frozenset({"add-snapshot", "set-statistics", "set-partition-statistics"})
 
-Connections = Callable[[], AbstractAsyncContextManager[Connection]]
+OpenConnection = Callable[[], AbstractAsyncContextManager[Connection]]
 Levels = tuple[str, ...]
 
 
@@ -48,8 +48,8 @@ class ChangeReader:
     one for every move.
     """
 
-    def __init__(self, connections: Connections) -> None:
-        self._connections = connections
+    def __init__(self, open_connection: OpenConnection) -> None:
+        self._open_connection = open_connection
         self._cache: LRUCache[tuple[UUID | None, UUID], Levels] = LRUCache(NAMESPACES_CACHED_MAX)
 
     async def read(
@@ -63,7 +63,7 @@ class ChangeReader:
 
         async def declared(levels: Levels) -> Sequence[Mapping[str, str]]:
             keys = [warehouse.name_lookup.key(level) for level in levels]
-            async with self._connections() as connection:
+            async with self._open_connection() as connection:
                 found = await namespaces.read_declared(connection, warehouse.id, keys)
             for each in found:
                 dependencies.setdefault(each.namespace_id, each.event_id)
@@ -112,7 +112,7 @@ class ChangeReader:
         key = (warehouse.event_id, namespace_id)
         known = self._cache.get(key)
         if known is None:
-            async with self._connections() as connection:
+            async with self._open_connection() as connection:
                 known = (await names.path_names(connection, namespace_id))[1:]
             if known:
                 self._cache[key] = known

@@ -20,7 +20,7 @@ LARGE_TABLES_CACHED_MAX = 1_000
 # For one table in a statement for several. For a larger table only its size is returned; it is loaded once there is memory for it.
 TOGETHER_BYTES_MAX = 512 * 1024
 
-_Connect = Callable[[], AbstractAsyncContextManager[Connection]]
+_OpenConnection = Callable[[], AbstractAsyncContextManager[Connection]]
 _Future = asyncio.Future[LoadedTable | LargeDocument | None]
 
 
@@ -31,10 +31,10 @@ class FailedTogetherError(Exception):
 class TableLoads:
     """Loads tables in their current state. No result is older than the call."""
 
-    def __init__(self, connection: _Connect, single_use_connection: _Connect, large_documents: LargeDocuments) -> None:
+    def __init__(self, connection: _OpenConnection, single_use_connection: _OpenConnection, large_documents: LargeDocuments) -> None:
         self._together = _Statements(connection, TABLES_PER_STATEMENT_MAX, TOGETHER_BYTES_MAX)
         self._alone = _Statements(connection, 1, LARGE_BYTES_MIN)
-        self._counted = _Statements(single_use_connection, 1, BYTES_UNBOUNDED)
+        self._with_reservation = _Statements(single_use_connection, 1, BYTES_UNBOUNDED)
         self._large_documents = large_documents
         self._large: LRUCache[TableLookup, int] = LRUCache(LARGE_TABLES_CACHED_MAX)
 
@@ -65,7 +65,7 @@ class TableLoads:
             size = found.size
         async with self._large_documents.reservation() as reservation:
             await reservation.reserve(size)
-            found = await self._counted.load(lookup)
+            found = await self._with_reservation.load(lookup)
         assert not isinstance(found, LargeDocument)
         return found
 
@@ -73,7 +73,7 @@ class TableLoads:
 class _Statements:
     """Runs statements for at most `tables_max` tables each, in STATEMENTS_CONCURRENT_MAX tasks at most."""
 
-    def __init__(self, connection: _Connect, tables_max: int, bytes_max: int) -> None:
+    def __init__(self, connection: _OpenConnection, tables_max: int, bytes_max: int) -> None:
         self._connection = connection
         self._tables_max, self._bytes_max = tables_max, bytes_max
         self._waiting: dict[TableLookup, list[_Future]] = {}

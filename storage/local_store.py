@@ -185,7 +185,7 @@ class LocalStore:
             return
         root = self._root_of(location)
         root_path = "/" + "/".join(root.segments)
-        *segments, name = location.below(root) or ("",)
+        *segments, name = location.relative_segments(root) or ("",)
         if not name:
             raise invalid_location_error("location", "names a folder, not a file", location.text)
         if create:

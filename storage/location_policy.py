@@ -43,7 +43,7 @@ def check_document_locations(
         if folder is None:
             profile.parse_permitted(text, percent_allowed=percent_allowed, field=field)
         else:
-            check_characters(location.below(folder), text, percent_allowed=percent_allowed, field=field)
+            check_characters(location.relative_segments(folder), text, percent_allowed=percent_allowed, field=field)
 
 
 def referenced_files(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -130,7 +130,7 @@ class StorageLocation:
         """Whether `other` is this location or below it."""
         return other.key.startswith(self.key)
 
-    def below(self, base: "StorageLocation") -> tuple[str, ...]:
+    def relative_segments(self, base: "StorageLocation") -> tuple[str, ...]:
         """The segments below `base`, which must contain this location."""
         assert base.contains(self), "the base does not contain the location"
         return self.segments[len(base.segments) :]

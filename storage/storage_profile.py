@@ -143,7 +143,7 @@ class StorageProfile(JsonFields):
         location = self.parse_permitted(text)
         root = self.root_of(location)
         assert root is not None, "a permitted location has a root"
-        if len("/".join(location.below(root)).encode()) > NAMESPACE_LOCATION_BYTES_MAX:
+        if len("/".join(location.relative_segments(root)).encode()) > NAMESPACE_LOCATION_BYTES_MAX:
             raise invalid_location_error(
                 "location", f"longer than {NAMESPACE_LOCATION_BYTES_MAX} bytes below the base or allowed location", text
             )
@@ -159,7 +159,7 @@ class StorageProfile(JsonFields):
         if root is None:
             raise invalid_location_error(field, f"must be below {self.base} or one of the warehouse's allowed-locations", text)
         self.check_scheme(location, field)
-        check_characters(location.below(root), text, percent_allowed=percent_allowed, field=field)
+        check_characters(location.relative_segments(root), text, percent_allowed=percent_allowed, field=field)
         return location
 
     def root_of(self, location: StorageLocation) -> StorageLocation | None:

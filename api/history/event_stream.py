@@ -11,7 +11,7 @@ from ...domain.errors import ServiceUnavailable
 from ..api_request import ApiRequest
 from ..byte_budget import UNCOUNTED_BYTES_MAX, BudgetExhausted, BudgetReservation, ContentReservation
 from ..origins import ORIGIN_RULES
-from ..piece_payload import PIECE_BYTES, cut
+from ..piece_payload import PIECE_BYTES, split_copies
 from ..request_ids import REQUEST_ID, set_response_headers
 from .event_source import EventReader, EventSource, PublishedEvent, PublishedEvents
 from .large_events import LargeEvents
@@ -101,7 +101,7 @@ def _pieces(events: Iterable[PublishedEvent]) -> Iterator[bytes | bytearray]:
         piece += b"id: %d\nevent: %b\ndata: " % (event.position, event.type.encode())
         if len(event.body) >= PIECE_BYTES:
             yield piece
-            yield from cut(event.body)
+            yield from split_copies(event.body)
             piece = bytearray()
         else:
             piece += event.body

@@ -8,7 +8,7 @@ from ...access.resolve_warehouse import resolve_warehouse
 from ...access.warehouse import Warehouse
 from ...domain.errors import BadRequest
 from ..api_request import ApiRequest
-from ..path_parameters import warehouse_reference
+from ..path_parameters import parse_warehouse_reference
 from .event_source import Dialect
 
 WAIT_SECONDS_MAX = 60.0
@@ -58,7 +58,7 @@ async def parse_warehouses(request: ApiRequest) -> set[UUID]:
 
 async def warehouse_now(request: ApiRequest, reference: str, parameter: str) -> Warehouse:
     """The warehouse with a name or id. Raises NoSuchWarehouse, and BadRequest for a past state."""
-    warehouse = await resolve_warehouse(request.catalog.backends, request.context.project_id, warehouse_reference(reference))
+    warehouse = await resolve_warehouse(request.catalog.backends, request.context.project_id, parse_warehouse_reference(reference))
     if warehouse.as_of is not None:
         raise BadRequest(f"Invalid parameter '{parameter}': a past state has no new events; name the warehouse without a position or time")
     return warehouse

@@ -23,7 +23,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 async def query_events(request: ApiRequest) -> web.Response:
     """A page of a warehouse's events, oldest first, and the token of the next page, also at the end of the log."""
-    _, fields = await request.fields()
+    _, fields = await request.read_body_fields()
     warehouse, source = await request.warehouse(), request.catalog.events
     await request.authorize(Resource("warehouse", warehouse.id))
     reader = _reader(source, warehouse, fields)
@@ -44,7 +44,7 @@ async def query_events(request: ApiRequest) -> web.Response:
 
 def _reader(source: EventSource, warehouse: Warehouse, fields: BodyReader) -> EventReader:
     if fields.object_or_none("custom-filters"):
-        raise fields.invalid("custom-filters", "must be empty: this catalog supports no custom filters")
+        raise fields.invalid_error("custom-filters", "must be empty: this catalog supports no custom filters")
     return source.iceberg_reader(
         warehouse.project_id,
         warehouse.id,
@@ -60,9 +60,9 @@ def _names(fields: BodyReader) -> Sequence[Sequence[str]]:
     """Names as lists of levels, outermost first."""
     paths = fields.text_lists("catalog-objects-by-name", FILTER_VALUES_MAX)
     if not all(paths):
-        raise fields.invalid("catalog-objects-by-name", "must be a list of non-empty lists of names")
+        raise fields.invalid_error("catalog-objects-by-name", "must be a list of non-empty lists of names")
     if any(len(path) > NAMESPACE_LEVELS_MAX + 1 or any(len(name) > NAME_CODE_POINTS_MAX for name in path) for path in paths):
-        raise fields.invalid(
+        raise fields.invalid_error(
             "catalog-objects-by-name", f"a path may have at most {NAMESPACE_LEVELS_MAX + 1} names of {NAME_CODE_POINTS_MAX} characters"
         )
     return paths
@@ -73,7 +73,7 @@ def _page_size(request: ApiRequest, fields: BodyReader) -> int:
     if size is None:
         return request.catalog.limits.page_size_default
     if size < 1:
-        raise fields.invalid("page-size", "must be at least 1")
+        raise fields.invalid_error("page-size", "must be at least 1")
     return min(size, request.catalog.limits.page_size_max)
 
 
@@ -82,7 +82,7 @@ async def _after(source: EventSource, fields: BodyReader, listing: str) -> int:
     token = fields.text_or_none("continuation-token")
     since_ms = fields.integer_or_none("since-timestamp-ms")
     if since_ms is not None and not 0 <= since_ms <= _TIMESTAMP_MS_MAX:
-        raise fields.invalid("since-timestamp-ms", f"must be from 0 to {_TIMESTAMP_MS_MAX}")
+        raise fields.invalid_error("since-timestamp-ms", f"must be from 0 to {_TIMESTAMP_MS_MAX}")
     if token:
         after = token_after(listing, token, "field 'continuation-token'")
         if not after.isascii() or not after.isdigit():
@@ -92,5 +92,5 @@ async def _after(source: EventSource, fields: BodyReader, listing: str) -> int:
         return 0
     position = await source.position_before(_EPOCH + timedelta(milliseconds=since_ms))
     if position is None:
-        raise fields.invalid("since-timestamp-ms", "is beyond the end of the log: it is in the future")
+        raise fields.invalid_error("since-timestamp-ms", "is beyond the end of the log: it is in the future")
     return position

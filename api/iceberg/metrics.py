@@ -11,7 +11,7 @@ from .tables import existing_table
 
 async def report_metrics(request: ApiRequest) -> web.Response:
     """Takes a report, to be stored unchanged in the background. Only its size and its `report-type` are checked."""
-    body, fields = await request.fields()
+    body, fields = await request.read_body_fields()
     limits = request.catalog.limits
     if len(body) > limits.report_bytes_max:
         raise PayloadTooLarge(f"Invalid body: a metrics report may have at most {limits.report_bytes_max} bytes")

@@ -46,7 +46,7 @@ async def _children(request: ApiRequest, warehouse: Warehouse, parent: Namespace
 
 
 async def create_namespace(request: ApiRequest) -> web.Response:
-    body, fields = await request.fields()
+    body, fields = await request.read_body_fields()
     command = CreateNamespace(namespace=fields.namespace("namespace"), properties=fields.properties("properties"))
     return await request.execute(execute_create_namespace, command, body=body)
 
@@ -87,7 +87,7 @@ async def drop_namespace(request: ApiRequest) -> web.Response:
 
 
 async def update_properties(request: ApiRequest) -> web.Response:
-    body, fields = await request.fields()
+    body, fields = await request.read_body_fields()
     command = UpdateNamespaceProperties(
         namespace=parse_existing_namespace(request.segments["namespace"]),
         removals=fields.texts("removals", request.catalog.limits.properties_max),

@@ -43,7 +43,7 @@ async def list_tables(request: ApiRequest) -> web.Response:
 
 
 async def create_table(request: ApiRequest) -> web.Response:
-    body, fields = await request.fields()
+    body, fields = await request.read_body_fields()
     command = CreateTable(
         namespace=parse_existing_namespace(request.segments["namespace"]),
         name=fields.name("name", "table name"),
@@ -58,7 +58,7 @@ async def create_table(request: ApiRequest) -> web.Response:
 
 
 async def register_table(request: ApiRequest) -> web.Response:
-    body, fields = await request.fields()
+    body, fields = await request.read_body_fields()
     command = RegisterTable(
         namespace=parse_existing_namespace(request.segments["namespace"]),
         name=fields.name("name", "table name"),
@@ -100,7 +100,7 @@ def parse_commit_table(table: TabularIdentifier, fields: BodyReader, limits: Api
 
 async def update_table(request: ApiRequest) -> web.Response:
     """Commits to a table, or creates a staged one. The path names the table; the body's `identifier` is ignored."""
-    body, fields = await request.fields()
+    body, fields = await request.read_body_fields()
     creates = is_creation(fields.objects("requirements", request.catalog.limits.requirements_max))
     command = parse_commit_table(_parse_new_table(request) if creates else existing_table(request), fields, request.catalog.limits)
     return await request.execute(commit_table, command, body=body)
@@ -130,7 +130,7 @@ async def unregister_table(request: ApiRequest) -> web.Response:
 
 
 async def rename_table(request: ApiRequest) -> web.Response:
-    body, fields = await request.fields()
+    body, fields = await request.read_body_fields()
     command = RenameTable(source=fields.existing_identifier("source", "table"), destination=fields.identifier("destination", "table name"))
     return await request.execute(execute_rename_table, command, body=body)
 

@@ -13,15 +13,15 @@ from .tables import parse_commit_table
 
 
 async def commit_transaction(request: ApiRequest) -> web.Response:
-    body, fields = await request.fields()
+    body, fields = await request.read_body_fields()
     limits = request.catalog.limits
     changes = tuple(
         parse_commit_table(_table(change, limits), change, limits) for change in fields.each("table-changes", limits.table_changes_max)
     )
     if not changes:
-        raise fields.invalid("table-changes", "must have at least one element")
+        raise fields.invalid_error("table-changes", "must have at least one element")
     if sum(len(change.updates) for change in changes) > limits.updates_max:
-        raise fields.invalid("table-changes", f"has more than {limits.updates_max} updates")
+        raise fields.invalid_error("table-changes", f"has more than {limits.updates_max} updates")
     return await request.execute(execute_commit_transaction, CommitTransaction(changes=changes), body=body)
 
 

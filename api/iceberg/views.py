@@ -26,7 +26,7 @@ async def list_views(request: ApiRequest) -> web.Response:
 
 
 async def create_view(request: ApiRequest) -> web.Response:
-    body, fields = await request.fields()
+    body, fields = await request.read_body_fields()
     command = CreateView(
         namespace=parse_existing_namespace(request.segments["namespace"]),
         name=fields.name("name", "view name"),
@@ -39,7 +39,7 @@ async def create_view(request: ApiRequest) -> web.Response:
 
 
 async def register_view(request: ApiRequest) -> web.Response:
-    body, fields = await request.fields()
+    body, fields = await request.read_body_fields()
     command = RegisterView(
         namespace=parse_existing_namespace(request.segments["namespace"]),
         name=fields.name("name", "view name"),
@@ -62,7 +62,7 @@ async def view_exists(request: ApiRequest) -> web.Response:
 
 
 async def replace_view(request: ApiRequest) -> web.Response:
-    body, fields = await request.fields()
+    body, fields = await request.read_body_fields()
     limits = request.catalog.limits
     command = CommitView(
         view=_existing_view(request),
@@ -79,6 +79,6 @@ async def drop_view(request: ApiRequest) -> web.Response:
 
 
 async def rename_view(request: ApiRequest) -> web.Response:
-    body, fields = await request.fields()
+    body, fields = await request.read_body_fields()
     command = RenameView(source=fields.existing_identifier("source", "view"), destination=fields.identifier("destination", "view name"))
     return await request.execute(execute_rename_view, command, body=body)

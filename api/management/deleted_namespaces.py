@@ -42,7 +42,7 @@ async def undrop_namespace(request: ApiRequest) -> web.Response:
         raise NoSuchNamespace(f"Namespace does not exist: {text[:64]} (must be an id)")
     body, force = b"", False
     if request.http_request.can_read_body:
-        body, fields = await request.fields()
+        body, fields = await request.read_body_fields()
         fields.refuse_unknown(("force",))
         force = fields.boolean("force")
     return await execute_on_warehouse(request, execute_undrop_namespace, UndropNamespace(namespace_id, force), body)

@@ -54,11 +54,11 @@ async def listed_page(
 
 async def undrop_tabulars(request: ApiRequest) -> web.Response:
     """204. All targets, or none. `force`, which Lakekeeper does not have: also if files are missing."""
-    body, fields = await request.fields()
+    body, fields = await request.read_body_fields()
     fields.refuse_unknown(("targets", "force"))
     targets = [_target(each) for each in fields.each("targets", UNDROP_TARGETS_MAX)]
     if len({target.id for target in targets}) < len(targets):
-        raise fields.invalid("targets", "names one id more than once")
+        raise fields.invalid_error("targets", "names one id more than once")
     return await execute_on_warehouse(request, execute_undrop_tabulars, UndropTabulars(targets, fields.boolean("force")), body)
 
 
@@ -66,11 +66,11 @@ def _target(fields: BodyReader) -> UndropTarget:
     fields.refuse_unknown(("id", "type"))
     kind, object_id = fields.text("type"), uuid_or_none(fields.text("id"))
     if object_id is None:
-        raise fields.invalid("id", "must be a UUID")
+        raise fields.invalid_error("id", "must be a UUID")
     match kind:
         case "table" | "view":
             return UndropTarget(kind, object_id)
-    raise fields.invalid("type", "must be table or view")
+    raise fields.invalid_error("type", "must be table or view")
 
 
 def _namespace_id(text: str | None) -> UUID | None:

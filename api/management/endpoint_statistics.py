@@ -28,12 +28,12 @@ _PAGE_FIELD = "field 'range-specifier.token'"
 
 async def get_endpoint_statistics(request: ApiRequest) -> web.Response:
     """Lakekeeper's EndpointStatisticsResponse: the newest hour first. The tokens are those of the windows before and after."""
-    _, fields = await request.fields()
+    _, fields = await request.read_body_fields()
     fields.refuse_unknown(("warehouse", "status-codes", "range-specifier"))
     warehouse_id = _warehouse_id(fields.fields("warehouse"))
     status_codes = fields.integers_or_none("status-codes", _STATUS_CODES_MAX)
     if status_codes is not None and not all(100 <= each <= 599 for each in status_codes):
-        raise fields.invalid("status-codes", "must be HTTP status codes")
+        raise fields.invalid_error("status-codes", "must be HTTP status codes")
     listing = listing_digest("endpoint-statistics", str(request.context.project_id), str(warehouse_id), str(status_codes))
     end, interval = _window(fields, listing)
     begin = _moved(end, -interval)
@@ -69,9 +69,9 @@ def _warehouse_id(fields: BodyReader) -> UUID | None:
         case "warehouse-id":
             warehouse_id = uuid_or_none(fields.text("id"))
             if warehouse_id is None or warehouse_id == NO_WAREHOUSE:
-                raise fields.invalid("id", "must be the id of a warehouse")
+                raise fields.invalid_error("id", "must be the id of a warehouse")
             return warehouse_id
-    raise fields.invalid("type", "must be warehouse-id, unmapped or all")
+    raise fields.invalid_error("type", "must be warehouse-id, unmapped or all")
 
 
 def _window(fields: BodyReader, listing: str) -> tuple[datetime, timedelta]:
@@ -84,15 +84,15 @@ def _window(fields: BodyReader, listing: str) -> tuple[datetime, timedelta]:
             selector.refuse_unknown(("type", "end", "interval"))
             end, interval = selector.time_or_none("end"), _interval(selector.text("interval"))
             if end is None:
-                raise selector.missing("end")
+                raise selector.missing_error("end")
             if interval is None:
                 wanted = f"an ISO 8601 duration without years and months, such as P1D or PT1H, at most P{_INTERVAL_MAX.days}D"
-                raise selector.invalid("interval", f"must be {wanted}")
+                raise selector.invalid_error("interval", f"must be {wanted}")
             return end, interval
         case "page-token":
             selector.refuse_unknown(("type", "token"))
             return _of_token(token_after(listing, selector.text("token"), _PAGE_FIELD))
-    raise selector.invalid("type", "must be window or page-token")
+    raise selector.invalid_error("type", "must be window or page-token")
 
 
 def _interval(text: str) -> timedelta | None:

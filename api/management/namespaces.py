@@ -11,7 +11,7 @@ from .warehouses import execute_on_warehouse
 
 async def move_namespace(request: ApiRequest) -> web.Response:
     """200 with the new path. Unlike Lakekeeper, also a namespace that contains namespaces."""
-    body, fields = await request.fields()
+    body, fields = await request.read_body_fields()
     fields.refuse_unknown(("destination", "force"))
     command = MoveNamespace(path_object_id(request, "namespace"), fields.namespace("destination"), fields.boolean("force"))
     return await execute_on_warehouse(request, execute_move_namespace, command, body)

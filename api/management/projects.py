@@ -13,12 +13,12 @@ from ..api_request import ApiRequest
 
 async def create_project(request: ApiRequest) -> web.Response:
     """201 with the project's id, which the client may choose."""
-    body, fields = await request.fields()
+    body, fields = await request.read_body_fields()
     fields.refuse_unknown(("project-name", "project-id"))
     name, chosen = fields.name("project-name", "project name", parse_name), fields.text_or_none("project-id")
     project_id = None if chosen is None else uuid_or_none(chosen)
     if chosen is not None and project_id is None:
-        raise fields.invalid("project-id", "must be a UUID of 36 characters")
+        raise fields.invalid_error("project-id", "must be a UUID of 36 characters")
     context = request.command_context(None, body, ())
     return await request.command_response(await execute_create_project(request.catalog.commands, context, CreateProject(name, project_id)))
 
@@ -33,7 +33,7 @@ async def get_project(request: ApiRequest) -> web.Response:
 
 async def rename_project(request: ApiRequest) -> web.Response:
     """200 without a body, as in Lakekeeper."""
-    body, fields = await request.fields()
+    body, fields = await request.read_body_fields()
     fields.refuse_unknown(("new-name",))
     command = RenameProject(fields.name("new-name", "project name", parse_name))
     context = request.command_context(None, body, ())

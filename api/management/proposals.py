@@ -19,7 +19,7 @@ from ..api_request import BODY_BUDGET, POSITION_HEADER, ApiRequest
 from ..bodies import reserve_for_parsed
 from ..byte_budget import BODY_RESERVATION, BudgetReservation
 from ..paging import listing_digest, page_token, parse_page
-from ..path_parameters import decode_segment, warehouse_reference
+from ..path_parameters import decode_segment, parse_warehouse_reference
 
 LIST_PARAMETERS = frozenset({"status", "warehouse", "pageToken", "pageSize"})
 REASON_LENGTH_MAX = 2_000
@@ -36,7 +36,7 @@ async def list_proposals(request: ApiRequest) -> web.Response:
     reference = query.get("warehouse")
     warehouse = None
     if reference:
-        warehouse = await resolve_warehouse(request.catalog.backends, request.context.project_id, warehouse_reference(reference))
+        warehouse = await resolve_warehouse(request.catalog.backends, request.context.project_id, parse_warehouse_reference(reference))
     listing = listing_digest("proposals", status or "", "" if warehouse is None else warehouse.prefix)
     requested = parse_page(query, listing, request.catalog.limits, size_alone=True)
     after, size = (
@@ -71,10 +71,10 @@ async def approve(request: ApiRequest) -> web.Response:
 async def reject(request: ApiRequest) -> web.Response:
     state, _, reservation = await _proposal(request)
     reservation.release()
-    body, fields = await request.fields()
+    body, fields = await request.read_body_fields()
     reason = fields.text("reason")
     if not reason.strip() or len(reason) > REASON_LENGTH_MAX:
-        raise fields.invalid("reason", f"must not be blank, and have at most {REASON_LENGTH_MAX} characters")
+        raise fields.invalid_error("reason", f"must not be blank, and have at most {REASON_LENGTH_MAX} characters")
     warehouse = await _warehouse(request, state)
     command = RejectProposal(state.id, reason)
     result = await reject_proposal(request.catalog.commands, request.command_context(warehouse, body, ()), warehouse, command)

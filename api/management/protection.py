@@ -55,7 +55,7 @@ async def _load(request: ApiRequest, kind: ContentKind) -> web.Response:
 
 async def _set(request: ApiRequest, kind: ContentKind, command: Callable[[UUID, bool], Command], execute: Execute[Command]) -> web.Response:
     """200 with the protection, and the time of the object's last event."""
-    body, fields = await request.fields()
+    body, fields = await request.read_body_fields()
     fields.refuse_unknown(("protected",))
     protected = fields.required_boolean("protected")
     warehouse, object_id = await requested_warehouse(request, or_deleted=True), path_object_id(request, kind)

@@ -15,7 +15,7 @@ SEARCH_CODE_POINTS_MAX = 64
 async def search_tabular(request: ApiRequest) -> web.Response:
     """Lakekeeper's SearchTabularResponse."""
     warehouse_id = parse_warehouse_id(request)
-    _, fields = await request.fields()
+    _, fields = await request.read_body_fields()
     fields.refuse_unknown(("search",))
     found = await search_tabulars(request.catalog.queries, request.context, warehouse_id, search_text(fields.text("search")))
     return await request.json({"tabulars": [found_tabular(each) for each in found]})

@@ -59,14 +59,14 @@ async def get_server_info(request: ApiRequest) -> web.Response:
 
 async def bootstrap(request: ApiRequest) -> web.Response:
     """Without authentication the server counts as bootstrapped: 400 `CatalogAlreadyBootstrapped`, as Lakekeeper's second bootstrap."""
-    _, fields = await request.fields()
+    _, fields = await request.read_body_fields()
     fields.refuse_unknown(_BOOTSTRAP_FIELDS)
     accepted = fields.required_boolean("accept-terms-of-use")
     fields.boolean("is-operator")
     for name in ("user-name", "user-email"):
         fields.text_or_none(name)
     if fields.text_or_none("user-type") not in (None, "human", "application"):
-        raise fields.invalid("user-type", "must be human or application")
+        raise fields.invalid_error("user-type", "must be human or application")
     await request.authorize(SERVER)
     if not accepted:
         raise TermsNotAccepted

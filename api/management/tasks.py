@@ -45,7 +45,7 @@ _QUEUE_NAME = "queue-name"
 async def list_tasks(request: ApiRequest) -> web.Response:
     """A page of tasks, newest first."""
     warehouse_id = parse_warehouse_id(request)
-    _, fields = await request.fields()
+    _, fields = await request.read_body_fields()
     fields.refuse_unknown((*_PROJECT_FILTERS, "entities"))
     wanted = _filter(fields, _objects(fields))
     listing = listing_digest("tasks", str(warehouse_id), *map(str, wanted))
@@ -71,7 +71,7 @@ async def get_task_details(request: ApiRequest) -> web.Response:
 
 async def control_tasks(request: ApiRequest) -> web.Response:
     """204. All tasks, or none."""
-    body, fields = await request.fields()
+    body, fields = await request.read_body_fields()
     return await execute_on_warehouse(request, execute_control_tasks, _control(fields), body)
 
 
@@ -85,7 +85,7 @@ async def get_task_queue_config(request: ApiRequest) -> web.Response:
 
 async def set_task_queue_config(request: ApiRequest) -> web.Response:
     """204."""
-    body, fields = await request.fields()
+    body, fields = await request.read_body_fields()
     queue = _queue(request)
     command = SetTaskQueueConfig(queue, _requested_config(fields, queue))
     check_queue_config(queue, command.heartbeat_seconds_max)
@@ -95,7 +95,7 @@ async def set_task_queue_config(request: ApiRequest) -> web.Response:
 
 async def list_project_tasks(request: ApiRequest) -> web.Response:
     """None."""
-    _, fields = await request.fields()
+    _, fields = await request.read_body_fields()
     fields.refuse_unknown(_PROJECT_FILTERS)
     _filter(fields, None)
     _size(request, fields)
@@ -116,7 +116,7 @@ async def get_project_task_details(request: ApiRequest) -> web.Response:
 
 async def control_project_tasks(request: ApiRequest) -> web.Response:
     """404 for every task: a project has none."""
-    _, fields = await request.fields()
+    _, fields = await request.read_body_fields()
     command = _control(fields)
     await _authorize_project(request)
     for task_id in command.task_ids:
@@ -132,7 +132,7 @@ async def get_task_log_cleanup_config(request: ApiRequest) -> web.Response:
 
 async def set_task_log_cleanup_config(request: ApiRequest) -> web.Response:
     """204 for a configuration without settings. Raises InvalidQueueConfig for every setting, because none would have an effect."""
-    _, fields = await request.fields()
+    _, fields = await request.read_body_fields()
     fields.refuse_unknown((_QUEUE_CONFIG, _HEARTBEAT))
     settings = {name for name, value in fields.object(_QUEUE_CONFIG).items() if value is not None and name != _QUEUE_NAME}
     if fields.integer_or_none(_HEARTBEAT) is not None:
@@ -154,7 +154,7 @@ def _filter(fields: BodyReader, objects: list[tuple[str, UUID]] | None) -> TaskF
     """Lakekeeper's filters. No task has a queue that does not exist."""
     queues, statuses = fields.texts_or_none(_QUEUE_NAME, _FILTERS_MAX), fields.texts_or_none("status", len(TASK_STATUSES))
     if statuses is not None and not {*statuses} <= {*TASK_STATUSES}:
-        raise fields.invalid("status", f"must be one or more of {', '.join(TASK_STATUSES)}")
+        raise fields.invalid_error("status", f"must be one or more of {', '.join(TASK_STATUSES)}")
     return TaskFilter(
         WAREHOUSE_QUEUES if queues is None else [each for each in WAREHOUSE_QUEUES if each in queues],
         TASK_STATUSES if statuses is None else [each for each in TASK_STATUSES if each in statuses],
@@ -175,12 +175,12 @@ def _objects(fields: BodyReader) -> list[tuple[str, UUID]] | None:
             each.refuse_unknown(("type",))
             continue
         if kind not in _OBJECT_ID:
-            raise each.invalid("type", f"must be one of {', '.join(_OBJECT_ID)}, warehouse")
+            raise each.invalid_error("type", f"must be one of {', '.join(_OBJECT_ID)}, warehouse")
         name = _OBJECT_ID[kind]
         each.refuse_unknown(("type", name))
         object_id = uuid_or_none(each.text(name))
         if object_id is None:
-            raise each.invalid(name, "must be a UUID")
+            raise each.invalid_error(name, "must be a UUID")
         objects.append((kind, object_id))
     return objects
 
@@ -196,25 +196,25 @@ def _control(fields: BodyReader) -> ControlTasks:
             action.refuse_unknown(("action-type", "scheduled-for", "scheduled_for"))
             scheduled_for = action.time_or_none("scheduled-for") or action.time_or_none("scheduled_for")
             if scheduled_for is None:
-                raise action.invalid("scheduled-for", "is required")
+                raise action.invalid_error("scheduled-for", "is required")
             done: Action = "run-at"
         case "stop" | "cancel" | "run-now":
             action.refuse_unknown(("action-type",))
             done = kind
         case _:
-            raise action.invalid("action-type", "must be one of stop, cancel, run-now, run-at")
+            raise action.invalid_error("action-type", "must be one of stop, cancel, run-now, run-at")
     if fields.texts_or_none("task-ids", TASKS_MAX) is None:
-        raise fields.invalid("task-ids", "is required")
+        raise fields.invalid_error("task-ids", "is required")
     task_ids = fields.ids("task-ids", TASKS_MAX)
     if len({*task_ids}) < len(task_ids):
-        raise fields.invalid("task-ids", "names one task more than once")
+        raise fields.invalid_error("task-ids", "names one task more than once")
     return ControlTasks(done, tuple(task_ids), None if scheduled_for is None else _milliseconds(action, scheduled_for))
 
 
 def _milliseconds(fields: BodyReader, at: datetime) -> int:
     milliseconds = int(at.timestamp() * 1_000)
     if milliseconds < 0:
-        raise fields.invalid("scheduled-for", "must not be before 1970")
+        raise fields.invalid_error("scheduled-for", "must not be before 1970")
     return milliseconds
 
 
@@ -239,7 +239,7 @@ def _queue(request: ApiRequest) -> str:
 def _size(request: ApiRequest, fields: BodyReader) -> int:
     size, limits = fields.integer_or_none(_SIZE), request.catalog.limits
     if size is not None and size < 1:
-        raise fields.invalid(_SIZE, "must be a positive whole number")
+        raise fields.invalid_error(_SIZE, "must be a positive whole number")
     return limits.page_size_default if size is None else min(size, limits.page_size_max)
 
 
@@ -247,7 +247,7 @@ def _position(fields: BodyReader, listing: str, token: str) -> int:
     after = token_after(listing, token, "field 'page-token'")
     # A client may have forged it.
     if not (after.isascii() and after.isdigit() and len(after) <= 18):
-        raise fields.invalid(_TOKEN, "not a token of this catalog")
+        raise fields.invalid_error(_TOKEN, "not a token of this catalog")
     return int(after)
 
 

@@ -92,7 +92,7 @@ async def validate_warehouse(request: ApiRequest) -> web.Response:
 
 
 async def _creation_fields(request: ApiRequest) -> tuple[bytes, BodyReader]:
-    body, fields = await request.fields()
+    body, fields = await request.read_body_fields()
     fields.refuse_unknown(_FIELDS)
     await request.resolve_project(fields.text_or_none("project-id"))
     return body, fields
@@ -130,14 +130,14 @@ async def get_warehouse(request: ApiRequest) -> web.Response:
 
 async def update_warehouse_config(request: ApiRequest) -> web.Response:
     """200 with the resulting defaults and overrides."""
-    body, fields = await request.fields()
+    body, fields = await request.read_body_fields()
     fields.refuse_unknown(_CONFIG_FIELDS)
     defaults, overrides = (_property_update(request, fields, name) for name in _CONFIG_FIELDS)
     return await execute_on_warehouse(request, execute_update_warehouse_config, UpdateWarehouseConfig(defaults, overrides), body)
 
 
 async def rename_warehouse(request: ApiRequest) -> web.Response:
-    body, fields = await request.fields()
+    body, fields = await request.read_body_fields()
     fields.refuse_unknown(("new-name",))
     command = RenameWarehouse(fields.name("new-name", "warehouse name", parse_name))
     return await execute_on_warehouse(request, execute_rename_warehouse, command, body)
@@ -153,7 +153,7 @@ async def deactivate_warehouse(request: ApiRequest) -> web.Response:
 
 async def set_warehouse_protection(request: ApiRequest) -> web.Response:
     """200 with the protection, as in Lakekeeper."""
-    body, fields = await request.fields()
+    body, fields = await request.read_body_fields()
     fields.refuse_unknown(("protected",))
     command = SetWarehouseProtection(fields.required_boolean("protected"))
     response = await execute_on_warehouse(request, execute_change_warehouse, command, body)
@@ -165,16 +165,16 @@ async def set_warehouse_protection(request: ApiRequest) -> web.Response:
 
 
 async def set_warehouse_read_only(request: ApiRequest) -> web.Response:
-    body, fields = await request.fields()
+    body, fields = await request.read_body_fields()
     fields.refuse_unknown(("read-only",))
     return await execute_on_warehouse(request, execute_change_warehouse, SetWarehouseReadOnly(fields.required_boolean("read-only")), body)
 
 
 async def update_warehouse_format_version_policy(request: ApiRequest) -> web.Response:
-    body, fields = await request.fields()
+    body, fields = await request.read_body_fields()
     fields.refuse_unknown((_ALLOWED, _DEFAULT))
     if fields.integers_or_none(_ALLOWED, len(FORMAT_VERSIONS)) is None:
-        raise fields.missing(_ALLOWED)
+        raise fields.missing_error(_ALLOWED)
     return await execute_on_warehouse(
         request, execute_change_warehouse, UpdateWarehouseFormatVersionPolicy(_format_version_policy(fields)), body
     )
@@ -214,14 +214,14 @@ async def _validate_update(request: ApiRequest, command: StorageUpdate) -> web.R
 
 async def _profile_update(request: ApiRequest) -> tuple[StorageUpdate, bytes]:
     """The command and the body."""
-    body, fields = await request.fields()
+    body, fields = await request.read_body_fields()
     fields.refuse_unknown((_PROFILE, _CREDENTIAL))
     return UpdateStorageProfile(fields.object(_PROFILE), fields.object_or_none(_CREDENTIAL)), body
 
 
 async def _credential_update(request: ApiRequest) -> tuple[StorageUpdate, bytes]:
     """The command and the body."""
-    body, fields = await request.fields()
+    body, fields = await request.read_body_fields()
     fields.refuse_unknown((_NEW_CREDENTIAL,))
     return UpdateStorageCredential(fields.object_or_none(_NEW_CREDENTIAL)), body
 
@@ -232,14 +232,14 @@ async def _update_storage(request: ApiRequest, command: StorageUpdate, body: byt
 
 async def update_warehouse_delete_profile(request: ApiRequest) -> web.Response:
     """200 with the warehouse. It concerns later drops."""
-    body, fields = await request.fields()
+    body, fields = await request.read_body_fields()
     fields.refuse_unknown((_DELETE_PROFILE,))
     return await execute_on_warehouse(request, execute_change_warehouse, UpdateWarehouseDeleteProfile(_delete_profile(fields)), body)
 
 
 async def set_warehouse_purge_default(request: ApiRequest) -> web.Response:
     """200 with the warehouse. Lakekeeper has no such route: there, a drop that does not say so deletes the files."""
-    body, fields = await request.fields()
+    body, fields = await request.read_body_fields()
     fields.refuse_unknown((_PURGE_DEFAULT,))
     return await execute_on_warehouse(
         request, execute_change_warehouse, SetWarehousePurgeDefault(fields.required_boolean(_PURGE_DEFAULT)), body
@@ -283,7 +283,7 @@ def _delete_profile(fields: BodyReader) -> DeleteProfile:
     profile = fields.fields(_DELETE_PROFILE)
     kind = profile.text("type")
     if kind not in ("hard", "soft"):
-        raise profile.invalid("type", "must be hard or soft")
+        raise profile.invalid_error("type", "must be hard or soft")
     # The second spelling is an alias in Lakekeeper. Of a hard profile, the field is ignored there.
     spellings = ("expiration-seconds", "expiration_seconds")
     profile.refuse_unknown(("type", *spellings))
@@ -291,7 +291,7 @@ def _delete_profile(fields: BodyReader) -> DeleteProfile:
     if kind == "hard":
         return DeleteProfile(None)
     if seconds is None:
-        raise profile.missing("expiration-seconds")
+        raise profile.missing_error("expiration-seconds")
     return DeleteProfile(seconds)
 
 

@@ -31,7 +31,7 @@ from ...security.secrets import SecretStore, SecretUnreadable
 from ...storage.object_store import ObjectStore
 from ...storage.store_checks import StoreCheckLimit
 from ...storage.store_errors import StoreUnavailable
-from ..proposals.proposals import Proposals, refusal_record, stored_refusal
+from ..proposals.proposals import Proposals
 from ..tables.metrics_reports import MetricsReports
 from ..tabulars.names_and_locations import location_taken_error
 from ..tabulars.undrop_check_limit import UndropCheckLimit
@@ -43,6 +43,7 @@ from .decision_writer import DecisionWriter
 from .handler import CommandHandler, CommandResult, ProjectCommandHandler, StreamCommandHandler, TableToCache
 from .idempotency import StoredResponse
 from .preloaded_parts import PreloadedPartsLost
+from .refusals import refusal_record, stored_refusal
 from .resolver import OutdatedRead, Resolver
 from .response_replayer import ResponseReplayer
 from .stream_queues import StreamQueues

@@ -181,7 +181,7 @@ class _DropHandler(CommandHandler):
             reason = f"what must be read of its metadata is larger than {self.reservation.bytes_max} bytes"
             raise too_large(str(self.command.namespace), reason)
         await self.reservation.reserve_anew(size)
-        self.content = [*tree_states.streams(self.executor, kinds_of(nodes[1:]))]
+        self.content = [*tree_states.tree_streams(self.executor, kinds_of(nodes[1:]))]
 
     def descendant_streams(self) -> Sequence[ResolvedStream[State]]:
         return self.content

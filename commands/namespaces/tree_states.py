@@ -60,6 +60,6 @@ async def add_whole_tables(executor: CommandExecutor, reservation: DocumentReser
         states.generation = generation if states.generation is None else min(states.generation, generation)
 
 
-def streams(executor: CommandExecutor, ids: Ids) -> list[ResolvedStream[AnyState]]:
+def tree_streams(executor: CommandExecutor, ids: Ids) -> list[ResolvedStream[AnyState]]:
     """The streams of a tree's objects."""
     return [executor.resolver.by_id(kind, each) for kind, of_kind in ids.items() for each in of_kind]

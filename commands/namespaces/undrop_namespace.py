@@ -82,7 +82,7 @@ class _UndropHandler(CommandHandler):
         async with self.executor.connection() as connection:
             size = await self._choose_whole(connection, ids)
         await self.reservation.reserve_anew(size)
-        self.content = [stream for stream in tree_states.streams(self.executor, ids) if stream.id != self.command.namespace_id]
+        self.content = [stream for stream in tree_states.tree_streams(self.executor, ids) if stream.id != self.command.namespace_id]
 
     async def _check_refusals(self) -> tree_states.Ids:
         """Returns what would be undropped. Raises the refusals."""

@@ -32,6 +32,7 @@ from ..execution.append_request import AppendRequest, AppendResult, IdempotencyR
 from ..execution.clock import now_ms
 from ..execution.committer import Committer
 from ..execution.offload import in_thread_if, is_large_request
+from ..execution.refusals import refusal_record
 from ..execution.resolver import OutdatedRead
 
 HELD_BYTES_MAX = 1024 * 1024
@@ -40,7 +41,7 @@ HELD_BYTES_MAX = 1024 * 1024
 # Attempts to write a proposal. An attempt fails if another request for the same change is faster.
 _ATTEMPTS_MAX = 100
 
-Connections = Callable[[], AbstractAsyncContextManager[Connection]]
+OpenConnection = Callable[[], AbstractAsyncContextManager[Connection]]
 
 
 def proposal_json(state: ProposalState, *, with_command: bool = True) -> Json:
@@ -62,29 +63,11 @@ def proposal_json(state: ProposalState, *, with_command: bool = True) -> Json:
     return {**document, "command": state.command} if with_command else document
 
 
-def refusal_record(refusal: CatalogError) -> IdempotencyRecord:
-    """The record of a refusal for its Idempotency-Key."""
-    body = {"message": refusal.message, "type": refusal.type, "code": refusal.status}
-    if isinstance(refusal, ChangeHeld) and refusal.proposal_id is not None:
-        body["proposal"] = str(refusal.proposal_id)
-    return IdempotencyRecord(refusal.status, body=orjson.dumps(body))
-
-
-def stored_refusal(record: IdempotencyRecord) -> CatalogError:
-    """The refusal in the record of an Idempotency-Key."""
-    assert record.body is not None
-    body = orjson.loads(record.body)
-    refusal = CatalogError.from_record(body["code"], body["type"], body["message"])
-    if isinstance(refusal, ChangeHeld) and "proposal" in body:
-        refusal.proposal_id = UUID(body["proposal"])
-    return refusal
-
-
 class Proposals:
     """Opens, reads and closes proposals in the log."""
 
-    def __init__(self, connections: Connections, committer: Committer) -> None:
-        self._connections = connections
+    def __init__(self, open_connection: OpenConnection, committer: Committer) -> None:
+        self._open_connection = open_connection
         self._committer = committer
 
     async def hold(
@@ -125,7 +108,7 @@ class Proposals:
 
     async def load(self, proposal_id: UUID) -> ProposalState:
         """The newest state. Raises NoSuchProposal."""
-        async with self._connections() as connection:
+        async with self._open_connection() as connection:
             return await proposals.find(connection, proposal_id)
 
     async def closed_or_refusal(self, context: RequestContext, warehouse: Warehouse, refusal: CatalogError) -> CatalogError:
@@ -168,11 +151,11 @@ class Proposals:
             return True
         newest_events = {UUID(each["id"]): UUID(each["event-id"]) for each in state.objects if each["event-id"] is not None}
         parents = [UUID(each["parent-id"]) for each in state.objects if each["parent-id"] is not None]
-        async with self._connections() as connection:
+        async with self._open_connection() as connection:
             return await proposals.have_moved_on(connection, newest_events, parents)
 
     async def _open_for(self, warehouse_id: UUID, key: str) -> ProposalState | None:
-        async with self._connections() as connection:
+        async with self._open_connection() as connection:
             proposal_id = await proposals.open_for(connection, warehouse_id, key)
             found = None if proposal_id is None else await proposals.read_state(connection, proposal_id)
         return None if found is None or found[0].status != "open" else found[0]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from icecore.api.connections import BEHIND_SECONDS_MAX, DESCRIPTORS_SHARE, DRAINING_STALL_SECONDS_MAX, Awaited, Connections
+from icecore.api.connections import BEHIND_SECONDS_MAX, DESCRIPTORS_SHARE, DRAINING_STALL_SECONDS_MAX, ClientConnections, ExpectedFromClient
 
 STALL_SECONDS = 0.2
 RATE_MIN = 1_000
@@ -20,7 +20,7 @@ class Reader:
     def __init__(self, bytes_each: int) -> None:
         self._bytes_each, self.taken, self.aborted, self.idle_since = bytes_each, 0, False, 0.0
 
-    def awaited(self) -> Awaited:
+    def expected_from_client(self) -> ExpectedFromClient:
         self.taken += self._bytes_each
         return "response", self.taken, 1_000_000 - self.taken
 
@@ -30,7 +30,7 @@ class Reader:
     def response_bytes_taken(self) -> int:
         return self.taken
 
-    def cut(self, awaited: str) -> None:
+    def close_stalled(self, expected: str) -> None:
         raise AssertionError("it makes progress")
 
     def abort(self) -> None:
@@ -40,7 +40,7 @@ class Reader:
 @pytest.mark.parametrize(("bytes_each", "aborted"), [(1, True), (1_000, False)])
 async def test_a_response_must_be_taken_at_a_rate(bytes_each: int, aborted: bool) -> None:
     """Single bytes are progress, but too little."""
-    connections, reader = Connections(10, STALL_SECONDS, RATE_MIN), Reader(bytes_each)
+    connections, reader = ClientConnections(10, STALL_SECONDS, RATE_MIN), Reader(bytes_each)
     connections.opened(reader)
     loop = asyncio.get_running_loop()
     end = loop.time() + 3 * STALL_SECONDS
@@ -53,11 +53,11 @@ async def test_a_response_must_be_taken_at_a_rate(bytes_each: int, aborted: bool
 class Client:
     """The server's end of a connection, in a state that the test sets."""
 
-    def __init__(self, awaited: Awaited | None, idle_since: float = 0.0, behind: float = 0.0) -> None:
-        self.state, self.idle_since, self.behind = awaited, idle_since, behind
+    def __init__(self, expected: ExpectedFromClient | None, idle_since: float = 0.0, behind: float = 0.0) -> None:
+        self.state, self.idle_since, self.behind = expected, idle_since, behind
         self.aborted, self.ended = False, list[str]()
 
-    def awaited(self) -> Awaited | None:
+    def expected_from_client(self) -> ExpectedFromClient | None:
         return self.state
 
     def seconds_behind(self, rate: int) -> float:
@@ -66,17 +66,17 @@ class Client:
     def response_bytes_taken(self) -> int | None:
         return self.state[1] if self.state is not None and len(self.state) == 3 else None
 
-    def cut(self, awaited: str) -> None:
-        self.ended.append(awaited)
+    def close_stalled(self, expected: str) -> None:
+        self.ended.append(expected)
 
     def abort(self) -> None:
         self.aborted = True
 
 
 @pytest.mark.parametrize("idle", [("request",), ("head",)])
-async def test_the_connection_that_has_been_idle_for_longest_makes_room(idle: Awaited) -> None:
+async def test_the_connection_that_has_been_idle_for_longest_makes_room(idle: ExpectedFromClient) -> None:
     """Before any whose request is being processed."""
-    connections = Connections(3, STALL_SECONDS, RATE_MIN)
+    connections = ClientConnections(3, STALL_SECONDS, RATE_MIN)
     busy, older, newer, last = Client(None, 0.0), Client(idle, 1.0), Client(idle, 2.0), Client(idle, 3.0)
     for each in (busy, newer, older, last):
         connections.opened(each)
@@ -86,7 +86,7 @@ async def test_the_connection_that_has_been_idle_for_longest_makes_room(idle: Aw
 
 async def test_where_none_is_idle_the_one_without_progress_for_longest_makes_room() -> None:
     """If all make progress, the new one is closed."""
-    connections, seconds = Connections(2, STALL_SECONDS, RATE_MIN), 2.2 * 0.5
+    connections, seconds = ClientConnections(2, STALL_SECONDS, RATE_MIN), 2.2 * 0.5
     longest, shorter = Client(("body", 1)), Client(("body", 1))
     connections.opened(longest)
     connections.check(STALL_SECONDS)
@@ -105,7 +105,7 @@ async def test_where_none_is_idle_the_one_without_progress_for_longest_makes_roo
 
 async def closed_of(*opened: Client) -> list[Client]:
     """Those of the connections that are closed if one more is opened."""
-    connections, new = Connections(len(opened), STALL_SECONDS, RATE_MIN), Client(("request",))
+    connections, new = ClientConnections(len(opened), STALL_SECONDS, RATE_MIN), Client(("request",))
     for each in (*opened, new):
         connections.opened(each)
     return [each for each in (*opened, new) if each.aborted]
@@ -133,7 +133,7 @@ async def test_a_client_that_sends_at_an_ordinary_rate_stays() -> None:
 async def test_too_many_connections_are_logged_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """And once when there are no longer too many."""
     monkeypatch.setattr("icecore.api.connections.OVER_LIMIT_SECONDS", 0.1)
-    connections = Connections(1, STALL_SECONDS, RATE_MIN)
+    connections = ClientConnections(1, STALL_SECONDS, RATE_MIN)
     with structlog.testing.capture_logs() as records:
         for _ in range(4):
             connections.opened(Client(("request",)))
@@ -155,14 +155,14 @@ def few_descriptors() -> Iterator[int]:
 
 
 async def test_descriptors_are_left_for_others_than_clients(few_descriptors: int) -> None:
-    connections = Connections(1_000, STALL_SECONDS, RATE_MIN)
+    connections = ClientConnections(1_000, STALL_SECONDS, RATE_MIN)
     for _ in range(300):
         connections.opened(Client(("request",)))
     assert int(few_descriptors * DESCRIPTORS_SHARE) == len(connections) < few_descriptors
 
 
 async def test_there_are_no_more_than_the_limit() -> None:
-    connections = Connections(5, STALL_SECONDS, RATE_MIN)
+    connections = ClientConnections(5, STALL_SECONDS, RATE_MIN)
     opened = [Client(("request",), number) for number in range(8)]
     for each in opened:
         connections.opened(each)
@@ -174,7 +174,7 @@ async def test_there_are_no_more_than_the_limit() -> None:
 
 async def test_nothing_is_kept_of_a_connection_that_was_closed() -> None:
     """Neither the connection nor its response."""
-    connections, client = Connections(10, STALL_SECONDS, RATE_MIN), Client(("response", 1, 10))
+    connections, client = ClientConnections(10, STALL_SECONDS, RATE_MIN), Client(("response", 1, 10))
     connections.opened(client)
     connections.check(STALL_SECONDS)
     connections.closed(client)
@@ -184,12 +184,12 @@ async def test_nothing_is_kept_of_a_connection_that_was_closed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("awaited", "ended"),
+    ("expected", "ended"),
     [(("body", 1), ["body"]), (("head",), ["head"]), (("response", 1, 10), ["response"]), (("request",), []), (None, [])],
 )
-async def test_what_makes_no_progress_in_time_is_cut(awaited: Awaited | None, ended: list[str]) -> None:
+async def test_what_makes_no_progress_in_time_is_cut(expected: ExpectedFromClient | None, ended: list[str]) -> None:
     """A connection without a request is not closed, nor one whose request the server is processing."""
-    connections, client = Connections(10, STALL_SECONDS, 0), Client(awaited)
+    connections, client = ClientConnections(10, STALL_SECONDS, 0), Client(expected)
     connections.opened(client)
     connections.check(STALL_SECONDS)
     await asyncio.sleep(STALL_SECONDS / 2)
@@ -203,7 +203,7 @@ async def test_what_makes_no_progress_in_time_is_cut(awaited: Awaited | None, en
 
 async def test_the_next_response_of_a_connection_is_measured_from_its_beginning() -> None:
     """It has sent fewer bytes than the previous response."""
-    connections, client = Connections(10, STALL_SECONDS, RATE_MIN), Client(("response", 1_000_000, 10))
+    connections, client = ClientConnections(10, STALL_SECONDS, RATE_MIN), Client(("response", 1_000_000, 10))
     connections.opened(client)
     connections.check(STALL_SECONDS)
     await asyncio.sleep(1.5 * STALL_SECONDS)
@@ -213,14 +213,14 @@ async def test_the_next_response_of_a_connection_is_measured_from_its_beginning(
 
 
 async def test_a_server_that_ends_waits_less_and_a_fault_ends_no_limits() -> None:
-    connections = Connections(10, 100 * DRAINING_STALL_SECONDS_MAX, 0)
+    connections = ClientConnections(10, 100 * DRAINING_STALL_SECONDS_MAX, 0)
     connections.drain()
     assert DRAINING_STALL_SECONDS_MAX == connections._stall_seconds_max
-    connections = Connections(10, 0.1, 0)
+    connections = ClientConnections(10, 0.1, 0)
     client = Client(("body", 1))
 
     class Faulty(Client):
-        def awaited(self) -> Awaited | None:
+        def expected_from_client(self) -> ExpectedFromClient | None:
             if self.state is None:
                 raise RuntimeError("a fault of ours")
             return self.state

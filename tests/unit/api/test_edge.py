@@ -33,7 +33,7 @@ async def respond(request: ApiRequest) -> web.Response:
 
 
 async def echo(request: ApiRequest) -> web.Response:
-    body, _ = await request.fields()
+    body, _ = await request.read_body_fields()
     return await request.json_bytes(body)
 
 

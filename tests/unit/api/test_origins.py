@@ -27,7 +27,7 @@ async def respond(request: ApiRequest) -> web.Response:
 
 async def change(request: ApiRequest) -> web.Response:
     if request.http_request.body_exists:
-        await request.fields()
+        await request.read_body_fields()
     return await request.json({})
 
 

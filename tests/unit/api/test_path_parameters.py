@@ -17,7 +17,7 @@ from icecore.api.path_parameters import (
     parse_new_namespace,
     parse_parent,
     parse_query,
-    warehouse_reference,
+    parse_warehouse_reference,
 )
 from icecore.domain.errors import BadRequest, NoSuchNamespace, NoSuchTable, NoSuchView
 from icecore.domain.identifiers import NAME_CODE_POINTS_MAX, NAMESPACE_LEVELS_MAX, NamespaceIdentifier, parse_name, parse_path_name
@@ -167,7 +167,7 @@ def test_a_namespace_of_a_command_is_bounded_in_depth() -> None:
 )
 def test_the_plus_of_a_time_zone_is_put_back(text: str, reference: str) -> None:
     """Form decoding turns it into a space. The space between date and time stays."""
-    assert reference == warehouse_reference(text)
+    assert reference == parse_warehouse_reference(text)
 
 
 @pytest.mark.parametrize(("raw", "expected"), [("", {}), ("pageToken=", {"pageToken": ""}), ("a=1&a=2&b", {"a": "2", "b": ""})])

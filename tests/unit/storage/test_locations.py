@@ -113,7 +113,7 @@ def test_a_child_is_what_its_text_parses_to(location: StorageLocation, segments:
     assert parsed == child
     assert location.contains(child)
     assert not child.contains(location)
-    assert tuple(segments) == child.below(location)
+    assert tuple(segments) == child.relative_segments(location)
     assert f"{location.text}/{'/'.join(segments)}" == child.text
 
 

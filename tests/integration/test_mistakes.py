@@ -159,7 +159,7 @@ MISTAKES = {
         ["verify", "--data", "$folder/no catalog"], ["contains no catalog; `icecore serve --data '$folder/no catalog'`"], embedded=True
     ),
     "a data folder that cannot be written": Mistake(
-        ["serve", "--data", "$folder/closed"], ["The data folder $folder/closed cannot be written: "], embedded=True
+        ["serve", "--data", "/proc/self"], ["The data folder /proc/self cannot be written: "], embedded=True
     ),
     "a taken port": Mistake(["serve", "--port", "$taken"], ["Port $taken on 127.0.0.1 is in use", "with --port"], ExitCode.BUSY),
     "a taken port of metrics": Mistake(
@@ -318,8 +318,6 @@ def answered(shared_catalog: SharedCatalog, tmp_path_factory: pytest.TempPathFac
     folder = tmp_path_factory.mktemp("mistakes")
     dsn = shared_catalog.server.dsn
     (folder / "file").write_text("")
-    (folder / "closed").mkdir()
-    (folder / "closed/.gitignore").symlink_to(folder / "nowhere/file")
     (folder / "key").write_text(SECRET_KEY)
     (folder / "broken.toml").write_text("port = \n")
     (folder / "misspelt.toml").write_text("prot = 1\n")

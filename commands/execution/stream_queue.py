@@ -364,7 +364,8 @@ class StreamQueue(Generic[S]):
                 self._metrics.conflicts += 1
                 self._batch_max = 1
                 self._backoff.commit_conflicted()
-        await self._discard(not_appended)
+        if not_appended:
+            await self._discard(not_appended)
         return in_effect_count, conflicting
 
     async def _discard(self, batch: "_Batch[S]") -> None:

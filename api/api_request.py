@@ -1,10 +1,8 @@
 """One request for one operation: the argument of all handlers."""
 
-import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sized
 from dataclasses import replace
-from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -21,7 +19,7 @@ from ..domain.errors import BadRequest
 from ..domain.identifiers import uuid_or_none
 from ..domain.project import PROJECT_ID_DEFAULT, no_such_project
 from ..queries.load_project import check_project, project_of_warehouse
-from .bodies import PARSED_INLINE_BYTES_MAX, BodyReader, parse_json_object, read_body, reserve_for_parsed
+from .bodies import BodyReader, read_json_object
 from .byte_budget import BODY_RESERVATION, UNCOUNTED_BYTES_MAX, BudgetReservation, ByteBudget, ContentReservation, LargeResponses
 from .catalog import CATALOG, Catalog
 from .compression import GzipCache, accepts_gzip, compress
@@ -179,15 +177,8 @@ class ApiRequest:
         """The body as it was received, and a reader of its fields."""
         limits = self.catalog.limits
         reservation = self.http_request[BODY_RESERVATION] = BudgetReservation(self.app[BODY_BUDGET])
-        body = await read_body(self.http_request, limits, reservation)
-        size = await reserve_for_parsed(body, reservation)
-        parse = partial(parse_json_object, body, limits)
-        if size > PARSED_INLINE_BYTES_MAX:
-            return body, BodyReader(await asyncio.to_thread(parse), limits)
-        if size > UNCOUNTED_BYTES_MAX:
-            # Lets requests that arrived at the same time reserve their memory, or be refused, before this one releases its own.
-            await asyncio.sleep(0)
-        return body, BodyReader(parse(), limits)
+        body, document = await read_json_object(self.http_request, limits, reservation)
+        return body, BodyReader(document, limits)
 
     async def authorize(self, *resources: Resource) -> None:
         """Raises Forbidden unless the principal may do this to the resources. For operations that run no command and no query."""

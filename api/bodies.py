@@ -29,11 +29,11 @@ VALUE_BYTES = 64
 """Approximate memory of one parsed value as `count_values` counts them: a short string, or a third of an object with one member."""
 _SMALL_BODY_BYTES_MAX = 4 * 1024
 """Parsing a body of this size takes at most 0.1 MB and less than a millisecond, so its memory is neither estimated nor counted."""
-PARSED_INLINE_BYTES_MAX = 256 * 1024
+_PARSED_INLINE_BYTES_MAX = 256 * 1024
 """The body with its parsed form. Larger ones are parsed in a thread; parsing and checking this much takes about a millisecond."""
 
 
-async def read_body(request: web.Request, limits: ApiLimits, reservation: BudgetReservation) -> bytes:
+async def _read_body(request: web.Request, limits: ApiLimits, reservation: BudgetReservation) -> bytes:
     """The bytes of the body; `reservation` grows with them.
 
     Raises PayloadTooLarge, RequestTimeout, UnsupportedMediaType, BudgetExhausted, and BadRequest for an incomplete body. Compressed
@@ -58,6 +58,18 @@ async def read_body(request: web.Request, limits: ApiLimits, reservation: Budget
         ) from None
 
 
+async def read_json_object(request: web.Request, limits: ApiLimits, reservation: BudgetReservation) -> tuple[bytes, JsonObject]:
+    """The bytes of the body and the JSON object in it; `reservation` grows with both. Raises as `_read_body` and `parse_json_object` do."""
+    body = await _read_body(request, limits, reservation)
+    size = await reserve_for_parsed(body, reservation)
+    if size > _PARSED_INLINE_BYTES_MAX:
+        return body, await asyncio.to_thread(parse_json_object, body, limits)
+    if size > UNCOUNTED_BYTES_MAX:
+        # Lets requests that arrived at the same time reserve their memory, or be refused, before this one releases its own.
+        await asyncio.sleep(0)
+    return body, parse_json_object(body, limits)
+
+
 async def _read(content: StreamReader, limits: ApiLimits, reservation: BudgetReservation) -> bytes:
     """Reads the body without aiohttp's `read`, which keeps the body with the request until the connection's next request."""
     pieces: list[bytes] = []
@@ -80,7 +92,7 @@ async def reserve_for_parsed(body: bytes, reservation: BudgetReservation) -> int
         size += count_values(body) * VALUE_BYTES
         if size > UNCOUNTED_BYTES_MAX:
             reservation.raise_to(size)
-        size += await asyncio.to_thread(wide_string_bytes, body) if size > PARSED_INLINE_BYTES_MAX else wide_string_bytes(body)
+        size += await asyncio.to_thread(wide_string_bytes, body) if size > _PARSED_INLINE_BYTES_MAX else wide_string_bytes(body)
         if size > UNCOUNTED_BYTES_MAX:
             reservation.raise_to(size)
     return size

@@ -35,6 +35,8 @@ STREAM_BATCH_COMMANDS_MAX = 32
 STREAM_BATCH_BYTES_MAX = 16 * 1024 * 1024
 # A parsed document costs about this many times its bytes.
 _STATE_BYTES_PER_DOCUMENT_BYTE = 5
+COUNTED_STATE_BYTES_MIN = _STATE_BYTES_PER_DOCUMENT_BYTE * 64 * 1024
+"""The response of a smaller one is not counted."""
 _LARGE_STATE_BYTES_MIN = _STATE_BYTES_PER_DOCUMENT_BYTE * LARGE_BYTES_MIN
 
 # Outcomes of commands that were not appended because the stream is not in the state they were decided on.
@@ -221,7 +223,8 @@ class StreamQueue(Generic[S]):
                 unappended.append(UnappendedCommand(command, CommandResult(decision, None), len(batch)))
                 continue
             batch.append((command, decision))
-            self._follow_shared_size(state, decision.after)
+            if self.state_bytes >= COUNTED_STATE_BYTES_MIN:
+                self._follow_shared_size(state, decision.after)
             state = decision.after or state  # type: ignore[assignment]
             size += sum(len(file.content) for file in decision.files)
         return batch, unappended

@@ -279,8 +279,11 @@ async def test_no_memory_for_a_response_is_reported_at_once(two: tuple[Process, 
     assert 1 == len(asked)
 
 
-async def test_a_response_that_shares_few_bytes_with_those_before_is_counted_for_itself(one: Process) -> None:
+async def test_a_response_that_shares_few_bytes_with_those_before_is_counted_for_itself(
+    one: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Responses to commits share the JSON of long lists in the metadata, until a list loses an element."""
+    monkeypatch.setattr(stream_queue, "COUNTED_STATE_BYTES_MIN", 0)
     counted: list[object] = []
     asked = replace(context("updateTable"), reserve_memory=lambda _, shared: counted.append(shared))
     wide = [{"type": "struct", "fields": [{"id": n, "name": f"x{n}", "required": False, "type": "long"}]} for n in range(2, 102)]

@@ -23,7 +23,7 @@ def check_table_size(before: Document | None, after: Document, bytes_max: int) -
         return
     if before is None or table_size(after, without=_METADATA_LOG) > table_size(before, without=_METADATA_LOG):
         raise BadRequest(
-            f"A table's metadata would be {size} bytes, and at most {bytes_max} are allowed: expire snapshots or remove properties, "
+            f"A table's metadata would be {size} bytes, and at most {bytes_max} bytes are allowed: expire snapshots or remove properties, "
             "or raise the server's ICECORE_LARGE_DOCUMENTS_BYTES_MAX"
         )
 
@@ -31,4 +31,4 @@ def check_table_size(before: Document | None, after: Document, bytes_max: int) -
 def check_whole_document_size(what: str, before: Mapping[str, Any] | None, after: bytes) -> None:
     """As check_table_size with WHOLE_DOCUMENT_BYTES_MAX, for documents that are stored whole; `what` names it in the message."""
     if len(after) > WHOLE_DOCUMENT_BYTES_MAX and (before is None or len(after) > len(orjson.dumps(before))):
-        raise BadRequest(f"{what} would be {len(after)} bytes, and at most {WHOLE_DOCUMENT_BYTES_MAX} are allowed")
+        raise BadRequest(f"{what} would be {len(after)} bytes, and at most {WHOLE_DOCUMENT_BYTES_MAX} bytes are allowed")

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import pytest
 from pydantic import SecretStr
@@ -19,9 +20,15 @@ from icecore.database import connection as connection_module
 from icecore.doctor import _check_role, _check_sink, _check_store, _connect, doctor
 from icecore.exit_codes import ExitCode
 from icecore.publishers.sink import SinkError
+from icecore.security.secrets import SecretUnreadable
 from icecore.settings import Settings
 
 Reported = list[tuple[str, str, str]]
+
+
+@asynccontextmanager
+async def no_connection() -> AsyncIterator[None]:
+    yield None
 
 
 async def hang(*_: object) -> None:
@@ -79,6 +86,32 @@ async def test_a_sink_is_closed_even_if_it_hangs(monkeypatch: pytest.MonkeyPatch
     [(name, status, message)] = found
     assert ("sink out", "failed" if hanging else "ok", [True]) == (name, status, closed)
     assert ("did not respond" in message) == hanging
+
+
+async def test_warehouses_of_one_name_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names are those of a project. Of three called `lake`, two have credentials that no key decrypts."""
+    found: Reported = []
+    checked: list[int] = []
+    lakes = [SimpleNamespace(id=UUID(int=n), name="lake", project_id=UUID(int=n), secret_ref=UUID(int=n)) for n in range(3)]
+
+    async def credential(project_id: UUID, _: UUID) -> None:
+        if project_id.int < 2:
+            raise SecretUnreadable("another key")
+
+    async def read(_: object) -> list[Any]:
+        return lakes
+
+    async def check(_: object, warehouse: Any, __: object) -> None:
+        checked.append(warehouse.id.int)
+
+    monkeypatch.setattr(doctor_module.warehouses, "read_all_projects", read)
+    monkeypatch.setattr(doctor_module, "as_warehouse", lambda state, _: state)
+    monkeypatch.setattr(doctor_module, "_check_store", check)
+    catalog: Any = SimpleNamespace(backends=SimpleNamespace(connection=no_connection, credential=credential))
+    await doctor_module._check_warehouses(catalog, lambda *check: found.append(check))
+    [(name, status, message)] = found
+    assert ("secret key", "failed", True) == (name, status, message.startswith("2 of the warehouses' credentials"))
+    assert [2] == checked
 
 
 async def test_the_text_of_a_sink_s_client_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@
 #   make run          serve the catalog on http://127.0.0.1:8181/catalog, with data in .icecore/
 #   make demo         run PyIceberg and Spark on a temporary catalog, and show each event as it arrives
 #   make check        run lint, types, tidy, unit and property tests: about 2 minutes
-#   make test         run all tests: about 55 minutes on 2 cores
+#   make test         run all tests: about an hour on 2 cores
 #   make test-long    run all tests in their long forms, then try small faults: about 4 hours
 #   make bench        run the benchmarks
 #   make bench-long   run the benchmarks with more and longer rounds

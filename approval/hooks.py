@@ -13,6 +13,7 @@ import structlog
 
 from ..access.request_context import RequestContext
 from ..access.warehouse import Warehouse
+from ..database.connections import OpenConnection
 from ..domain.client_errors import client_error_text
 from ..domain.documents import Json
 from ..domain.errors import ApprovalUnavailable, CatalogError, ChangeForbidden, ChangeHeld, ChangeInvalid, ChangeRefused
@@ -21,7 +22,7 @@ from ..domain.proposal import ProposalState
 from ..domain.scope_filter import ScopeFilter, kinds_like
 from ..domain.streams import StreamChange
 from .contract import ALLOW, REVIEWED_OPERATIONS, Allow, ApprovalHook, Hold, NoVerdictError, ProposedChange, Refuse, Verdict
-from .proposed_change import ChangeReader, OpenConnection, carries_files, held_objects
+from .proposed_change import ChangeReader, carries_files, held_objects
 
 _log = structlog.get_logger("icecore.approval")
 

@@ -1,7 +1,6 @@
 """Builds the changes that hooks review, with names, documents and the properties of enclosing namespaces."""
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 import orjson
@@ -9,7 +8,7 @@ from cachetools import LRUCache
 
 from ..access.request_context import RequestContext
 from ..access.warehouse import Warehouse
-from ..database.connections import Connection
+from ..database.connections import OpenConnection
 from ..domain.documents import Json
 from ..domain.events import (
     NamespaceDropped,
@@ -39,7 +38,6 @@ NAMESPACES_CACHED_MAX = 10_000
 # Updates that name files written by the client. A client deletes these files on a refusal, so a proposal could not be applied later.
 _ACTIONS_WITH_FILES = frozenset({"add-snapshot", "set-statistics", "set-partition-statistics"})
 
-OpenConnection = Callable[[], AbstractAsyncContextManager[Connection]]
 Levels = tuple[str, ...]
 
 

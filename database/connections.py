@@ -5,7 +5,7 @@ import select
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 
 import psycopg
@@ -16,7 +16,10 @@ from .connection_watchdog import ConnectionUse, ConnectionWatchdog, sever
 from .host_lists import host_count
 from .postgres import Connection
 
-__all__ = ["Connection", "ConnectionPool", "ConnectionPoolMetrics", "has_ended"]
+__all__ = ["Connection", "ConnectionPool", "ConnectionPoolMetrics", "OpenConnection", "has_ended"]
+
+OpenConnection = Callable[[], AbstractAsyncContextManager[Connection]]
+"""Opens a connection for the length of a block, as `ConnectionPool.connection` does."""
 
 CONNECT_SECONDS_MAX = 2
 """Limit on opening a connection, for each host in the URL."""

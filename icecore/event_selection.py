@@ -15,9 +15,9 @@ from .open_warehouse import named_warehouse
 from .projections.names import NameLookup, find_table
 
 _RESOLUTION = timedelta(microseconds=1)
+"""The resolution of event times."""
 _FIRST_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 """Before any event."""
-"""The resolution of event times."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,10 @@
 """Shares statements between concurrent loads of tables."""
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 
 from cachetools import LRUCache
 
-from ..database.connections import Connection
+from ..database.connections import OpenConnection
 from ..projections import tables
 from ..projections.bounded_reads import BYTES_UNBOUNDED, LargeDocument
 from ..projections.tables import TABLES_PER_STATEMENT_MAX, LoadedTable, TableLookup
@@ -20,7 +18,6 @@ LARGE_TABLES_CACHED_MAX = 1_000
 # For one table in a statement for several. For a larger table only its size is returned; it is loaded once there is memory for it.
 TOGETHER_BYTES_MAX = 512 * 1024
 
-_OpenConnection = Callable[[], AbstractAsyncContextManager[Connection]]
 _Future = asyncio.Future[LoadedTable | LargeDocument | None]
 
 
@@ -31,7 +28,7 @@ class FailedTogetherError(Exception):
 class TableLoads:
     """Loads tables in their current state. No result is older than the call."""
 
-    def __init__(self, connection: _OpenConnection, single_use_connection: _OpenConnection, large_documents: LargeDocuments) -> None:
+    def __init__(self, connection: OpenConnection, single_use_connection: OpenConnection, large_documents: LargeDocuments) -> None:
         self._together = _Statements(connection, TABLES_PER_STATEMENT_MAX, TOGETHER_BYTES_MAX)
         self._alone = _Statements(connection, 1, LARGE_BYTES_MIN)
         self._with_reservation = _Statements(single_use_connection, 1, BYTES_UNBOUNDED)
@@ -73,7 +70,7 @@ class TableLoads:
 class _Statements:
     """Runs statements for at most `tables_max` tables each, in STATEMENTS_CONCURRENT_MAX tasks at most."""
 
-    def __init__(self, connection: _OpenConnection, tables_max: int, bytes_max: int) -> None:
+    def __init__(self, connection: OpenConnection, tables_max: int, bytes_max: int) -> None:
         self._connection = connection
         self._tables_max, self._bytes_max = tables_max, bytes_max
         self._waiting: dict[TableLookup, list[_Future]] = {}

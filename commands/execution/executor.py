@@ -231,8 +231,8 @@ class CommandExecutor:
 
     def _cache_table(self, warehouse: Warehouse, table: TableToCache, began: float) -> None:
         """`began` -- when the append began, in monotonic seconds."""
-        stream = self.resolver.remember(warehouse, table.identifier, table.claim)
-        self.queues.seed(stream, table.state, table.document_size, began)
+        self.resolver.remember(warehouse, table.identifier, table.claim)
+        self.queues.seed(table.state, table.document_size, began)
 
     async def _response(
         self, context: RequestContext, warehouse: Warehouse | None, command_result: CommandResult

@@ -2,11 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from uuid import UUID
 
-from ...database.connections import Connection
+from ...database.connections import OpenConnection
 from ...projections import preloaded_parts
 from .append_request import AppendRequest
 
@@ -17,7 +15,6 @@ _PARTS_PER_STATEMENT = 500
 _PARTS_REMOVED_PER_STATEMENT = 5_000
 
 # Each statement takes its own connection, so that other requests can use it in between.
-OpenConnection = Callable[[], AbstractAsyncContextManager[Connection]]
 
 
 class PreloadedPartsLost(Exception):

@@ -167,11 +167,10 @@ class Resolver:
             Resource("view", view_id), None, self._backends, _nothing_to_forget, views.read_state_within, views.document_size
         )
 
-    def remember(self, warehouse: Warehouse, table: TabularIdentifier, claim: NameClaim) -> ResolvedStream[TableState]:
+    def remember(self, warehouse: Warehouse, table: TabularIdentifier, claim: NameClaim) -> None:
         """Caches the name of a table that was created just now."""
         key: TabularKey = ("table", warehouse.event_id, *warehouse.name_lookup.path(table))
         self._names.put(key, claim)
-        return self._table(key, claim)
 
     def _table(self, key: TabularKey, claim: NameClaim) -> ResolvedStream[TableState]:
         resource, forget = Resource("table", claim.owner), partial(self._names.forget, key, claim)

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from ...domain.errors import TooManyRequests
+from ...domain.streams import State
 from ...storage.large_documents import LargeDocuments
 from .decision_writer import DecisionWriter
 from .handler import CommandResult, S, StreamCommandHandler
@@ -85,15 +86,15 @@ class StreamQueues:
         finally:
             barrier.done.set()
 
-    def seed(self, stream: ResolvedStream[S], state: S, document_size: int, confirmed_at: float) -> None:
+    def seed(self, state: State, document_size: int, confirmed_at: float) -> None:
         """Gives the queue of a new stream its first state, current at `confirmed_at` or later. Its memory is that of its document.
 
         The generation of the read models is the newest that any queue has read. `append` checks it, as it checks the cached state.
         Before any queue has read a generation, this does nothing.
         """
         if self._generation:
-            self._queue(stream.id).seed(state, self._generation, document_size, confirmed_at)
-            self._trim(stream.id)
+            self._queue(state.id).seed(state, self._generation, document_size, confirmed_at)
+            self._trim(state.id)
 
     def refuse_waiting(self, reason: str) -> None:
         """Refuses the commands that wait for a batch that cannot be appended now. reason -- why Postgres cannot be used, for clients."""

@@ -1,7 +1,5 @@
 """Opens a held change as a proposal, and closes it: approved with the events of the change, rejected, expired or stale."""
 
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from uuid import UUID
 
 import orjson
@@ -11,7 +9,7 @@ from ...access.request_context import RequestContext
 from ...access.warehouse import Warehouse
 from ...approval.hooks import PendingApproval
 from ...approval.proposed_change import changed_objects
-from ...database.connections import Connection
+from ...database.connections import OpenConnection
 from ...domain.commands import properties_set
 from ...domain.documents import Json
 from ...domain.errors import (
@@ -40,8 +38,6 @@ HELD_BYTES_MAX = 1024 * 1024
 
 # Attempts to write a proposal. An attempt fails if another request for the same change is faster.
 _ATTEMPTS_MAX = 100
-
-OpenConnection = Callable[[], AbstractAsyncContextManager[Connection]]
 
 
 def proposal_json(state: ProposalState, *, with_command: bool = True) -> Json:

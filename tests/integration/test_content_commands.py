@@ -27,8 +27,8 @@ def client(server: CatalogServer) -> Iterator[RestClient]:
 
 
 @pytest.fixture
-def operator(server: CatalogServer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Operator:
-    return operator_on(server.dsn, monkeypatch, capfd)
+def operator(server: CatalogServer) -> Operator:
+    return operator_on(server.dsn)
 
 
 def test_namespaces_are_created_changed_and_listed_as_over_http(operator: Operator, client: RestClient) -> None:

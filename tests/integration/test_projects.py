@@ -312,13 +312,11 @@ def test_the_events_of_a_project_are_its_own(tenants: Tenants, two: dict[str, st
     assert ["io.icecore.warehouse.created.v1"] == [event["type"] for event in default]
 
 
-def test_the_log_names_the_project_of_what_is_not_in_the_default_one(
-    tenants: Tenants, two: dict[str, str], server: CatalogServer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_the_log_names_the_project_of_what_is_not_in_the_default_one(tenants: Tenants, two: dict[str, str], server: CatalogServer) -> None:
     """As in `PROJECT/WAREHOUSE`, by its current name."""
     renamed = tenants.send("POST", f"/management/v1/project/{two['b']}/rename", {"new-name": "c"})
     assert 200 == renamed.status, renamed.body
-    code, printed, _ = operator_on(server.dsn, monkeypatch, capfd)("log")
+    code, printed, _ = operator_on(server.dsn)("log")
     assert 0 == code
     assert "demo v1" in printed
     assert all(f"  {text} v1" in printed for text in ("a/lake:of-a.table-of-a", "c/lake:of-b.table-of-b", "a/lake", "c/lake")), printed
@@ -328,10 +326,10 @@ def test_the_log_names_the_project_of_what_is_not_in_the_default_one(
 
 
 def test_the_command_line_says_which_projects_have_a_warehouse_of_that_name(
-    tenants: Tenants, two: dict[str, str], server: CatalogServer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    tenants: Tenants, two: dict[str, str], server: CatalogServer
 ) -> None:
     """If the default one has none."""
-    operator = operator_on(server.dsn, monkeypatch, capfd)
+    operator = operator_on(server.dsn)
     expected = "icecore: Warehouse does not exist in the default project: LAKE; other projects have a/LAKE, b/LAKE\n"
     for command in (
         ("warehouse", "get", "LAKE"),

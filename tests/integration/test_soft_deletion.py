@@ -860,8 +860,8 @@ def test_an_operator_lists_and_undrops_at_the_command_line(client: Client, serve
 
 
 @pytest.fixture
-def operator(server: CatalogServer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Operator:
-    return operator_on(server.dsn, monkeypatch, capfd)
+def operator(server: CatalogServer) -> Operator:
+    return operator_on(server.dsn)
 
 
 @pytest.mark.parametrize("namespace_first", [True, False])

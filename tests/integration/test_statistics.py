@@ -612,11 +612,9 @@ def test_the_route_returns_hours_newest_first_in_pages(catalog_server: CatalogSe
     assert body["stats"] == pages
 
 
-def test_an_operator_sees_the_hours_at_the_command_line(
-    catalog_server: CatalogServer, management: Management, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_an_operator_sees_the_hours_at_the_command_line(catalog_server: CatalogServer, management: Management) -> None:
     """Those that the server returns, the newest ones if their number is limited."""
-    operator = operator_on(catalog_server.dsn, monkeypatch, capfd)
+    operator = operator_on(catalog_server.dsn)
     assert (0, "no statistics\n", "") == operator("warehouse", "statistics", "demo")
     with closing(RestClient(catalog_server.url, "demo")) as client:
         for name in ("a", "b", "c"):

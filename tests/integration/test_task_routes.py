@@ -181,11 +181,9 @@ def test_a_queue_is_configured(client: Tasks) -> None:
 _SAME = ("task-id", "project-id", "warehouse-id", "queue-name", "entity", "entity-name", "status", "attempt", "task-data")
 
 
-def test_a_queue_is_configured_at_the_command_line(
-    client: Tasks, server: CatalogServer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_queue_is_configured_at_the_command_line(client: Tasks, server: CatalogServer) -> None:
     """As over HTTP, with the same names."""
-    run = partial(operator_on(server.dsn, monkeypatch, capfd), "task", "queue-config")
+    run = partial(operator_on(server.dsn), "task", "queue-config")
 
     def configured() -> Any:
         # Another connection, because the server closes one that is idle for so long.

@@ -53,7 +53,7 @@ def kinds_like(patterns: Iterable[str], kinds: Collection[str], member: str) -> 
     found: set[str] = set()
     for pattern in patterns:
         if len(pattern) > _PATTERN_LENGTH_MAX or pattern.count("*") > _WILDCARDS_MAX:
-            raise FilterError(member, f"a pattern has at most {_PATTERN_LENGTH_MAX} characters and {_WILDCARDS_MAX} of them '*'")
+            raise FilterError(member, f"a pattern has at most {_PATTERN_LENGTH_MAX} characters, of which at most {_WILDCARDS_MAX} are '*'")
         like = {kind for kind in kinds if _is_like(kind, pattern)}
         if not like:
             raise FilterError(member, f"{pattern!r} matches none of {', '.join(sorted(kinds))}")

@@ -1,7 +1,6 @@
 """The command `icecore`: parses arguments and settings, runs one command, and returns its exit code."""
 
 import os
-import re
 import signal
 import sys
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Annotated, Any
 from uuid import UUID
 
 import structlog
-from cyclopts import App, CycloptsError, Parameter, UnknownCommandError, UnusedCliTokensError
+from cyclopts import App, CycloptsError, MissingArgumentError, Parameter, RepeatArgumentError, UnknownCommandError, UnusedCliTokensError
 from rich.console import Console
 
 from .command_settings import CommonOptions, Flag, Json, WarehouseName, WarehouseOptions
@@ -54,9 +53,6 @@ app.command(sinks)
 app.command(secrets)
 app.command(pipeline)
 app.register_install_completion_command(help="Install completion for the shell that runs the command (bash, zsh or fish).")
-
-_LACKING = re.compile(r"Command \"[^\"]+\" parameter ([A-Z_-]+) requires an argument\.?")
-"""The parser's message for a positional argument that is missing."""
 
 
 def main() -> None:
@@ -284,10 +280,12 @@ def _said(error: CycloptsError) -> str:
         # The parser names only some of the commands.
         names = (name for name in (error.app or app) if not name.startswith("-"))
         return f"{str(error).partition(' Available commands:')[0]} Available commands: {', '.join(names)}."
+    if isinstance(error, MissingArgumentError) and error.argument is not None:
+        return f"{error.argument.name} is missing." if error.keyword is None else f"{error.keyword} needs a value."
+    if isinstance(error, RepeatArgumentError):
+        return f"{error.token.keyword} repeats or contradicts an option before it."
     # Removes the line breaks that the parser adds for terminals.
-    said = " ".join(str(error).split())
-    lacking = _LACKING.fullmatch(said)
-    return said if lacking is None else f"{lacking[1]} is missing."
+    return " ".join(str(error).split())
 
 
 def _failed(code: ExitCode, message: str) -> ExitCode:

@@ -11,6 +11,7 @@ from uuid import UUID
 
 import orjson
 import uvloop
+from rich.console import Console
 from rich.text import Text
 
 from .database.connection import connect
@@ -47,12 +48,15 @@ def print_events(
     if limit is not None and limit < 1:
         raise CommandFailed(ExitCode.USAGE, "--limit must be at least 1")
     with opened_database(settings) as opened:
-        uvloop.run(_print(opened, options, follow, limit, event_json if as_json else cloud_event() if as_cloud_events else None))
+        text_of = event_json if as_json else cloud_event() if as_cloud_events else None
+        printed = uvloop.run(_print(opened, options, follow, limit, text_of))
+    if printed == 0 and not follow:
+        Console(stderr=True, highlight=False).print("icecore: no event matches")
     return ExitCode.OK
 
 
-async def _print(settings: Settings, options: EventOptions, follow: bool, limit: int | None, text_of: _TextOf | None) -> None:
-    """text_of -- None: event_line, in colour."""
+async def _print(settings: Settings, options: EventOptions, follow: bool, limit: int | None, text_of: _TextOf | None) -> int:
+    """Returns the number of events. text_of -- None: event_line, in colour."""
     await require_schema(settings)
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -61,7 +65,7 @@ async def _print(settings: Settings, options: EventOptions, follow: bool, limit:
     async with await connect(settings.dsn, prepare_threshold=0, application_name="icecore-command") as connection:
         selection = await select_events(connection, options, follow=follow)
         if selection.last is not None and selection.last < selection.first:
-            return
+            return 0
         printed = 0
         async with aclosing(follow_events(settings.dsn, selection.first - 1, stop=stop)) as events:
             async for event in events:
@@ -73,7 +77,8 @@ async def _print(settings: Settings, options: EventOptions, follow: bool, limit:
                     printed += 1
                 # Positions have no gaps, so the event at `last` always arrives.
                 if printed == limit or event.position == selection.last or console.quiet:
-                    return
+                    break
+        return printed
 
 
 async def event_json(connection: Connection, event: RecordedEvent) -> str:

@@ -52,6 +52,8 @@ async def select_events(connection: Connection, options: EventOptions, *, follow
     since, until = _time(options.since, "--since"), _time(options.until, "--until")
     if follow and until is not None:
         raise CommandFailed(ExitCode.USAGE, "--until and --follow cannot be combined: --follow has no end")
+    if since is not None and until is not None and until < since:
+        raise CommandFailed(ExitCode.USAGE, "--until is before --since")
     head = await log_head(connection)
     if options.first > head + 1:
         raise CommandFailed(ExitCode.USAGE, f"--from {options.first} is beyond the end of the log ({head})")
@@ -94,7 +96,9 @@ async def _table_id(connection: Connection, text: str) -> UUID:
     except BadRequest:
         if reference:
             raise
-        raise CommandFailed(ExitCode.USAGE, "--table must name its warehouse: WAREHOUSE:NAMESPACE.TABLE") from None
+        raise CommandFailed(
+            ExitCode.USAGE, "--table must name its warehouse, because there is more than one: WAREHOUSE:NAMESPACE.TABLE"
+        ) from None
     try:
         return await find_table(connection, NameLookup(warehouse.id, warehouse.exact_names, warehouse.as_of), table)
     except NoSuchTable as refusal:

@@ -47,7 +47,7 @@ def permit_descriptors() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def listen(host: str, port: int, named: str = "--port") -> socket.socket:
+def listen(host: str, port: int, named: str = "--port (ICECORE_PORT)") -> socket.socket:
     """A TCP socket bound to the first address of `host`. Port 0 picks a free port. Raises CommandFailed if the port is in use.
 
     named -- the option or setting for another port.

@@ -280,6 +280,14 @@ def json_argument(text: str, what: str) -> Any:
         raise CommandFailed(ExitCode.USAGE, f"{what} is not JSON: {error.msg}{hint}") from None
 
 
+def profile_argument(text: str) -> Any:
+    """The value of `--profile`: the storage profile alone."""
+    profile = json_argument(text, "--profile")
+    if isinstance(profile, dict) and "storage-profile" in profile:
+        raise CommandFailed(ExitCode.USAGE, "--profile must be the storage profile alone, not the request with the member storage-profile")
+    return profile
+
+
 def properties_argument(texts: Sequence[str], option: str) -> dict[str, str]:
     """The properties of an option that takes KEY=VALUE, repeated."""
     properties: dict[str, str] = {}

@@ -164,7 +164,7 @@ def _opened_source(
 def _kafka_sink(settings: Settings, name: str) -> KafkaSink:
     sink = settings.sinks.get(name)
     if not isinstance(sink, KafkaSink):
-        raise CommandFailed(ExitCode.USAGE, f"--from-kafka must name a sink of the settings with the type kafka: {printable(name)} is none")
+        raise CommandFailed(ExitCode.USAGE, f"--from-kafka must name a sink of type kafka in the settings: {printable(name)} is not one")
     if sink.types or sink.warehouses or sink.namespaces:
         raise CommandFailed(ExitCode.USAGE, f"The sink {name} has filters, so its topic does not have the whole log")
     return sink

@@ -172,6 +172,8 @@ class Settings(BaseSettings):
             raise ValueError("ICECORE_READ_ONLY is set without ICECORE_DATABASE_URL: set the URL of the standby there")
         if self.secret_key is not None and self.secret_key_file is not None:
             raise ValueError("ICECORE_SECRET_KEY and ICECORE_SECRET_KEY_FILE are both set: set one of them")
+        if self.metrics_port is not None and self.metrics_port == self.port != 0:
+            raise ValueError("ICECORE_METRICS_PORT is the port of the catalog, --port (ICECORE_PORT): choose another")
         if self.page_size_default > self.page_size_max:
             raise ValueError("ICECORE_PAGE_SIZE_DEFAULT is larger than ICECORE_PAGE_SIZE_MAX")
         return self

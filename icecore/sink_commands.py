@@ -182,6 +182,8 @@ async def replay_to_sink(
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with _connection(settings) as connection:
         head = await log_head(connection)
+        if head == 0:
+            raise CommandFailed(ExitCode.USAGE, "the log has no events yet")
         given = f"--from {first}" if last is None else f"--from {first} --to {last}"
         last = head if last is None else last
         if not 1 <= first <= last <= head:

@@ -63,7 +63,7 @@ def create_warehouse(
     name, options = options.of_new(name)
     command = CreateWarehouse(
         name=name,
-        storage_profile=operator_commands.json_argument(profile, "--profile"),
+        storage_profile=operator_commands.profile_argument(profile),
         storage_credential=None if credential is None else operator_commands.json_argument(credential, "--credential"),
         exact_names=exact_names,
         format_versions=FormatVersionPolicy(FORMAT_VERSIONS if allow is None else tuple(allow), default),

@@ -28,7 +28,7 @@ def update_storage(
     from .commands.warehouses.update_storage import UpdateStorageProfile
 
     command = UpdateStorageProfile(
-        operator_commands.json_argument(profile, "--profile"),
+        operator_commands.profile_argument(profile),
         None if credential is None else operator_commands.json_argument(credential, "--credential"),
     )
     return storage_commands.update_storage(options.settings(), Output(), options.in_project(warehouse), command, as_json=as_json)
@@ -87,12 +87,12 @@ def validate_warehouse(
     if not new:
         change: StorageUpdate | None = None
         if profile is not None:
-            change = UpdateStorageProfile(operator_commands.json_argument(profile, "--profile"), storage_credential)
+            change = UpdateStorageProfile(operator_commands.profile_argument(profile), storage_credential)
         elif credential is not None:
             change = UpdateStorageCredential(storage_credential)
         return storage_commands.validate_storage(options.settings(), Output(), options.in_project(warehouse), change, as_json=as_json)
     if profile is None:
         raise CommandFailed(ExitCode.USAGE, "--new needs --profile")
     warehouse, options = options.of_new(warehouse)
-    command = CreateWarehouse(warehouse, operator_commands.json_argument(profile, "--profile"), storage_credential)
+    command = CreateWarehouse(warehouse, operator_commands.profile_argument(profile), storage_credential)
     return storage_commands.validate_creation(options.settings(), Output(), command, options.project, as_json=as_json)

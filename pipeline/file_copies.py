@@ -35,7 +35,7 @@ class FileCopies:
         except AnalysisException as error:
             if error.getCondition() != "PATH_NOT_FOUND":
                 raise
-            raise SourceError(f"{self.name}: there are none") from None
+            raise SourceError(f"{self.name} do not exist") from None
         files = frozenset(lines.inputFiles())
         if files == self._files:
             return None

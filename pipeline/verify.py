@@ -48,7 +48,9 @@ def verify(spark: SparkSession, source: LogSource) -> VerifyReport:
         snapshot, head = runner.run(opened.__aenter__())
         try:
             if landed > head:
-                raise IngestError(f"The landed tables are at position {landed}, and the log ends at {head}: they are of another log")
+                raise IngestError(
+                    f"The landed tables are at position {landed}, and the log ends at {head}: they were landed from another database"
+                )
             events = landed_events(spark, 0, landed)
             try:
                 require_stored_rows(events, "verify")

@@ -3,9 +3,15 @@
 from pathlib import Path
 from typing import Annotated, Self
 
-from pydantic import BaseModel, BeforeValidator, Field, SecretStr, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, SecretStr, model_validator
 
 from .setting_values import parsed_object
+
+
+def _http_url(value: str) -> str:
+    if not value.startswith(("http://", "https://")):
+        raise ValueError("must begin with http:// or https://")
+    return value
 
 
 class WebhookSettings(BaseModel):
@@ -14,7 +20,7 @@ class WebhookSettings(BaseModel):
     secret, secret_file -- the shared key for signatures.
     """
 
-    url: str = Field(pattern=r"^https?://")
+    url: Annotated[str, AfterValidator(_http_url)]
     secret: SecretStr | None = None
     secret_file: Path | None = None
     headers: Annotated[dict[str, SecretStr], BeforeValidator(parsed_object)] = {}
@@ -22,6 +28,8 @@ class WebhookSettings(BaseModel):
 
     @model_validator(mode="after")
     def _check_secret(self) -> Self:
-        if (self.secret is None) == (self.secret_file is None):
-            raise ValueError("webhook requests are signed: set secret or secret_file, not both")
+        if self.secret is None and self.secret_file is None:
+            raise ValueError("secret or secret_file is required: it has the key for the signatures of requests")
+        if self.secret is not None and self.secret_file is not None:
+            raise ValueError("secret and secret_file are both set: set one of them")
         return self

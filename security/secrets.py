@@ -129,7 +129,7 @@ class SecretStore:
         cursor = await connection.execute(_SQL["select_secret"], {"id": secret_id, "project_id": project_id})
         found = await cursor.fetchone()
         if found is None:
-            raise SecretUnreadable(f"Secret {secret_id} does not exist")
+            raise SecretUnreadable(f"The stored credential {secret_id} does not exist")
         return self._open(secret_id, project_id, _Row(*found))
 
     async def count_unreadable(self, connection: AsyncConnection[Any]) -> tuple[int, int]:
@@ -178,14 +178,14 @@ class SecretStore:
 
     def _open(self, secret_id: UUID, project_id: UUID, row: _Row) -> bytes:
         if row.nonce is None or row.ciphertext is None:
-            raise SecretUnreadable(f"Secret {secret_id} was destroyed")
+            raise SecretUnreadable(f"The stored credential {secret_id} was destroyed")
         key = self._keys.get(row.key_id)
         if key is None:
-            raise SecretUnreadable(f"Secret {secret_id} was encrypted with key {row.key_id}, which the server does not have")
+            raise SecretUnreadable(f"The stored credential {secret_id} was encrypted with key {row.key_id}, which the server does not have")
         try:
             return key.decrypt(row.nonce, row.ciphertext, _bound_to(secret_id, row.version, project_id))
         except InvalidTag:
-            raise SecretUnreadable(f"Secret {secret_id} does not match what was written") from None
+            raise SecretUnreadable(f"The stored credential {secret_id} cannot be decrypted: it was altered after it was stored") from None
 
 
 def _bound_to(secret_id: UUID, version: int, project_id: UUID) -> bytes:

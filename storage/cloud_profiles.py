@@ -128,7 +128,7 @@ class CloudProfile(StorageProfile):
 
     def check_scheme(self, location: StorageLocation, field: str) -> None:
         if location.scheme != self.scheme and not getattr(self, "allow_alternative_protocols", False):
-            raise BadRequest(f"Invalid {field}: scheme {location.scheme}: needs allow-alternative-protocols in the storage profile")
+            raise BadRequest(f"Invalid {field}: the scheme {location.scheme} needs allow-alternative-protocols in the storage profile")
 
 
 class S3Profile(CloudProfile):

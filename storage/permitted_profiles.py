@@ -43,13 +43,14 @@ class PermittedProfiles:
             return
         if credential is None and not self.without_credential:
             raise MissingCredential(
-                f"A storage-credential is required: {_ASK_OPERATOR} permit such warehouses by ICECORE_WAREHOUSES_WITHOUT_CREDENTIAL"
+                f"A storage-credential is required: {_ASK_OPERATOR} permit warehouses without one "
+                "with ICECORE_WAREHOUSES_WITHOUT_CREDENTIAL=true"
             )
         for field, address in _addresses(profile, credential):
             if not self._may_ask(address):
                 raise Forbidden(f"The {field} is not permitted: {_ASK_OPERATOR} list it in ICECORE_WAREHOUSE_ENDPOINTS")
         if isinstance(profile, S3Profile) and profile.endpoint is None and not _REGION.fullmatch(profile.region):
-            raise Forbidden("The storage-profile's region is not an AWS region, and it has no endpoint")
+            raise Forbidden("The storage-profile's region is not an AWS region; a store that is not AWS needs an endpoint")
 
     def _may_ask(self, address: object) -> bool:
         try:

@@ -101,7 +101,7 @@ async def validate_creation(
         checked_policy(command.format_versions)
     with report.check("managed-by-allowed"):
         if managed_by not in (None, "self-managed"):
-            raise BadRequest("Invalid managed-by: must be self-managed, instance administrators are not supported")
+            raise BadRequest("Invalid managed-by: it must be self-managed, because instance administrators are not supported")
     others: list[WarehouseState] = []
     with report.check("warehouse-name-valid"):
         others = await _all_warehouses(executor)

@@ -230,7 +230,7 @@ def test_a_source_that_cannot_be_read_is_said_in_a_line(server: Icecore, jobs: P
     expected = {
         ("--from-kafka", "away"): "Kafka is unreachable or refuses the connection: connection refused at 127.0.0.1:9",
         ("--from-kafka", "none"): "Kafka has no topic none, or does not show it",
-        ("--from-files", str(scratch / "nowhere")): f"The files {scratch / 'nowhere'}: there are none",
+        ("--from-files", str(scratch / "nowhere")): f"The files {scratch / 'nowhere'} do not exist",
         ("--from-files", str(scratch / "stored.ndjson")): (
             f"The files {scratch / 'stored.ndjson'}: file:{scratch / 'stored.ndjson'}: not an event of Icecore"
         ),
@@ -254,8 +254,8 @@ def test_options_that_name_no_whole_copy_are_refused(server: Icecore, jobs: Pipe
     filtered = {**sink("some", "127.0.0.1:9", "t", TYPES="table.*"), "ICECORE_SINKS__OUT__TYPE": "stdout"}
     expected = {
         ("--from-kafka", "some"): "The sink some has filters, so its topic does not have the whole log",
-        ("--from-kafka", "out"): "--from-kafka must name a sink of the settings with the type kafka: out is none",
-        ("--from-kafka", "other"): "--from-kafka must name a sink of the settings with the type kafka: other is none",
+        ("--from-kafka", "out"): "--from-kafka must name a sink of type kafka in the settings: out is not one",
+        ("--from-kafka", "other"): "--from-kafka must name a sink of type kafka in the settings: other is not one",
         ("--from-kafka", "some", "--from-files", "x"): "--from-kafka and --from-files exclude each other",
     }
     for options, message in expected.items():

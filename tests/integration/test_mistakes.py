@@ -68,7 +68,11 @@ MISTAKES = {
     "a misspelt option": Mistake(["serve", "--prot", "1"], ["Unknown option: --prot", "Did you mean --port"]),
     "an option of another command": Mistake(["verify", "--follow"], ["Unknown option: --follow", "icecore verify --help"]),
     "an argument too many": Mistake(["verify", "now"], ["Unexpected argument: now", "icecore verify --help"]),
-    "an option without its value": Mistake(["serve", "--port"], ["--port", "requires an argument"]),
+    "an option without its value": Mistake(["serve", "--port"], ["icecore: --port needs a value."]),
+    "two opposite options": Mistake(
+        ["table", "drop", "a:b.c", "--purge", "--no-purge"], ["--no-purge repeats or contradicts an option before it"]
+    ),
+    "an option twice": Mistake(["verify", "--data", "a", "--data", "b"], ["--data repeats or contradicts"]),
     "a port that is no number": Mistake(["serve", "--port", "http"], ["--port", '"http"']),
     "a port that is too large": Mistake(["serve", "--port", "65536"], ["--port: must be at most 65535"]),
     "no worker at all": Mistake(["serve", "--workers", "0"], ["--workers: must be at least 1"]),
@@ -161,7 +165,14 @@ MISTAKES = {
     "a data folder that cannot be written": Mistake(
         ["serve", "--data", "/proc/self"], ["The data folder /proc/self cannot be written: "], embedded=True
     ),
-    "a taken port": Mistake(["serve", "--port", "$taken"], ["Port $taken on 127.0.0.1 is in use", "with --port"], ExitCode.BUSY),
+    "a taken port": Mistake(
+        ["serve", "--port", "$taken"], ["Port $taken on 127.0.0.1 is in use", "with --port (ICECORE_PORT)"], ExitCode.BUSY
+    ),
+    "one port for two": Mistake(
+        ["serve", "--port", "$closed"],
+        ["ICECORE_METRICS_PORT is the port of the catalog, --port (ICECORE_PORT)"],
+        environment={"ICECORE_METRICS_PORT": "$closed"},
+    ),
     "a taken port of metrics": Mistake(
         ["serve", "--port", "0"],
         ["Port $taken on 127.0.0.1 is in use", "with ICECORE_METRICS_PORT"],
@@ -176,7 +187,12 @@ MISTAKES = {
     # Warehouses
     "a warehouse without a name": Mistake(["warehouse", "create"], ["icecore: NAME is missing.", "icecore warehouse create --help"]),
     "a warehouse of an empty name": Mistake(["warehouse", "create", "", "--profile", LOCAL], ["Invalid warehouse name: must not be empty"]),
-    "a warehouse without a profile": Mistake(["warehouse", "create", "w"], ["--profile requires an argument"]),
+    "a profile without its value": Mistake(["warehouse", "create", "w", "--profile"], ["icecore: --profile needs a value."]),
+    "a whole request as the profile": Mistake(
+        ["warehouse", "create", "w", "--profile", f'{{"warehouse-name": "w", "storage-profile": {LOCAL}}}'],
+        ["--profile must be the storage profile alone"],
+    ),
+    "a warehouse without a profile": Mistake(["warehouse", "create", "w"], ["icecore: --profile is missing."]),
     "a profile that is no JSON": Mistake(["warehouse", "create", "w", "--profile", "{"], ["--profile is not JSON"]),
     "a profile that is a list": Mistake(["warehouse", "create", "w", "--profile", "[]"], ["storage-profile: must be an object"]),
     "no such file of a profile": Mistake(
@@ -273,6 +289,9 @@ MISTAKES = {
     "a table without its namespace": Mistake(["log", "--table", "t"], ["--table must be [WAREHOUSE:]NAMESPACE.TABLE or the id"]),
     "a table of no warehouse": Mistake(["log", "--table", "nowhere:a.t"], ["Warehouse does not exist: nowhere"], ExitCode.NO),
     "a table that is not there": Mistake(["log", "--table", "demo:a.nowhere"], ["does not exist: a"], ExitCode.NO),
+    "an end before the beginning": Mistake(
+        ["log", "--since", "2026-01-02T00:00:00Z", "--until", "2026-01-01T00:00:00Z"], ["--until is before --since"]
+    ),
     "no event": Mistake(["log", "--limit", "0"], ["--limit", "at least 1"]),
     "a replay to no such sink": Mistake(
         ["sinks", "replay", "b", "--from", "1"], ["no sink b", "configured sinks: a"], environment=_sink(type="stdout")
@@ -286,13 +305,21 @@ MISTAKES = {
     "a replay with an unknown filter": Mistake(
         ["sinks", "replay", "a", "--from", "1", "--filter", "table=x"], ["--filter table=x is not type=…"], environment=_sink(type="stdout")
     ),
-    "a skip without a reason": Mistake(["sinks", "skip", "a", "1"], ["--reason requires an argument"], environment=_sink(type="stdout")),
+    "a skip without a reason": Mistake(["sinks", "skip", "a", "1"], ["icecore: --reason is missing."], environment=_sink(type="stdout")),
     "a skip of a position that is none": Mistake(
         ["sinks", "skip", "a", "first", "--reason", "x"], ["POSITION", '"first"'], environment=_sink(type="stdout")
     ),
     # The health of a server
     "no server": Mistake(
         ["health", "--url", "http://127.0.0.1:$closed"], ["does not respond", "is `icecore serve` running there?"], ExitCode.NO
+    ),
+    "a sink's URL that is none": Mistake(
+        ["sinks"],
+        ["ICECORE_SINKS__A__URL: must begin with http:// or https://"],
+        environment=_sink(type="webhook", url="ftp://x", secret="s"),
+    ),
+    "requests of a sink without a signature": Mistake(
+        ["sinks"], ["ICECORE_SINKS__A: secret or secret_file is required"], environment=_sink(type="webhook", url="http://x")
     ),
     "no server behind a user's address": Mistake(
         ["health", "--url", f"http://user:{SECRET}@127.0.0.1:$closed"], ["icecore: http://127.0.0.1:$closed does not respond"], ExitCode.NO

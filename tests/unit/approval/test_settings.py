@@ -52,7 +52,7 @@ def test_hooks_are_read_from_the_file_and_the_environment(tmp_path: Path, monkey
     [
         ({"TYPE": "plugin"}, "ICECORE_HOOKS__X__PLUGIN: is required"),
         ({"TYPE": "script"}, "ICECORE_HOOKS__X__TYPE: must be one of plugin, webhook"),
-        ({"TYPE": "webhook", "URL": "https://x"}, "set secret or secret_file, not both"),
+        ({"TYPE": "webhook", "URL": "https://x"}, "secret or secret_file is required"),
         ({"TYPE": "webhook", "URL": "ftp://x", "SECRET": "hidden"}, "ICECORE_HOOKS__X__URL"),
         ({"TYPE": "plugin", "PLUGIN": "a", "ON_FAILURE": "ignore"}, "ICECORE_HOOKS__X__ON_FAILURE"),
         ({"TYPE": "plugin", "PLUGIN": "a", "REFUSAL_STATUS": "500"}, "ICECORE_HOOKS__X__REFUSAL_STATUS"),

@@ -81,7 +81,7 @@ async def test_one_flipped_bit_is_noticed(connection: Connection, store: SecretS
         bad = bytearray(good)
         bad[place] ^= 1
         await _set(connection, secret_id, column, bytes(bad))
-        with pytest.raises(SecretUnreadable, match="not match what was written"):
+        with pytest.raises(SecretUnreadable, match="it was altered after it was stored"):
             await store.get(connection, PROJECT, secret_id)
     await _set(connection, secret_id, column, good)
     assert SECRET == await store.get(connection, PROJECT, secret_id)
@@ -100,7 +100,7 @@ async def test_a_row_copied_over_another_is_noticed(connection: Connection, stor
     await connection.execute(
         "update icecore.secrets set nonce = %s, ciphertext = %s where id = %s", [row["nonce"], row["ciphertext"], mine]
     )
-    with pytest.raises(SecretUnreadable, match="not match what was written"):
+    with pytest.raises(SecretUnreadable, match="it was altered after it was stored"):
         await store.get(connection, PROJECT, mine)
 
 
@@ -109,7 +109,7 @@ async def test_a_row_with_other_marks_is_noticed(connection: Connection, store: 
     """A row of another project or version cannot be decrypted."""
     secret_id = await store.put(connection, PROJECT, SECRET)
     await _set(connection, secret_id, column, value)
-    with pytest.raises(SecretUnreadable, match="not match what was written"):
+    with pytest.raises(SecretUnreadable, match="it was altered after it was stored"):
         await store.get(connection, OTHER_PROJECT if column == "project_id" else PROJECT, secret_id)
 
 
@@ -126,7 +126,7 @@ async def test_a_key_that_only_claims_to_be_the_one_does_not_open(connection: Co
     """Negative control: the id is only a hint; the cipher detects a wrong key."""
     secret_id = await store.put(connection, PROJECT, SECRET)
     await _set(connection, secret_id, "key_id", OTHER_KEY.id)
-    with pytest.raises(SecretUnreadable, match="not match what was written"):
+    with pytest.raises(SecretUnreadable, match="it was altered after it was stored"):
         await SecretStore(OTHER_KEY).get(connection, PROJECT, secret_id)
 
 

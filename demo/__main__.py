@@ -1,7 +1,6 @@
 """Runs the demo and deletes everything it created."""
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -75,9 +74,9 @@ def write_with_pyiceberg(console: Console, catalog_uri: str) -> None:
 
 
 def say(*arguments: str) -> None:
-    """Runs an icecore command with coloured output."""
+    """Runs an icecore command. Its output is coloured on a terminal."""
     sys.stdout.flush()
-    done = subprocess.run([str(PROGRAM), *arguments], env={**os.environ, "FORCE_COLOR": "1"}, check=False)
+    done = subprocess.run([str(PROGRAM), *arguments], check=False)
     if done.returncode != 0:
         raise DemoFailedError(f"icecore {arguments[0]} ended with {done.returncode}")
 

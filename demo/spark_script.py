@@ -45,8 +45,9 @@ def main(catalog_settings: str, jar: str, statements: str) -> None:
     for name, value in settings.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
+    shown = "\033[32m{}\033[0m" if sys.stdout.isatty() else "{}"
     for statement in STATEMENTS[statements]:
-        print(f"  \033[32m{statement}\033[0m", flush=True)
+        print(f"  {shown.format(statement)}", flush=True)
         for row in spark.sql(statement).collect():
             print("    " + ", ".join(map(str, row)), flush=True)
     spark.stop()

@@ -31,4 +31,4 @@ ACTIONS: Mapping[ResourceKind, Sequence[str]] = {
         "set_protection",
     ),
 }  # fmt: skip
-"""Everything is permitted to everybody until there are grants, also what Icecore does not have yet."""
+"""Until there are grants, everyone may do everything, including what Icecore does not offer yet."""

@@ -16,10 +16,10 @@ from .backends import Backends
 FLUSH_SECONDS = 30.0
 """How far the statistics may lag. As in Lakekeeper."""
 KEPT_DAYS = 90
-_WAREHOUSE_KEYS_MAX = 10_000
-"""Limit on the counters between two flushes. Beyond it, new ones are of no warehouse: their number is limited by the operations."""
-_PROJECT_KEYS_MAX = 2_000
-"""Limit on the counters of one project, so that made-up warehouse ids do not use up the limit of all."""
+_COUNTERS_MAX = 10_000
+"""Limit on the counters between two flushes. Beyond it, further calls are counted without their warehouse."""
+_PROJECT_COUNTERS_MAX = 2_000
+"""Limit on the counters of one project, so that made-up warehouse ids of one project do not use up _COUNTERS_MAX."""
 _HOUR_SECONDS = 3600
 
 # Project, hours since 1970, warehouse, route, status.
@@ -55,7 +55,7 @@ class EndpointStatistics:
     async def close(self) -> None:
         """Writes what is counted."""
         if self._task is not None:
-            # Not cancelled: what a statement did that is cancelled is unknown.
+            # Not cancelled: it would be unknown whether a cancelled statement took effect.
             self._stop.set()
             await self._task
             # What was counted during its last flush.
@@ -76,7 +76,7 @@ class EndpointStatistics:
 
     def _add(self, key: _Key, counted: _Counter) -> None:
         counter = self._counters.get(key)
-        full = len(self._counters) >= _WAREHOUSE_KEYS_MAX or self._counters_of[key[0]] >= _PROJECT_KEYS_MAX
+        full = len(self._counters) >= _COUNTERS_MAX or self._counters_of[key[0]] >= _PROJECT_COUNTERS_MAX
         if counter is None and full:
             project_id, hour, _, http_route, status_code = key
             key = (project_id, hour, NO_WAREHOUSE, http_route, status_code)

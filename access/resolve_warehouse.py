@@ -48,7 +48,9 @@ async def find_warehouse(connection: Connection, project_id: UUID, reference: st
     path, at, point = reference.partition("@")
     project, slash, name = path.rpartition("/")
     if not name or (slash and not project):
-        raise BadRequest(f"Invalid warehouse '{reference}': must be a name or an id, or one after its project: <project>/<warehouse>")
+        raise BadRequest(
+            f"Invalid warehouse '{reference}': must be a name or an id, optionally preceded by its project: <project>/<warehouse>"
+        )
     if project:
         project_id, any_project = await _project(connection, project, None if any_project else project_id), False
         reference = f"{name}{at}{point}"

@@ -51,7 +51,7 @@ PROJECT_HEADER = "x-project-id"
 PROJECT_PARAMETER = "projectId"
 """Names the project like the header, for clients that send none, in operations that have this parameter."""
 
-_OF_WAREHOUSE = frozenset({"prefix", "warehouse", "warehouse_in_project"})
+_OF_WAREHOUSE = frozenset({"prefix", "warehouse_or_project", "warehouse_in_project"})
 """The placeholders of paths that name the warehouse."""
 _WHOLE_BYTES_MAX = 16 * 1024
 """Responses up to this size are written in one piece."""
@@ -230,7 +230,7 @@ class ApiRequest:
 
     def _base_warehouse(self) -> str | None:
         """The warehouse of the base path, decoded, with its project if the path has one."""
-        first, second = self.segments.get("warehouse"), self.segments.get("warehouse_in_project")
+        first, second = self.segments.get("warehouse_or_project"), self.segments.get("warehouse_in_project")
         if first is None or second is None:
             return None if first is None else decode_segment(first, "warehouse")
         return f"{decode_segment(first, 'project')}/{decode_segment(second, 'warehouse')}"

@@ -13,15 +13,15 @@ from .request_metrics import ConnectionMetrics
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.api")
 
 CHECK_INTERVAL_SECONDS = 0.5
-"""Interval of the check of all connections, which takes about a microsecond for each."""
+"""Seconds between two checks of all connections. A check takes about a microsecond per connection."""
 DRAINING_STALL_SECONDS_MAX = 5.0
-"""The time without progress that is permitted during a shutdown. A slower request would not be complete within the grace."""
+"""The time without progress that is permitted during a shutdown. A slower request would not finish within the grace period."""
 REQUEST_RATE_MIN = 4 * 1024
 """Bytes per second at which clients send heads and bodies. A slower client loses its connection if there are too many connections."""
 BEHIND_SECONDS_MAX = 5.0
 """How far a client may be behind REQUEST_RATE_MIN before its connection is closed instead of an idle one, if there are too many."""
 OVER_LIMIT_SECONDS = 60.0
-"""How long no connection must be closed because there were too many, until the log says that there are no longer too many."""
+"""How long no connection may have been closed for exceeding the limit before a log record says that this is over."""
 DESCRIPTORS_SHARE = 0.75
 """The share of the process's file descriptors that is for clients. Postgres, stores and files need the others."""
 
@@ -81,7 +81,7 @@ class ClientConnections:
         return len(self._progress)
 
     def opened(self, connection: ClientConnection) -> None:
-        """Adds a new connection. If there are too many, the one of `_dispensable` is closed, or the new one."""
+        """Adds a new connection. If there are too many, closes the one that `_dispensable` returns, or else the new one."""
         while len(self._progress) >= (limit := self._connections_limit()):
             dispensable = self._dispensable() or connection
             self._note_over_limit(limit)
@@ -107,8 +107,8 @@ class ClientConnections:
         self.metrics.closed_over_limit += 1
 
     def _dispensable(self) -> ClientConnection | None:
-        """The connection whose client sends its request much too slowly; if there is none, the one that has waited for a request for
-        longest; if none waits, the one without progress for longest, or any whose client sends too slowly."""
+        """The connection whose client sends its request far too slowly; else the one that has been waiting longest for a request; else
+        the one that has made no progress for longest; else one whose client sends too slowly."""
         behind, slowest = max(((each.seconds_behind(REQUEST_RATE_MIN), each) for each in self._progress), key=itemgetter(0))
         if behind >= BEHIND_SECONDS_MAX:
             return slowest

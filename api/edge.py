@@ -64,7 +64,7 @@ def _catalog_error(request: web.Request, error: Exception, proxies: TrustedProxi
 
 
 def _request_fields(request: web.Request, proxies: TrustedProxies) -> dict[str, Any]:
-    """The fields that identify a request in the log. Behind a proxy that is not trusted, `client` is the proxy."""
+    """The fields that identify a request in log records. Behind a proxy that is not trusted, `client` is the proxy."""
     fields: dict[str, Any] = {"request_id": request[REQUEST_ID], "client": proxies.client(request)}
     principal = request.get(PRINCIPAL)
     if principal is not None:

@@ -18,7 +18,8 @@ class ApiLimits:
     response_rate_min -- bytes per second that a client must read of a response, averaged over stall_seconds_max.
     connections_max -- open connections of one serving process; fewer if the process may open fewer file descriptors.
     body_memory_bytes_max, response_memory_bytes_max -- bytes of all bodies and responses that one serving process handles at a time;
-    beyond them 429. Small ones (api/byte_budget.py) are not counted, nor is a single large one.
+    beyond them 429. Small ones (api/byte_budget.py) are not counted. A single large one is
+    admitted even above the limit.
     json_depth_max -- nested arrays and objects. Each nested struct column takes three levels.
     json_values_max -- values of a body, counted before it is parsed; objects count twice. A parsed value takes up to twenty times its
     bytes.
@@ -32,7 +33,7 @@ class ApiLimits:
     read_seconds_max -- time limit of a read, then 503. Mutations have limits in their commands, because the outcome of an interrupted
     commit would be unknown.
     idempotency_key_lifetime -- how long a response is kept for its Idempotency-Key; `getConfig` returns it to clients.
-    gzip_bytes_min, gzip_inline_bytes_max -- smallest body that is compressed, and largest that is compressed outside a thread.
+    gzip_bytes_min, gzip_inline_bytes_max -- smallest body that is compressed, and largest that is compressed on the event loop.
     gzip_cache_bytes_max -- size of the cache of compressed responses.
     """
 

@@ -42,8 +42,8 @@ class PiecePayload(Payload):
             raise
         finally:
             self._value = b""
-            for reservations in self._reservations:
-                reservations.release()
+            for reservation in self._reservations:
+                reservation.release()
 
 
 def _pieces(content: Content) -> Iterator[bytes]:

@@ -222,7 +222,7 @@ class EdgeProtocol(web.RequestHandler):
             _log.info("request_malformed", request_id=request_id, client=request.remote, error=type(exc).__name__)
         else:
             refusal = InternalError()
-            _log.error("request_failed", request_id=request_id, exc_info=exc)
+            _log.error("request_failed", request_id=request_id, client=request.remote, exc_info=exc)
         response = error_response(refusal)
         set_response_headers(response, request_id)
         response.force_close()

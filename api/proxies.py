@@ -1,6 +1,7 @@
 """The address of a client behind proxies that the operator trusts.
 
-Only the log has it. The server writes no URL with a scheme, host or path that a proxy could change, so it reads no other header of proxies.
+It is used only in log records. The server writes no URL whose scheme, host or path a proxy could change, so it reads no other headers of
+proxies.
 """
 
 import ipaddress
@@ -16,7 +17,7 @@ from .origins import host_name
 ForwardedHeader = Literal["X-Forwarded-For", "Forwarded"]
 
 PROXIES_MAX = 20
-"""The number of addresses that are read, from the end of the header. Those before them are the client's."""
+"""How many addresses are read, from the end of the header. Earlier ones may have been made up by the client."""
 _LENGTH_MAX = 2_048
 """Characters of the header that are read."""
 
@@ -39,9 +40,9 @@ class TrustedProxies:
         self._header: Final = header
 
     def client(self, request: web.BaseRequest) -> str | None:
-        """The last address on the way of the request that is not a trusted proxy's; without trusted proxies, that of the connection.
+        """The last address in the chain of proxies that is not a trusted proxy's; without trusted proxies, the connection's.
 
-        A trusted proxy counts as the client if what it says is no address.
+        A trusted proxy counts as the client if what it reports is not an address.
         """
         address = request.remote
         if not self._networks or not self._trusts(address):
@@ -61,7 +62,7 @@ class TrustedProxies:
         return address is not None and any(address in network for network in self._networks)
 
     def _forwarded(self, request: web.BaseRequest) -> Iterator[str]:
-        """What the header says of the clients, the last one first."""
+        """The clients that the header names, last first."""
         left = _LENGTH_MAX
         for line in reversed(request.headers.getall(self._header, [])):
             # Only whole elements.

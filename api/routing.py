@@ -14,8 +14,8 @@ OperationHandler = Callable[[Any], Awaitable[web.StreamResponse]]
 CATALOG_BASE = "/catalog/v1"
 """The base path of the operations of the Iceberg REST specification, whose own paths begin with `/v1`."""
 _CATALOG_ROOT = "/catalog"
-_WAREHOUSE_ROOT = f"{_CATALOG_ROOT}/w/{{warehouse}}"
-# The first segment is the project then.
+_WAREHOUSE_ROOT = f"{_CATALOG_ROOT}/w/{{warehouse_or_project}}"
+# In this form, the first placeholder is the project.
 _PROJECT_ROOT = f"{_WAREHOUSE_ROOT}/{{warehouse_in_project}}"
 _PREFIX = "/{prefix}"
 _IN_PROJECT = ("/management/", "/history/")

@@ -102,7 +102,7 @@ def build_app(
 
     namespace_separator -- the `namespace-separator` that getConfig advertises; None: the specification's 0x1F.
     origin_rules -- which hosts and origins requests may name; None: loopback and the address of the connection.
-    trusted_proxies -- the proxies that name clients in the log; None: no proxy.
+    trusted_proxies -- the proxies whose header names the client in log records; None: no proxy.
     """
     app = web.Application(client_max_size=catalog.limits.body_bytes_max)
     app[CATALOG] = catalog

@@ -45,7 +45,7 @@ async def connect(
 
     A `connect_timeout` of the URL takes precedence over that of `more` and over CONNECT_TIMEOUT_SECONDS. So do its NETWORK_OPTIONS.
 
-    transaction_pooled -- `dsn` is of PgBouncer in transaction mode. Each transaction may use another session of Postgres, so nothing is
+    transaction_pooled -- `dsn` points to PgBouncer in transaction mode. Each transaction may use another session of Postgres, so nothing is
         prepared, and the options must be set on the role.
     """
     if transaction_pooled:

@@ -83,8 +83,8 @@ class ConnectionWatchdog:
 
     on_unreachable -- called after all connections were closed, because no new one could be opened.
     on_sessions_closed -- called after single connections were closed.
-    transaction_pooled -- `dsn` is of PgBouncer in transaction mode. The sessions behind it are unknown, so single ones are not closed or
-        cancelled.
+    transaction_pooled -- `dsn` points to PgBouncer in transaction mode. The sessions behind it are unknown, so single ones are neither
+        closed nor cancelled.
     """
 
     def __init__(

@@ -52,7 +52,7 @@ class ConnectionPool:
 
     psycopg_pool is not used: it costs a third to a half of the throughput of cached reads, and its queue is unfair.
 
-    transaction_pooled -- `dsn` is of PgBouncer in transaction mode.
+    transaction_pooled -- `dsn` points to PgBouncer in transaction mode.
 
     Raises ServiceUnavailable if Postgres cannot be reached within CONNECT_SECONDS_MAX for each host of `dsn`.
     """

@@ -1,4 +1,4 @@
-"""Logs an outage once when it begins and once when it ends, however many attempts fail."""
+"""Logs an outage when it begins, once for each further cause, and when it ends, however many attempts fail."""
 
 import time
 from typing import Any

@@ -11,7 +11,7 @@ def was_rolled_back(error: Exception) -> bool:
 
 
 def write_refusal_reason(error: Exception) -> str | None:
-    """Why Postgres refuses every write, for clients and the log; None if the error has another cause."""
+    """Why Postgres refuses every write, for clients and log records; None if the error has another cause."""
     if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
         return "Postgres accepts no writes: it is read-only"
     code = error.sqlstate if isinstance(error, psycopg.Error) else None

@@ -169,7 +169,7 @@ class Document:
 
     @property
     def is_head_alone(self) -> bool:
-        """Whether only the head is known, as of `head_alone`."""
+        """Whether only the head is known, as in `head_alone`."""
         return "schemas" not in self.value
 
 

@@ -178,7 +178,7 @@ class NamespaceProtected(CatalogError, status=409, type="NamespaceProtectedExcep
 
 
 class NamespaceTreeTooLarge(CatalogError, status=400, type="NamespaceTreeTooLargeException"):
-    """A namespace contains more than one command can drop."""
+    """The namespace contains more objects than a single command can drop."""
 
 
 class NamespaceSoftDeleted(CatalogError, status=409, type="NamespaceSoftDeletedException"):
@@ -234,7 +234,7 @@ class ChangeRefused(CatalogError, status=409, type="ChangeRefusedException"):
 
 
 class ChangeForbidden(ChangeRefused, status=403, type="ChangeForbiddenException"):
-    """The same under the status that engines take for final."""
+    """An approval hook refused the change, with a status that engines treat as final."""
 
 
 class ChangeInvalid(ChangeRefused, status=400, type="ChangeInvalidException"):
@@ -251,7 +251,7 @@ class ChangeHeld(CatalogError, status=409, type="ChangeHeldException"):
 
 
 class ApprovalRequired(ChangeHeld, status=403, type="ApprovalRequiredException"):
-    """The same under the status that engines take for final."""
+    """The change waits for approval, with a status that engines treat as final."""
 
 
 class ProposalClosed(CatalogError, status=409, type="ProposalClosedException"):

@@ -16,6 +16,7 @@ class RecordedEvent:
 
     position -- without gaps, from 1, in commit order;
     version -- without gaps, from 1, in its stream.
+    data -- what is in the column `state` of the log, which the eventsourcing library names so.
     causation_id -- the event that caused this one; None if a client did. A drop causes a purge, a proposal causes the events of the
     approved change.
     context -- other context of the command as canonical JSON; None until it is used.
@@ -25,7 +26,7 @@ class RecordedEvent:
     stream_id: UUID
     version: int
     topic: str
-    state: bytes
+    data: bytes
     position: int
     event_id: UUID
     command_id: UUID
@@ -51,7 +52,7 @@ def chain_hash(previous: bytes, event: RecordedEvent) -> bytes:
         event.stream_id.bytes,
         _int8(event.version),
         event.topic.encode(),
-        event.state,
+        event.data,
         _int8(event.position),
         event.event_id.bytes,
         event.command_id.bytes,

@@ -24,7 +24,7 @@ from .event_selection import EventOptions, select_events
 from .exit_codes import CommandFailed, ExitCode
 from .log.follow import follow_events
 from .log_database import opened_database, require_schema
-from .output import Output
+from .output import Output, printable
 from .projections import projects
 from .projections.names import path_names
 from .publishers.cloud_events import encode_json, outgoing
@@ -102,7 +102,7 @@ async def event_json(connection: Connection, event: RecordedEvent) -> str:
             "traceparent": event.traceparent,
             "context": None if event.context is None else orjson.Fragment(event.context),
             "hash": event.hash.hex(),
-            "data": orjson.Fragment(data_json(event.state)),
+            "data": orjson.Fragment(data_json(event.data)),
         }
     ).decode()
 
@@ -126,14 +126,14 @@ async def event_line(connection: Connection, event: RecordedEvent) -> Text:
     line.append(f"{event.position:>6}  ", "bold")
     line.append(f"{event.recorded_at.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}"[:-3] + "Z  ", "dim")
     line.append(f"{kind + ' ' + verb:<28}  ", _END_STYLES.get(verb, _KIND_STYLES.get(kind, "")))
-    data = orjson.loads(data_json(event.state))
+    data = orjson.loads(data_json(event.data))
     line.append(await _shown_name(connection, event, event.position), "bold")
     line.append(f" v{event.version}", "dim")
     detail = _detail(kind, verb, data)
     if verb == "renamed" and kind != "project":
         detail = f"was {await _shown_name(connection, event, event.position - 1)}"
     if detail:
-        line.append(f"  {_printable(detail)}")
+        line.append(f"  {printable(detail)}")
     return line
 
 
@@ -143,7 +143,7 @@ async def _shown_name(connection: Connection, event: RecordedEvent, position: in
     """
     in_default = event.project_id == PROJECT_ID_DEFAULT
     state = None if in_default and event.stream_id != event.project_id else await projects.read_state(connection, event.project_id)
-    project = str(event.project_id) if state is None else _printable(state.name)
+    project = str(event.project_id) if state is None else printable(state.name)
     if event.stream_id == event.project_id:
         return project
     name = _joined(await _names(connection, event.stream_id, position))
@@ -156,7 +156,7 @@ async def _names(connection: Connection, object_id: UUID, position: int) -> Sequ
 
 def _joined(names: Sequence[str]) -> str:
     """`warehouse:namespace.table`."""
-    return _printable(f"{names[0]}:{'.'.join(names[1:])}" if len(names) > 1 else names[0])
+    return printable(f"{names[0]}:{'.'.join(names[1:])}" if len(names) > 1 else names[0])
 
 
 def _detail(kind: str, verb: str, data: dict[str, Any]) -> str:
@@ -204,8 +204,3 @@ def _drop_detail(data: dict[str, Any]) -> str:
 
 def _keys(word: str, keys: list[str]) -> str:
     return f"{word} {', '.join(keys)}" if keys else ""
-
-
-def _printable(text: str) -> str:
-    """Escapes control characters, because clients chose the text."""
-    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)

@@ -18,7 +18,7 @@ class ExitCode(IntEnum):
     BUSY = 4
     """The port or the data folder is in use by another process, or another rebuild is running."""
     CRASHED = 5
-    """The server could not start or a worker died before it served; the log says why. Or standard output cannot be written."""
+    """The server could not start or a worker died before it served; its log records say why. Or standard output cannot be written."""
 
 
 ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)

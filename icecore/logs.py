@@ -35,7 +35,7 @@ _NAMES_OF_TRACES = frozenset({"exception", "stack"})
 _SHOWN_AS_REPR = frozenset(" \t=\r\n\"'")
 """Texts with one of these are shown as their repr by structlog's console, which escapes what is not printable."""
 _DEPTH_MAX = 20
-"""Of a record that orjson cannot encode. What is deeper is shown as text."""
+"""How deep a record that orjson cannot encode is copied. Deeper values are shown as text."""
 
 # A password that is not encoded may contain `/` and `@`, so everything up to the last `@` is redacted.
 _USER_INFORMATION = re.compile(r"(?P<scheme>(?<![a-z0-9+.-])[a-z][a-z0-9+.-]*://)[^\s/@:'\"]*:", re.IGNORECASE)
@@ -109,7 +109,7 @@ def _quieten_libraries() -> None:
         logging.getLogger(library).setLevel(logging.WARNING)
     # The callers of the pool log its failures.
     logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)
-    # Its requests and responses contain credentials; storage/renewed_credentials.py reports what fails.
+    # Their requests and responses contain credentials; storage/renewed_credentials.py reports failures.
     for library in ("botocore", "urllib3", "google.auth", "azure", "msal"):
         logging.getLogger(library).setLevel(logging.CRITICAL)
 
@@ -240,7 +240,7 @@ def _encodable(value: Any, depth: int = 0) -> Any:
 
 
 def _escape_invisible(_logger: Any, _method: str, record: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Escapes control and bidi characters in the texts that the console would show as they are: clients choose them."""
+    """Escapes control and bidi characters in texts that the console prints unquoted, because clients choose these texts."""
     for name, value in record.items():
         if not isinstance(value, str) or value.isprintable():
             continue

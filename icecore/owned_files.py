@@ -1,4 +1,4 @@
-"""Refuses files that another account may have prepared: in a folder that is open to all it can plant them, and links to others' files."""
+"""Refuses files that another account may have planted: in a folder open to everyone, it can create them, or links to others' files."""
 
 import errno
 import os
@@ -15,7 +15,7 @@ from .exit_codes import CommandFailed, ExitCode
 from .storage.file_sync import sync_folder
 
 POSTGRES_ACCOUNTS = ("postgres", "icecore-postgres")
-"""Of which the embedded Postgres runs as the first that exists, if this process is root. The last one is created for it."""
+"""If this process is root, the embedded Postgres runs as the first of these that exists. The last is created if none does."""
 
 
 def account_name(user_id: int) -> str:
@@ -26,11 +26,11 @@ def account_name(user_id: int) -> str:
 
 
 def refuse_foreign(path: Path, *, link: bool = True) -> None:
-    """Raises CommandFailed if `path`, or what it links to, does not belong to this account, root or, for root, the account of Postgres.
+    """Raises CommandFailed if `path`, or what it links to, does not belong to this account, root or, for root, one of POSTGRES_ACCOUNTS.
 
     link -- whether it may be a link.
     """
-    # What this process cannot see it cannot use either.
+    # What this process may not look at, it cannot use either.
     with suppress(OSError):
         status = path.lstat()
         _refuse_owner(path, status)
@@ -66,7 +66,7 @@ def read_owned(path: Path) -> bytes | None:
 
 
 def write_owned(path: Path, data: bytes, *, replace: bool = False) -> None:
-    """Writes a file for this account alone, atomically. What a link of that name leads to is not changed.
+    """Writes a file that only this account can read, atomically. If the name is a link, its target is left unchanged.
 
     replace -- whether an existing file is replaced; otherwise it is kept.
     """
@@ -98,7 +98,7 @@ def _trusted_accounts() -> set[int]:
 
 @cache
 def _user_id(name: str) -> int:
-    """Kept, because the look-up fails while clients have taken all the files that this process may open. A KeyError is not kept."""
+    """Cached, because the lookup fails once clients have used up this process's file descriptors. A KeyError is not cached."""
     return pwd.getpwnam(name).pw_uid
 
 
@@ -106,10 +106,12 @@ def _refuse_owner(path: Path, status: os.stat_result) -> None:
     if status.st_uid not in _trusted_accounts():
         raise CommandFailed(
             ExitCode.USAGE,
-            f"{path} belongs to account {account_name(status.st_uid)}, which may have prepared it: run the command as that account, use "
+            f"{path} belongs to account {account_name(status.st_uid)}, which may have planted it: run the command as that account, use "
             "another data folder (--data), or change its owner if you trust its content",
         )
 
 
 def _linked(path: Path) -> CommandFailed:
-    return CommandFailed(ExitCode.USAGE, f"{path} is a link, which Icecore does not follow: put the file itself there, or remove the link")
+    return CommandFailed(
+        ExitCode.USAGE, f"{path} is a link, and Icecore does not follow links here: replace it with what it points to, or remove it"
+    )

@@ -70,7 +70,7 @@ async def run_server(
             await _accept_waiting(runner, listening)
             await _finish(site, runner, settings.shutdown_grace_seconds)
         finally:
-            # Only requests that exceeded the grace are left.
+            # Only requests that exceeded the grace period are left.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(CLOSE_SECONDS_MAX):
                     await runner.cleanup()

@@ -45,7 +45,7 @@ class LogNotification(Notification):
 
 
 class LogMapper(Mapper[UUID]):
-    """The domain event is the recorded event; `icecore.domain.events.decode` reads its state."""
+    """The domain event is the recorded event; `icecore.domain.events.decode` decodes its data."""
 
     def to_domain_event(self, stored_event: StoredEvent) -> DomainEventProtocol[UUID]:
         return cast("DomainEventProtocol[UUID]", cast(LogNotification, stored_event).recorded)
@@ -104,7 +104,7 @@ class LogRecorder(PostgresApplicationRecorder):
 
 
 def _notification(event: RecordedEvent) -> LogNotification:
-    return LogNotification(event.stream_id, event.version, event.topic, event.state, event.position, event)
+    return LogNotification(event.stream_id, event.version, event.topic, event.data, event.position, event)
 
 
 class _Severable(Connection[DictRow]):

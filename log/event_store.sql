@@ -1,6 +1,6 @@
 -- name: notifications --
 -- The events from one position to another, of all topics or of some, limited in number and, after the first, in bytes.
-select originator_id as stream_id, originator_version as version, topic, state, notification_id as position, event_id, command_id, recorded_at,
+select originator_id as stream_id, originator_version as version, topic, state as data, notification_id as position, event_id, command_id, recorded_at,
        actor, project_id, warehouse_id, request_id, correlation_id, causation_id, traceparent, context, hash
 from (
   select e.*, sum(octet_length(e.state)) over (order by e.notification_id) as bytes, row_number() over (order by e.notification_id) as row

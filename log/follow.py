@@ -36,7 +36,7 @@ async def read_events(
 ) -> list[RecordedEvent]:
     """At most `limit` events after the position `after`, in order; an empty list at the end of the log.
 
-    bytes_max -- limit on their states as JSON; at least one event is returned. None: BATCH_BYTES_MAX.
+    bytes_max -- limit on their data as JSON; at least one event is returned. None: BATCH_BYTES_MAX.
     """
     bytes_max = BATCH_BYTES_MAX if bytes_max is None else bytes_max
     parameters = {"after": after, "limit": limit, "bytes_max": bytes_max}
@@ -44,10 +44,10 @@ async def read_events(
     events = [RecordedEvent(*row) for row in await cursor.fetchall()]
     if len(events) == 1:
         return events
-    # Stored states may be deflated, and the database compares their stored size.
+    # Stored data may be deflated, and the database compares their stored size.
     inflated = 0
     for number, event in enumerate(events):
-        inflated += await asyncio.to_thread(data_size, event.state) if is_large(event.state) else len(event.state)
+        inflated += await asyncio.to_thread(data_size, event.data) if is_large(event.data) else len(event.data)
         if number and inflated > bytes_max:
             return events[:number]
     return events

@@ -91,7 +91,7 @@ class LogSource:
             event.warehouse_id == self.pipeline_warehouse_id,
             list(enriched.path),
             enriched.data.to_json().decode(),
-            bytearray(event.state),
+            bytearray(event.data),
             bytearray(event.hash),
         )
 

@@ -100,7 +100,7 @@ def _recorded(row: Sequence[Any]) -> RecordedEvent:
         stream_id=UUID(stream),
         version=version,
         topic=topic,
-        state=bytes(state),
+        data=bytes(state),
         position=position,
         event_id=UUID(event),
         command_id=UUID(command),

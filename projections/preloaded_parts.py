@@ -1,4 +1,4 @@
-"""Parts of future tables, written before the append that creates the head. Parts without a head are never read.
+"""Parts of future tables, written before the append that creates the table's first version. Until then they are never read.
 
 A row of `icecore.preloaded_parts` refers to their table until the append adopts them, or until they are deleted.
 """

@@ -87,9 +87,9 @@ class EventEnricher:
     async def _decoded(self, event: RecordedEvent) -> Event | None:
         if event.topic.rpartition(".")[0] in self._names_only:
             return None
-        if is_large(event.state):
-            return await asyncio.to_thread(decode, event.topic, event.state)
-        return decode(event.topic, event.state)
+        if is_large(event.data):
+            return await asyncio.to_thread(decode, event.topic, event.data)
+        return decode(event.topic, event.data)
 
 
 def _cut(found: References, events: Sequence[RecordedEvent]) -> int:
@@ -127,7 +127,7 @@ def _enrich(event: RecordedEvent, decoded: Event, found: References) -> Enriched
             return EnrichedEvent(event, (*path.names, str(event.stream_id)), _of_warehouse(event, kind, decoded, path, found))
     other = found.paths.get(event.position)
     names = () if other is None else other.names
-    return EnrichedEvent(event, names, data.OtherEvent(id=event.stream_id, name=list(names), change=orjson.loads(data_json(event.state))))
+    return EnrichedEvent(event, names, data.OtherEvent(id=event.stream_id, name=list(names), change=orjson.loads(data_json(event.data))))
 
 
 def _of_warehouse(
@@ -242,7 +242,7 @@ def _table(event: RecordedEvent, decoded: Event, name: data.TabularName, found: 
                 files_left=decoded.files_left or [],
                 files_left_count=decoded.files_left_count,
             )
-    return data.TableChanged(table=name, metadata_location=location, change=orjson.loads(data_json(event.state)))
+    return data.TableChanged(table=name, metadata_location=location, change=orjson.loads(data_json(event.data)))
 
 
 def _table_begun(name: data.TabularName, location: str, metadata: Json, **changed: Any) -> data.TableMetadataEvent:
@@ -351,7 +351,7 @@ def _view(event: RecordedEvent, decoded: Event, name: data.TabularName, found: R
             return data.ViewRemovedEvent(view=name, metadata_location=location, expires_at=time_text_or_none(decoded.expires_at_ms))
         case domain_events.ViewUndropped() | domain_events.ViewExpired():
             return data.ViewRemovedEvent(view=name, metadata_location=location)
-    return data.ViewChanged(view=name, metadata_location=location, change=orjson.loads(data_json(event.state)))
+    return data.ViewChanged(view=name, metadata_location=location, change=orjson.loads(data_json(event.data)))
 
 
 def _view_schema_id(document: Json) -> int | None:

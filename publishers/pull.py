@@ -130,7 +130,7 @@ class LogEventReader:
         self._batch_events_max = _next_batch_events_max(self._batch_events_max, rendered.count, len(events))
         events = events[: rendered.count]
         self._metrics.events_published += len(rendered.events)
-        bytes_read = rendered.bytes_read + sum(len(event.state) for event in events)
+        bytes_read = rendered.bytes_read + sum(len(event.data) for event in events)
         return EventBatch(rendered.events, events[-1].position, False, events[-1].recorded_at, bytes_read)
 
     async def page(self, after: int, *, to: int | None, events_max: int, reserve_memory: Callable[[int], None]) -> EventBatch:

@@ -115,4 +115,7 @@ def _sync_folder(folder: int) -> None:
 def sync_folder(path: Path) -> None:
     """Syncs the folder, the entries created or renamed in it, and its parent folders to disk."""
     folder = os.open(path, _FOLDER)
-    FileSync().sync(os.dup(folder), folder)
+    try:
+        FileSync()._sync_with_parents(folder)
+    finally:
+        os.close(folder)

@@ -45,8 +45,8 @@ _TEMPORARY_PREFIX = ".icecore-"
 _FILE_SYNC = FileSync()
 """Shared by all stores of the process, which are on the same few disks."""
 _SCANS = ThreadPoolExecutor(SCAN_THREADS_MAX, thread_name_prefix="folder-scan")
-"""For what may ask for thousands of files. Links that a client has chained make each take milliseconds, and a mount may not respond: only
-other scans wait for them."""
+"""For operations that may look up thousands of files. With links that a client has chained, each lookup takes milliseconds, and a mount may
+hang: then only other scans wait."""
 _NUMBERS = itertools.count()
 """Each store's number in the cache of folders."""
 
@@ -198,7 +198,7 @@ class LocalStore:
                 folder = child
             yield folder, name
             if on_loop:
-                # The cache is optional. Out of descriptors, what the caller has opened must still reach it.
+                # The cache is optional. If the process is out of descriptors, the caller must still get what it has opened.
                 with suppress(OSError):
                     self._folder_cache.keep(self._number, folder_path, os.dup(folder), levels=len(segments))
         finally:

@@ -134,7 +134,7 @@ def open_store(
     """Opens a store that is not cached.
 
     identities -- the server's own, for a credential that uses one of them.
-    folder_cache -- as of LocalStore.
+    folder_cache -- as in LocalStore.
     """
     if isinstance(profile, LocalProfile):
         if credential is not None:

@@ -65,13 +65,13 @@ _AppendCall = list[_PendingBatch]
 
 
 class Committer:
-    """Sends up to `connections` calls at a time, the next once one has returned or has taken LINGER_SECONDS_MAX.
+    """Sends up to `connections` calls at a time. The next is sent when the previous one has returned, or after LINGER_SECONDS_MAX.
 
     The result of a command is an AppendResult. Raises ServiceUnavailable if the command was not appended because Postgres cannot be used,
     InternalError if Postgres rolled it back for another reason, CommitStateUnknown if its outcome could not be found out, TooManyRequests
     if the queue is full.
 
-    transaction_pooled -- `dsn` is of PgBouncer in transaction mode.
+    transaction_pooled -- `dsn` points to PgBouncer in transaction mode.
     """
 
     def __init__(self, dsn: str, connections: int = 2, *, transaction_pooled: bool = False) -> None:

@@ -71,7 +71,7 @@ class DecisionWriter:
         return await self._committer.submit_batch([decision.append_request for _, decision in decisions])
 
     async def append(self, warehouse: Warehouse | None, decision: Decision) -> CommandResult:
-        """Reviews one decision on a warehouse or, without a review, on a project, writes its files and appends it."""
+        """Reviews a decision (only if it is on a warehouse), writes its files and appends it."""
         if not decision.append_request.must_be_appended:
             return CommandResult(decision, None)
         if warehouse is not None and decision.needs_review and self.reviews_decisions_of(decision.append_request.context):

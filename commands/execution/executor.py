@@ -54,7 +54,7 @@ AnyHandler = CommandHandler | StreamCommandHandler[Any] | ProjectCommandHandler
 class CommandExecutor:
     """Executes the commands of one process.
 
-    retry_seconds_max -- how long a command is decided again after conflicts.
+    retry_seconds_max -- how long a command may be decided again after conflicts.
     skip_storage_validation -- stores of new and changed warehouses are not checked.
     reserved_namespaces -- names that no new top-level namespace may have, regardless of case.
     storage_change_lock -- one warehouse is created, or its storage profile changed, at a time.

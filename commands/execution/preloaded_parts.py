@@ -32,7 +32,7 @@ async def preload_parts(open_connection: OpenConnection, append_request: AppendR
     if len(parts) <= PARTS_APPENDED_MAX:
         return
     # By identity, because comparing the ids takes a few milliseconds.
-    assert all(part.table_id is table_id for part in parts), "the table has no head yet, so its parts are not read"
+    assert all(part.table_id is table_id for part in parts), "the table has no version yet, so its parts are not read"
     async with open_connection() as connection:
         generation = await preloaded_parts.register(connection, table_id)
     for start in range(0, len(parts), _PARTS_PER_STATEMENT):

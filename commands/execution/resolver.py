@@ -139,7 +139,7 @@ class Resolver:
         return self.by_id(kind, object_id)
 
     def by_id(self, kind: ContentKind, object_id: UUID, *, head: bool = False) -> ResolvedStream[NamespaceState | TableState | ViewState]:
-        """An object by its id, whatever its name. The id is not looked up. head -- as of `table_by_id`."""
+        """An object by its id, whatever its name. The id is not looked up. head -- as in `table_by_id`."""
         match kind:
             case "namespace":
                 return self.namespace_by_id(object_id)

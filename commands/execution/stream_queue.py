@@ -36,7 +36,7 @@ STREAM_BATCH_BYTES_MAX = 16 * 1024 * 1024
 # A parsed document costs about this many times its bytes.
 _STATE_BYTES_PER_DOCUMENT_BYTE = 5
 COUNTED_STATE_BYTES_MIN = _STATE_BYTES_PER_DOCUMENT_BYTE * 64 * 1024
-"""The response of a smaller one is not counted."""
+"""The response to a command on a smaller state is not counted."""
 _LARGE_STATE_BYTES_MIN = _STATE_BYTES_PER_DOCUMENT_BYTE * LARGE_BYTES_MIN
 
 # Outcomes of commands that were not appended because the stream is not in the state they were decided on.
@@ -291,7 +291,7 @@ class StreamQueue(Generic[S]):
         return self._decision_writer.reviews_decisions_of(command.handler.context)
 
     def _return_unappended(self, unappended: "UnappendedCommand[S]") -> None:
-        """Delays the refusal of a commit that conflicted with another, if many clients compete."""
+        """Completes a command that appends nothing. If many clients compete, the refusal of a conflicting commit is delayed."""
         self._metrics.refused += isinstance(unappended.error_or_result, Exception)
         if isinstance(unappended.error_or_result, CommitFailed):
             self._backoff.refuse(unappended.finish)

@@ -87,7 +87,9 @@ class StreamQueues:
             barrier.done.set()
 
     def seed(self, state: State, document_size: int, confirmed_at: float) -> None:
-        """Gives the queue of a new stream its first state, current at `confirmed_at` or later. Its memory is that of its document.
+        """Gives the queue of a new stream its first state, current at `confirmed_at` or later.
+
+        document_size -- from which its memory is estimated.
 
         The generation of the read models is the newest that any queue has read. `append` checks it, as it checks the cached state.
         Before any queue has read a generation, this does nothing.

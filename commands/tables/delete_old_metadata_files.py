@@ -161,7 +161,10 @@ class OldMetadataFilesJob(LeaderJob):
             current_file = next(iter(named))
             for file in files:
                 location = parsed_file(file.location)
-                if location is None or not is_metadata_file(location) or file.others or location.claim_key(storage_identity) != file.key:
+                if location is None:
+                    _log.warning("old_metadata_file_not_deleted", files=[file.location], error="invalid location")
+                    continue
+                if not is_metadata_file(location) or file.others or location.claim_key(storage_identity) != file.key:
                     continue
                 if may_delete_metadata_file(
                     begun=file.begun, current=location == current_file, named=location in named, live=table.is_live
@@ -184,5 +187,5 @@ async def _delete(store: ObjectStore, files: Mapping[str, StorageLocation], done
             for key, file in files.items():
                 await _delete(store, {key: file}, done)
             return
-        _log.warning("metadata_file_not_deleted", files=[file.text for file in files.values()], error=error.message)
+        _log.warning("old_metadata_file_not_deleted", files=[file.text for file in files.values()], error=error.message)
     done += files

@@ -10,15 +10,11 @@ The commit's append records them in `icecore.old_metadata_files`; a job deletes 
 from typing import NamedTuple
 from uuid import UUID
 
-import structlog
-
 from ...domain.errors import BadRequest
 from ...domain.metadata.logs import removed_metadata_files
 from ...domain.table import TableState
 from ...storage.locations import StorageLocation
 from ...storage.metadata_files import is_metadata_file
-
-_log = structlog.get_logger("icecore.commands")
 
 
 class OldMetadataFile(NamedTuple):
@@ -43,9 +39,8 @@ def old_metadata_files(before: TableState, after: TableState, storage_identity: 
 
 
 def parsed_file(text: str) -> StorageLocation | None:
-    """The location of a file; None if the text is not a valid location by the current rules."""
+    """The location of a file; None if the text is not a valid location by the current rules. Such a file is not deleted."""
     try:
         return StorageLocation.parse_structure(text, field="metadata-file")
     except BadRequest:
-        _log.warning("metadata_file_not_deleted", files=[text])
         return None

@@ -283,7 +283,7 @@ class PurgeJob(LeaderJob):
             return await self._executor.committer.submit(append_request)
 
     async def _read(self, table_id: UUID, reservation: DocumentReservation, *, head: bool = False) -> tuple[TableState, int] | None:
-        """The state, and the generation of the read models it was read from. head -- as of Resolver.table_by_id."""
+        """The state, and the generation of the read models it was read from. head -- as in Resolver.table_by_id."""
         return await self._executor.resolver.table_by_id(table_id, head=head).read(reservation)
 
     async def _fence(self, leading: Connection, attempt: _Attempt, warehouse: Warehouse) -> None:

@@ -64,7 +64,7 @@ def search_names(events: Iterable[RecordedEvent]) -> dict[UUID, SearchName | Non
     for recorded in events:
         if recorded.topic.rpartition(".")[0] not in SEARCHED:
             continue
-        event = decode(recorded.topic, recorded.state)
+        event = decode(recorded.topic, recorded.data)
         kind = _NAMED.get(type(event))
         if kind is not None:
             names[recorded.stream_id] = SearchName(recorded.warehouse_id, kind, event.name)  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Rows of tables: a small head for each version, and parts that are valid from one version to another."""
+"""Rows of tables: one row for each version, and parts that are valid from one version to another."""
 
 from collections.abc import Sequence
 from operator import is_
@@ -15,7 +15,7 @@ _WITH_SNAPSHOT_ID = frozenset({"snapshots", "refs"})
 
 
 def add_rows(rows: Rows, position: int, before: TableState | None, event: Event, after: TableState) -> None:
-    """Adds the rows of the event at `position`: a head, the parts that it opens and closes, and the name if it changed."""
+    """Adds the rows of the event at `position`: that of the version, the parts that it opens and closes, and the name if it changed."""
     rows.tables.append(
         TableRow(
             table_id=after.id,

@@ -81,7 +81,7 @@ class AsynchronousView(PostgresTrackingRecorder, ABC):
         """Collects the event for the next flush. Raises as `flush`."""
         with self._lock:
             self._events.append(event)
-            self._bytes += len(event.state)
+            self._bytes += len(event.data)
             self._tracking = tracking
             if len(self._events) >= GATHERED_EVENTS_MAX or self._bytes >= GATHERED_BYTES_MAX:
                 self._flush()

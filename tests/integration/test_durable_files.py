@@ -17,7 +17,7 @@ import pytest
 
 from icecore.commands.execution.committer import Committer
 from icecore.storage import file_sync
-from icecore.storage.file_sync import FileSync
+from icecore.storage.file_sync import FileSync, sync_folder
 from tests.fixtures.catalog import served_catalog
 from tests.fixtures.rest_client import RestClient, set_properties
 from tests.fixtures.shared_server import FreshWarehouse
@@ -212,8 +212,11 @@ def test_a_file_system_may_have_no_fsync_of_folders(tmp_path: Path, monkeypatch:
         with pytest.raises(OSError, match=os.strerror(code)):
             sync.sync(*open_in(tmp_path / "a"))
         assert opened == descriptors(tmp_path)
+        with pytest.raises(OSError, match=os.strerror(code)):
+            sync_folder(tmp_path / "a")
     else:
         sync.sync(*open_in(tmp_path / "a"))
+        sync_folder(tmp_path)
 
 
 def test_a_folder_that_may_not_be_read_ends_the_way_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -170,7 +170,7 @@ async def test_the_notification_log_is_the_log(catalog: Application) -> None:
             "select originator_id, originator_version, topic, warehouse_id, recorded_at, hash from icecore.events order by notification_id"
         ).fetchall()
     assert logged == [(each.stream_id, each.version, each.topic, each.warehouse_id, each.recorded_at, each.hash) for each in read]
-    assert isinstance(decode(read[0].topic, read[0].state), WarehouseCreated)
+    assert isinstance(decode(read[0].topic, read[0].data), WarehouseCreated)
 
 
 def test_an_append_without_a_notification_is_found(database: str, monkeypatch: pytest.MonkeyPatch) -> None:

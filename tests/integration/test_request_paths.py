@@ -141,7 +141,7 @@ async def test_the_document_names_the_files_in_their_order(database: str, catalo
         # On a busy machine, background work may be included.
         for number in range(5):
             commit, load = await _traced(session, table, 10 + number)
-            warm, kept = _section("A repeated commit to a table", commit), _section("A cached load", load)
+            warm, kept = _section("A commit with warm caches", commit), _section("A cached load", load)
             async with _publisher(database, StandardOutputSink(type="stdout")):
                 published = _section("An event to a sink", await _published(catalog, f"published{number}"))
             text = introduction + warm + "\n" + kept + "\n" + published

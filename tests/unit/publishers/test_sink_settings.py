@@ -84,7 +84,10 @@ def test_settings_travel_to_the_publishing_process_whole(monkeypatch: pytest.Mon
         ({"X__TYPE": "webhook", "X__URL": "https://a", "X__SECRET": "s", "X__SECRET_FILE": "f"}, "secret and secret_file are both set"),
         ({"X__TYPE": "webhook", "X__URL": "ftp://a", "X__SECRET": "s"}, "ICECORE_SINKS__X__URL"),
         ({"X__TYPE": "kafka", "X__URL": "a:1", "X__CONFIG": "{"}, "ICECORE_SINKS__X__CONFIG"),
-        ({"X__TYPE": "nats", "X__URL": "nats://a:1", "X__DUPLICATE_WINDOW_SECONDS": "inf"}, "X__DUPLICATE_WINDOW_SECONDS: must be a finite"),
+        (
+            {"X__TYPE": "nats", "X__URL": "nats://a:1", "X__DUPLICATE_WINDOW_SECONDS": "inf"},
+            "X__DUPLICATE_WINDOW_SECONDS: must be a finite",
+        ),
         ({"X Y__TYPE": "stdout"}, "ICECORE_SINKS__X Y"),
     ],
 )

@@ -51,7 +51,7 @@ class WarehouseOptions(CommonOptions):
     project: Annotated[
         str | None,
         Parameter(
-            help="Name or id of the project. Without it, a warehouse's name is looked up in the default project, its id in all projects."
+            help="Name or id of the project. Default: the default project. A warehouse that is given by its id is found in any project."
         ),
     ] = None
 

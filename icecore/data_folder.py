@@ -74,7 +74,10 @@ class DataFolder:
         _refuse_foreign(path)
         if not (path / _USERS).exists():
             command = f"icecore serve --data {shlex.quote(str(path))}"
-            raise CommandFailed(ExitCode.USAGE, f"{path} contains no catalog; `{command}` creates one")
+            raise CommandFailed(
+                ExitCode.USAGE,
+                f"{path} contains no catalog: set ICECORE_DATABASE_URL if it is in a Postgres of your own, or create one with `{command}`",
+            )
         return cls(path.resolve())
 
     def secret_key_file(self) -> Path:

@@ -8,7 +8,7 @@ from .command_settings import CommonOptions, Flag, Json, ProtectionOff, Texts, W
 from .exit_codes import CommandFailed, ExitCode
 from .output import Output
 
-namespace = App(name="namespace", help="List, create, change, protect, move and drop namespaces, and list soft-deleted ones.")
+namespace = App(name="namespace", help="List, print, create, change, protect, move and drop namespaces, and list soft-deleted ones.")
 
 
 @namespace.command(name="create")

@@ -53,8 +53,8 @@ JSON_FILE_BYTES_MAX = 1024 * 1024
 
 
 def migrate(settings: Settings, console: Console, *, as_json: bool) -> ExitCode:
-    """Applies migrations, or creates an empty log in the data folder."""
-    with opened_database(settings, make=True) as opened:
+    """Applies migrations. A data folder without a catalog is refused: the setting of the database may have been forgotten."""
+    with opened_database(settings) as opened:
         applied = uvloop.run(prepare_database(opened))
     message = "\n".join(f"applied {name}" for name in applied) or "nothing to apply: the schema is up to date"
     print_report(console, {"applied": applied} if as_json else message)

@@ -110,7 +110,7 @@ def report(settings: Settings, console: Console, target: PipelineTarget, output:
         try:
             page = report_page(spark, datetime.now(UTC))
         except ImportError:
-            raise CommandFailed(ExitCode.USAGE, "The report needs Jinja2 and Matplotlib: pip install 'icecore[spark]'") from None
+            raise CommandFailed(ExitCode.USAGE, "The report needs Jinja2 and Matplotlib: pip install '.[spark]' in a checkout") from None
     try:
         output.write_text(page, encoding="utf-8")
     except OSError as error:
@@ -144,7 +144,7 @@ def _opened_source(
         try:
             from .pipeline.kafka_copies import KafkaCopies, Topic
         except ImportError:
-            raise CommandFailed(ExitCode.USAGE, "--from-kafka needs Kafka's client: pip install 'icecore[kafka]'") from None
+            raise CommandFailed(ExitCode.USAGE, "--from-kafka needs Kafka's client: pip install '.[kafka]' in a checkout") from None
         with open_pipeline(settings, target) as spark:
             copies = KafkaCopies(spark, Topic.of(ingest_source.kafka_sink, sink), UUID(catalog_prefix(spark)))
             with closing(copies):
@@ -194,7 +194,7 @@ def open_pipeline(opened: Settings, target: PipelineTarget) -> Iterator[SparkSes
         raise CommandFailed(ExitCode.USAGE, "--conf must be KEY=VALUE, with a key that begins with spark.")
     given = dict(each.partition("=")[::2] for each in target.settings)
     if find_spec("pyspark") is None:
-        raise CommandFailed(ExitCode.USAGE, "The pipeline needs PySpark: pip install 'icecore[spark]'")
+        raise CommandFailed(ExitCode.USAGE, "The pipeline needs PySpark: pip install '.[spark]' in a checkout")
     handlers = {number: signal.getsignal(number) for number in _STOPPING_SIGNALS}
     _log.info("starting_spark")
     try:

@@ -54,7 +54,7 @@ def get_project(project: ProjectName, /, *, as_json: Json = False, options: Comm
 
 @project.command(name="rename")
 def rename_project(project: ProjectName, new_name: str, /, *, as_json: Json = False, options: CommonOptions = CommonOptions()) -> ExitCode:
-    """Rename a project. Clients that use it keep working.
+    """Rename a project. Clients that have a prefix or use ids keep working. The old name stops working at once.
 
     Parameters
     ----------

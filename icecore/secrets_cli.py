@@ -13,7 +13,7 @@ secrets = App(name="secrets", help="Manage the encryption of stored credentials.
 def rewrap_secrets(*, as_json: Json = False, options: CommonOptions = CommonOptions()) -> ExitCode:
     """Encrypt stored credentials with the current key if they were encrypted with an earlier one. Servers keep running.
 
-    The exit code is 1 if no known key decrypts some of them. The command may be interrupted and repeated.
+    The exit code is 1 if some of them cannot be decrypted with any known key. The command may be interrupted and repeated.
     """
     from . import storage_commands
 

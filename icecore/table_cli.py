@@ -8,7 +8,7 @@ from .command_settings import CommonOptions, Flag, Json, ProtectionOff, Warehous
 from .exit_codes import ExitCode
 from .output import Output
 
-table = App(name="table", help="List, load, register, rename, protect and drop tables, list soft-deleted ones, and search.")
+table = App(name="table", help="List, print, register, unregister, rename, protect, drop and search tables, and list soft-deleted ones.")
 
 
 @table.command(name="list")
@@ -31,7 +31,7 @@ def list_tables(
 def get_table(
     warehouse: WarehouseName, table: str, /, *, as_json: Json = False, options: WarehouseOptions = WarehouseOptions()
 ) -> ExitCode:
-    """Print the metadata and the protection of a table. With --json, all of its metadata.
+    """Print the location, snapshots, columns, properties and protection of a table. With --json, print all of its metadata.
 
     Parameters
     ----------

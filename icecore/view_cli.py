@@ -6,7 +6,7 @@ from .command_settings import CommonOptions, Flag, Json, ProtectionOff, Warehous
 from .exit_codes import ExitCode
 from .output import Output
 
-view = App(name="view", help="List, load, register, rename, protect and drop views.")
+view = App(name="view", help="List, print, register, rename, protect and drop views.")
 
 
 @view.command(name="list")
@@ -27,7 +27,7 @@ def list_views(
 
 @view.command(name="get")
 def get_view(warehouse: WarehouseName, view: str, /, *, as_json: Json = False, options: WarehouseOptions = WarehouseOptions()) -> ExitCode:
-    """Print the metadata and the protection of a view. With --json, all of its metadata.
+    """Print the location, SQL, columns, properties and protection of a view. With --json, print all of its metadata.
 
     Parameters
     ----------

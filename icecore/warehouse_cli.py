@@ -168,7 +168,7 @@ def warehouse_config(
 def rename_warehouse(
     warehouse: WarehouseName, new_name: str, /, *, as_json: Json = False, options: WarehouseOptions = WarehouseOptions()
 ) -> ExitCode:
-    """Rename a warehouse. Running clients keep working, because they use its prefix. The old name stops working at once.
+    """Rename a warehouse. Clients that have its prefix keep working. The old name stops working at once.
 
     Parameters
     ----------

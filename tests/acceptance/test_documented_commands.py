@@ -161,6 +161,15 @@ def test_selecting_events_of_the_log(documented: Documented) -> None:
     assert "sales.orders" in events
 
 
+def test_a_report_that_an_auditor_keeps(documented: Documented, tmp_path: Path) -> None:
+    """Under the day's name, with the members that the page names."""
+    documented.run(f"cd {tmp_path}\n" + PAGES["verify report"])
+    (report,) = tmp_path.glob("icecore-verify-????-??-??.json")
+    kept = json.loads(report.read_text())
+    assert (True, True) == (kept["ok"], kept["position"] > 0)
+    assert re.fullmatch("[0-9a-f]{64}", kept["hash"])
+
+
 def test_who_changed_what(documented: Documented) -> None:
     """The events of the table with the members of the page, and a drop."""
     first = json.loads(documented.run(PAGES["audit table"]).splitlines()[0])

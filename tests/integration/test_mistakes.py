@@ -160,7 +160,10 @@ MISTAKES = {
     "a file as data folder": Mistake(["serve", "--data", "$file"], ["cannot be created: a file has that name"], embedded=True),
     "a file as data folder that is asked": Mistake(["verify", "--data", "$file"], ["is a file, not a data folder"], embedded=True),
     "a data folder of nobody": Mistake(
-        ["verify", "--data", "$folder/no catalog"], ["contains no catalog; `icecore serve --data '$folder/no catalog'`"], embedded=True
+        ["verify", "--data", "$folder/no catalog"], ["contains no catalog", "`icecore serve --data '$folder/no catalog'`"], embedded=True
+    ),
+    "a migration of a database that nobody named": Mistake(
+        ["migrate", "--data", "$folder/none"], ["contains no catalog: set ICECORE_DATABASE_URL"], embedded=True
     ),
     "a data folder that cannot be written": Mistake(
         ["serve", "--data", "/proc/self"], ["The data folder /proc/self cannot be written: "], embedded=True

@@ -160,6 +160,15 @@ def test_systemd_unit_starts_an_existing_command_with_existing_settings() -> Non
     assert int(unit["TimeoutStopSec"]) > Settings.model_fields["shutdown_grace_seconds"].default
 
 
+def test_other_commands_run_as_the_systemd_unit() -> None:
+    """With its account, its settings and its program."""
+    page = pieces((DOCS / "how-to" / "systemd.md").read_text())
+    unit, (program, *options) = properties(page["systemd unit"]), page["systemd command"].split()
+    assert ["systemd-run", "--pipe", "--wait"] == [program, *options[:2]]
+    assert [f"--property={name}={unit[name]}" for name in ("User", "EnvironmentFile")] == options[2:4]
+    assert [*unit["ExecStart"].split()[:1], "doctor"] == options[4:]
+
+
 def test_systemd_unit_knows_the_exit_codes() -> None:
     """A stop before the server is ready is no failure, a wrong setting is not tried again, and a database is waited for without end."""
     unit = properties(pieces((DOCS / "how-to" / "systemd.md").read_text())["systemd unit"])
@@ -211,8 +220,8 @@ def _tests() -> list[str]:
 
 @pytest.mark.parametrize("command", ICECORE_COMMANDS)
 def test_icecore_has_the_command(command: str) -> None:
-    """With these options. What a pipe leads to is not ours."""
-    app.parse_args(shlex.split(command.partition("  #")[0].partition(" | ")[0])[1:], exit_on_error=False, print_error=False)
+    """With these options. What a pipe or a redirection leads to is not ours."""
+    app.parse_args(shlex.split(re.split(r"  #| [|>] ", command)[0])[1:], exit_on_error=False, print_error=False)
 
 
 def test_a_wrong_option_would_be_found() -> None:

@@ -22,8 +22,8 @@ from .owned_files import opened_owned, read_owned, refuse_foreign, write_owned
 _SERVING = "serving"
 _USERS = "postgres.users"
 _PATH = "served.at"
-_KEY = "secret.key"
-_NEVER_LINKS = (_KEY, _PATH, _SERVING, _USERS, "postgres", "postgres.lock", "postgres.location")
+KEY_FILE = "secret.key"
+_NEVER_LINKS = (KEY_FILE, _PATH, _SERVING, _USERS, "postgres", "postgres.lock", "postgres.location")
 CLAIM_SECONDS_MAX = 0.2
 SECRET_KEY_BYTES = 32
 
@@ -81,15 +81,19 @@ class DataFolder:
         return cls(path.resolve())
 
     def secret_key_file(self) -> Path:
-        """The key that encrypts this folder's secrets. It is created on first use, readable only by this account."""
-        file = self.path / _KEY
-        if not os.path.lexists(file):
-            write_owned(file, base64.b64encode(secrets.token_bytes(SECRET_KEY_BYTES)) + b"\n")
-        with opened_owned(file) as opened:
+        """The file of the key that encrypts this folder's secrets, readable only by this account. It may be missing."""
+        file = self.path / KEY_FILE
+        with suppress(FileNotFoundError), opened_owned(file) as opened:
             status = os.fstat(opened.fileno())
             if status.st_mode & 0o077 and status.st_uid == os.geteuid():
                 os.fchmod(opened.fileno(), 0o600)
         return file
+
+    def make_secret_key(self) -> Path:
+        """Creates the file of the key unless there is one. Only if the database holds no secret, which would need the key of before."""
+        if not os.path.lexists(self.path / KEY_FILE):
+            write_owned(self.path / KEY_FILE, base64.b64encode(secrets.token_bytes(SECRET_KEY_BYTES)) + b"\n")
+        return self.secret_key_file()
 
     @contextmanager
     def claimed(self) -> Iterator["Claim"]:

@@ -37,7 +37,7 @@ from .projections import warehouses
 from .publishers import checkpoints
 from .publishers.sink import Sink, SinkError
 from .publishers.sink_settings import WebhookSink
-from .secret_keys import secret_store
+from .secret_keys import lacks_key, secret_store, stored_credentials
 from .security.secrets import SecretUnreadable
 from .settings import Settings, SettingsError
 from .sink_commands import sink_row
@@ -96,7 +96,7 @@ def _check(load: Callable[[], Settings], report: Report) -> None:
     except CommandFailed as failure:
         return report("data folder", "failed", str(failure))
     try:
-        with opened_database(settings) as opened:
+        with opened_database(settings, makes_key=False) as opened:
             uvloop.run(_check_opened(opened, report))
     except CommandFailed as failure:
         report("database", "failed", str(failure))
@@ -115,13 +115,18 @@ async def _check_opened(settings: Settings, report: Report) -> None:
     async with await connect(settings.dsn, prepare_threshold=0, application_name="icecore-doctor") as connection:
         await _check_role(settings, connection, report)
         await _check_clock(connection, report)
-    try:
-        secret_store(settings)
-    except SettingsError as error:
-        return report("secret key", "failed", str(error))
-    # The hooks are not needed, and one that cannot be created has been reported.
-    async with open_catalog(settings.model_copy(update={"hooks": {}})) as catalog:
-        await _check_warehouses(catalog, report)
+    if lacks_key(settings) and stored_credentials(settings.dsn) == 0:
+        # Warehouses are not opened without a key, and doctor makes none.
+        missing = settings.secret_key_file
+        report("secret key", "warning", f"{missing} is missing, and no credential is stored: the next command makes it")
+    else:
+        try:
+            secret_store(settings)
+        except SettingsError as error:
+            return report("secret key", "failed", str(error))
+        # The hooks are not needed, and one that cannot be created has been reported.
+        async with open_catalog(settings.model_copy(update={"hooks": {}})) as catalog:
+            await _check_warehouses(catalog, report)
     if not settings.read_only:
         await _check_sinks(settings, report)
     return None

@@ -13,6 +13,7 @@ from .embedded_postgres import EmbeddedPostgresError, embedded_postgres, serving
 from .exit_codes import CommandFailed, ExitCode
 from .migrations.apply import MigrationError, apply_migrations, pending_migrations
 from .migrations.serving_role import grant_serving
+from .secret_keys import lacks_key, stored_credentials
 from .server_check import CheckedServer, UnfitServerError, check_primary, check_server, check_server_for_reads, check_sessions
 from .settings import Settings
 
@@ -26,10 +27,11 @@ _ADVICE = {
 
 
 @contextmanager
-def opened_database(settings: Settings, *, make: bool = False) -> Iterator[Settings]:
+def opened_database(settings: Settings, *, make: bool = False, makes_key: bool = True) -> Iterator[Settings]:
     """The settings with `database_url` (and, for the embedded Postgres, the key) filled in, for the length of the block.
 
     make -- create an empty log in a data folder that has none. Otherwise such a folder is refused.
+    makes_key -- create the data folder's key if it is missing and the database holds no credential.
 
     Raises CommandFailed if the database is unavailable, also within the block.
     """
@@ -40,6 +42,8 @@ def opened_database(settings: Settings, *, make: bool = False) -> Iterator[Setti
         folder = DataFolder.make(settings.data_dir) if make else DataFolder.existing(settings.data_dir)
         with embedded_postgres(folder.path, state_directory=settings.embedded_state_dir) as owner_dsn:
             settings = embedded_settings(settings, folder, owner_dsn)
+            if makes_key and lacks_key(settings) and stored_credentials(owner_dsn) == 0:
+                folder.make_secret_key()
             yield settings
     except EmbeddedPostgresError as error:
         raise CommandFailed(ExitCode.DATABASE, str(error)) from None

@@ -12,7 +12,7 @@ from uuid import UUID
 import uuid_utils.compat as uuids
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, Connection
 
 from ..database.named_sql import named_sql
 from ..domain.errors import ServiceUnavailable
@@ -186,6 +186,13 @@ class SecretStore:
             return key.decrypt(row.nonce, row.ciphertext, _bound_to(secret_id, row.version, project_id))
         except InvalidTag:
             raise SecretUnreadable(f"The stored credential {secret_id} cannot be decrypted: it was altered after it was stored") from None
+
+
+def count_secrets(connection: Connection[Any]) -> int:
+    """The number of secrets that are not destroyed. 0 if the database does not have their table yet."""
+    if connection.execute(_SQL["has_secrets"]).fetchone() != (True,):
+        return 0
+    return sum(count for _, count in connection.execute(_SQL["count_by_key"]).fetchall())
 
 
 def _bound_to(secret_id: UUID, version: int, project_id: UUID) -> bytes:

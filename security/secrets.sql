@@ -7,6 +7,9 @@ select version, key_id, nonce, ciphertext
   from icecore.secrets
  where id = %(id)s and project_id = %(project_id)s
 
+-- name: has_secrets --
+select to_regclass('icecore.secrets') is not null
+
 -- name: count_by_key --
 select key_id, count(*)
   from icecore.secrets

@@ -83,7 +83,7 @@ def test_the_key_is_on_the_disk_with_its_name(tmp_path: Path, monkeypatch: pytes
         synced.append(os.fstat(descriptor).st_ino)
 
     monkeypatch.setattr(os, "fsync", recorded)
-    file = DataFolder(tmp_path).secret_key_file()
+    file = DataFolder(tmp_path).make_secret_key()
     assert file.stat().st_ino == synced[0]
     assert {path.stat().st_ino for path in (tmp_path, tmp_path.parent)} < {*synced[1:]}
 
@@ -95,7 +95,7 @@ def test_of_two_that_make_the_key_both_have_one(open_directory: Path) -> None:
 
     def made() -> bytes:
         ready.wait()
-        return folder.secret_key_file().read_bytes()
+        return folder.make_secret_key().read_bytes()
 
     with ThreadPoolExecutor(8) as threads:
         keys = {made.result() for made in [threads.submit(made) for _ in range(8)]}
@@ -212,9 +212,9 @@ def test_what_could_not_be_written_is_not_there(open_directory: Path) -> None:
     with no_space(), pytest.raises(OSError, match="File too large"), folder.claimed():
         pass
     with no_space(), pytest.raises(OSError, match="File too large"):
-        folder.secret_key_file()
+        folder.make_secret_key()
     with folder.claimed():
-        assert SECRET_KEY_BYTES == len(base64.b64decode(folder.secret_key_file().read_bytes()))
+        assert SECRET_KEY_BYTES == len(base64.b64decode(folder.make_secret_key().read_bytes()))
     assert {".gitignore", "secret.key", "served.at", "serving"} == {path.name for path in folder.path.iterdir()}
 
 

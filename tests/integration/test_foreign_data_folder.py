@@ -106,14 +106,14 @@ def test_a_planted_key_is_not_used(data: Path, planted: str) -> None:
         case _:
             os.mkfifo(key)
     with pytest.raises(CommandFailed, match=str(key)) as refused:
-        DataFolder(data).secret_key_file()
+        DataFolder(data).make_secret_key()
     assert ExitCode.USAGE == refused.value.code
 
 
 def test_a_key_that_others_may_read_is_closed(data: Path) -> None:
-    key = DataFolder(data).secret_key_file()
+    key = DataFolder(data).make_secret_key()
     key.chmod(0o644)
-    DataFolder(data).secret_key_file()
+    DataFolder(data).make_secret_key()
     assert 0o600 == stat.S_IMODE(key.stat().st_mode)
 
 
@@ -162,7 +162,7 @@ def test_a_folder_of_the_account_of_postgres_is_served_by_root(data: Path) -> No
     for path in (data, *data.iterdir()):
         give(path, server_account(data).user_id)
     with DataFolder.make(data).claimed():
-        DataFolder(data).secret_key_file()
+        DataFolder(data).make_secret_key()
 
 
 def test_a_folder_of_root_is_served_by_another_account(open_directory: Path) -> None:
@@ -173,9 +173,9 @@ def test_a_folder_of_root_is_served_by_another_account(open_directory: Path) -> 
     os.seteuid(NOBODY)
     try:
         with DataFolder.make(path).claimed():
-            DataFolder(path).secret_key_file()
+            DataFolder(path).make_secret_key()
         with DataFolder.make(path).claimed():
-            DataFolder(path).secret_key_file()
+            DataFolder(path).make_secret_key()
     finally:
         os.seteuid(0)
 

@@ -92,3 +92,33 @@ def test_a_key_of_the_settings_goes_before_the_one_of_the_data_folder(tmp_path: 
     (tmp_path / "data").mkdir()
     found = embedded_settings(Settings(secret_key_file=tmp_path / "own"), DataFolder(tmp_path / "data"), "host=x dbname=y")
     assert (tmp_path / "own", []) == (found.secret_key_file, [*(tmp_path / "data").iterdir()])
+
+
+@pytest.mark.parametrize("content", ["garbage", "", "A" * 22 + "=="])
+def test_the_key_file_of_a_data_folder_is_named(tmp_path: Path, content: str) -> None:
+    """Its path is no value of a setting, and nobody set ICECORE_SECRET_KEY_FILE."""
+    settings = embedded_settings(Settings(), DataFolder(tmp_path), "host=x dbname=y")
+    (tmp_path / "secret.key").write_text(content)
+    with pytest.raises(SettingsError) as refused:
+        secret_store(settings)
+    assert str(refused.value).startswith(f"{tmp_path}/secret.key: the secret key ")
+    assert "restore it from the backup" in str(refused.value)
+
+
+def test_a_missing_key_file_of_a_data_folder_is_named(tmp_path: Path) -> None:
+    """With what to do. It is not made, because stored credentials may need the one that is missing."""
+    settings = embedded_settings(Settings(), DataFolder(tmp_path), "host=x dbname=y")
+    with pytest.raises(SettingsError) as refused:
+        secret_store(settings)
+    assert str(refused.value).startswith(f"The key file {tmp_path}/secret.key is missing")
+    for part in ("restore it from the backup", "ICECORE_SECRET_KEY_FILE", "icecore warehouse credential"):
+        assert part in str(refused.value)
+    assert [] == [*tmp_path.iterdir()]
+
+
+def test_the_key_file_of_another_database_is_named_by_its_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after a move from the embedded Postgres, which leaves the file in the data folder."""
+    monkeypatch.chdir(tmp_path)
+    settings = Settings(database_url="postgresql://h/d", secret_key_file=".icecore/secret.key")
+    with pytest.raises(SettingsError, match="ICECORE_SECRET_KEY_FILE: the file cannot be read: No such file or directory"):
+        secret_store(settings)

@@ -39,6 +39,7 @@ from .publishers.sink import Sink, SinkError
 from .publishers.sink_settings import WebhookSink
 from .secret_keys import lacks_key, secret_store, stored_credentials
 from .security.secrets import SecretUnreadable
+from .server_check import UnfitServerError, check_owner
 from .settings import Settings, SettingsError
 from .sink_commands import sink_row
 from .sinks import sink_makers
@@ -146,9 +147,12 @@ async def _check_role(settings: Settings, connection: Connection, report: Report
             return report("role", "warning", f"{role} owns the schema and could change events: see 'Database roles' in the documentation")
         return report("role", "ok", f"{role} serves and does not own the schema; `icecore migrate` needs ICECORE_DATABASE_OWNER_URL")
     try:
+        await check_owner(settings.dsn, settings.owner_dsn)
         async with await connect(settings.owner_dsn, prepare_threshold=0, application_name="icecore-doctor") as owning:
             owner = owning.info.user
             owns = await role_owns(owning, owner)
+    except UnfitServerError as error:
+        return report("role", "failed", str(error))
     except psycopg.Error as error:
         reason = client_error_text(error, database_address(settings.owner_dsn))
         return report("role", "failed", f"ICECORE_DATABASE_OWNER_URL: the database cannot be reached: {reason}")

@@ -11,10 +11,19 @@ from .database_url import database_address
 from .domain.client_errors import client_error_text
 from .embedded_postgres import EmbeddedPostgresError, embedded_postgres, serving_dsn
 from .exit_codes import CommandFailed, ExitCode
-from .migrations.apply import MigrationError, apply_migrations, pending_migrations
+from .migrations.apply import MigrationError, apply_migrations, load_migrations, pending_migrations
 from .migrations.serving_role import grant_serving
 from .secret_keys import lacks_key, stored_credentials
-from .server_check import CheckedServer, UnfitServerError, check_primary, check_server, check_server_for_reads, check_sessions
+from .server_check import (
+    CheckedServer,
+    UnfitServerError,
+    check_owner,
+    check_primary,
+    check_server,
+    check_server_for_reads,
+    check_sessions,
+    may_set_up,
+)
 from .settings import Settings
 
 _ADVICE = {
@@ -24,6 +33,9 @@ _ADVICE = {
     "role does not exist": "create it with CREATE ROLE … LOGIN, or correct the user in",
 }
 """What to do about an error that the URL of a database may have caused."""
+_OWNERS_ADVICE = {"database does not exist": "it must be the database of ICECORE_DATABASE_URL: correct its name in"}
+"""The same for the owner's URL, where it differs."""
+_SET_OWNER = "set ICECORE_DATABASE_OWNER_URL to the URL of the database's owner, and run `icecore migrate`"
 
 
 @contextmanager
@@ -88,21 +100,44 @@ async def require_sessions(settings: Settings) -> None:
 async def prepare_database(settings: Settings) -> list[str]:
     """Checks the server and applies migrations and the serving role's rights. Returns the applied migrations."""
     await check_database(settings)
+    await require_same_database(settings)
     try:
         applied = await apply_migrations(settings.owner_dsn)
         if settings.database_owner_url is not None:
             await grant_serving(settings.owner_dsn, settings.dsn)
         return applied
     except psycopg.errors.InsufficientPrivilege as error:
-        setting, dsn = ("DATABASE_URL", settings.dsn) if settings.database_owner_url is None else ("DATABASE_OWNER_URL", settings.owner_dsn)
-        reason = client_error_text(error, database_address(dsn))
+        advice = await _owner_advice(settings)
+        reason = client_error_text(error, database_address(settings.owner_dsn))
         raise CommandFailed(
-            ExitCode.DATABASE,
-            f"The role of ICECORE_{setting} may not set up the schema icecore ({reason}): run GRANT CREATE ON DATABASE … TO …, "
-            "or, where the schema is there already, give its owner's URL in ICECORE_DATABASE_OWNER_URL",
+            ExitCode.DATABASE, f"The role of {_owner_setting(settings)} may not set up the schema icecore ({reason}){advice}"
         ) from None
     except (MigrationError, psycopg.Error) as error:
         raise _unusable(error, settings, as_owner=True) from None
+
+
+async def require_same_database(settings: Settings) -> None:
+    """Refuses an owner's URL that names another database than that of the servers."""
+    if settings.database_owner_url is None:
+        return
+    try:
+        await check_owner(settings.dsn, settings.owner_dsn)
+    except (UnfitServerError, psycopg.Error) as error:
+        raise _unusable(error, settings, as_owner=True) from None
+
+
+async def _owner_advice(settings: Settings) -> str:
+    """What to do if the role of `owner_dsn` may not set up the schema."""
+    if settings.database_owner_url is None:
+        return f": {_SET_OWNER}"
+    if await may_set_up(settings.dsn):
+        return ", but that of ICECORE_DATABASE_URL may: exchange the two URLs"
+    return ": set the URL of the role that owns the schema, or the database if it has no schema yet"
+
+
+def _owner_setting(settings: Settings) -> str:
+    """The setting that `owner_dsn` is from."""
+    return "ICECORE_DATABASE_URL" if settings.database_owner_url is None else "ICECORE_DATABASE_OWNER_URL"
 
 
 @contextmanager
@@ -111,7 +146,9 @@ def owner_required(settings: Settings, work: str) -> Iterator[None]:
     try:
         yield
     except psycopg.errors.InsufficientPrivilege:
-        raise CommandFailed(ExitCode.USAGE, f"{work} needs the owner of the schema: set its URL in ICECORE_DATABASE_OWNER_URL") from None
+        given = settings.database_owner_url is not None
+        advice = ", and the role of ICECORE_DATABASE_OWNER_URL is not its owner" if given else ": set its URL in ICECORE_DATABASE_OWNER_URL"
+        raise CommandFailed(ExitCode.USAGE, f"{work} needs the owner of the schema{advice}") from None
     except psycopg.OperationalError as error:
         raise _unusable(error, settings, as_owner=True) from None
 
@@ -143,6 +180,10 @@ async def require_schema(settings: Settings) -> None:
     """Refuses a database whose schema is not that of this version. Commands that only read do not migrate."""
     try:
         pending = await pending_migrations(settings.dsn)
+        if len(pending) == len(load_migrations()):
+            can_migrate = settings.database_owner_url is not None or await may_set_up(settings.dsn)
+            advice = "run `icecore migrate` first" if can_migrate else _SET_OWNER
+            raise CommandFailed(ExitCode.DATABASE, f"The database has no schema icecore yet: {advice}")
     except (MigrationError, psycopg.Error) as error:
         raise _unusable(error, settings) from None
     if pending:
@@ -159,6 +200,7 @@ def _unusable(error: Exception, settings: Settings, *, as_owner: bool = False) -
         return CommandFailed(ExitCode.DATABASE, f"The server role has no privileges yet ({reason}): run `icecore migrate` first")
     if isinstance(error, psycopg.OperationalError):
         database = f"The database of {setting}" if as_owner else "The database"
-        advice = next((f"; {text} {setting}" for phrase, text in _ADVICE.items() if phrase in reason), "")
+        known = _ADVICE | _OWNERS_ADVICE if as_owner else _ADVICE
+        advice = next((f"; {text} {setting}" for phrase, text in known.items() if phrase in reason), "")
         return CommandFailed(ExitCode.DATABASE, f"{database} cannot be reached: {reason}{advice}")
     return CommandFailed(ExitCode.DATABASE, f"The database reports an error: {reason}")

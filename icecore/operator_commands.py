@@ -30,7 +30,15 @@ from .domain.project import PROJECT_ID_DEFAULT
 from .domain.warehouse_config import UpdateWarehouseConfig
 from .exit_codes import CommandFailed, ExitCode
 from .listening import check_address, listen_for_metrics, local_url
-from .log_database import opened_database, owner_required, prepare_database, require_schema, require_sessions, require_writable
+from .log_database import (
+    opened_database,
+    owner_required,
+    prepare_database,
+    require_same_database,
+    require_schema,
+    require_sessions,
+    require_writable,
+)
 from .metrics_port import metrics_port
 from .open_warehouse import open_warehouse
 from .projections import projects
@@ -64,7 +72,7 @@ def migrate(settings: Settings, console: Console, *, as_json: bool) -> ExitCode:
 def rebuild(settings: Settings, console: Console, *, as_json: bool) -> ExitCode:
     """Computes a new generation of the read models from the log and switches to it. Writes continue meanwhile."""
     with opened_database(settings) as opened:
-        uvloop.run(require_writable(opened))
+        uvloop.run(_require_owner(opened))
         try:
             with owner_required(opened, "A rebuild"), progress("folding the log") as watch:
                 report = rebuild_on_every_core(opened.owner_dsn, watch)
@@ -77,12 +85,17 @@ def rebuild(settings: Settings, console: Console, *, as_json: bool) -> ExitCode:
 def rebuild_asynchronous(settings: Settings, console: Console, names: Sequence[str], *, as_json: bool) -> ExitCode:
     """Computes asynchronous read models again from the log. Queries read the rows from before until it is done."""
     with opened_database(settings) as opened:
-        uvloop.run(require_writable(opened))
+        uvloop.run(_require_owner(opened))
         with owner_required(opened, "A rebuild"):
             positions = {each.name: rebuild_projection(opened.owner_dsn, each) for each in PROJECTIONS if each.name in names}
     message = "\n".join(f"{name} rebuilt up to position {position}" for name, position in positions.items())
     print_report(console, positions if as_json else message)
     return ExitCode.OK
+
+
+async def _require_owner(settings: Settings) -> None:
+    await require_writable(settings)
+    await require_same_database(settings)
 
 
 def work(settings: Settings) -> ExitCode:

@@ -120,6 +120,30 @@ async def check_primary(dsn: str) -> None:
     _refuse_standby(await _server_settings(dsn))
 
 
+async def check_owner(dsn: str, owner_dsn: str) -> None:
+    """Raises UnfitServerError unless both lead to the same database of the same server. Another one would get the schema of the catalog."""
+    async with (
+        await connect(dsn, application_name="icecore-check") as serving,
+        await connect(owner_dsn, application_name="icecore-check") as owning,
+    ):
+        if await _database(serving) != await _database(owning):
+            raise UnfitServerError(
+                "ICECORE_DATABASE_OWNER_URL and ICECORE_DATABASE_URL name different databases: both must name that of the catalog, "
+                "with the owner's role and the server's"
+            )
+
+
+async def may_set_up(dsn: str) -> bool:
+    """Whether the role may create the schema of the catalog, or owns it."""
+    async with await connect(dsn, application_name="icecore-check") as connection:
+        return await (await connection.execute(_SQL["may_set_up"])).fetchone() == (True,)
+
+
+async def _database(connection: AsyncConnection[TupleRow]) -> TupleRow | None:
+    """What distinguishes a database from others, also from those of other servers."""
+    return await (await connection.execute(_SQL["database_identity"])).fetchone()
+
+
 async def _check_connections(dsn: str, pooler_dsn: str | None) -> None:
     await check_sessions(dsn)
     if pooler_dsn is not None:
@@ -132,7 +156,7 @@ async def _check_pooler(dsn: str, pooler_dsn: str) -> None:
         await connect(dsn, application_name="icecore-check") as direct,
         await _connect_to_pooler(pooler_dsn) as through_pooler,
     ):
-        databases = [await (await connection.execute(_SQL["database_identity"])).fetchone() for connection in (direct, through_pooler)]
+        databases = [await _database(direct), await _database(through_pooler)]
         unlimited = await _unlimited(through_pooler)
     if databases[0] != databases[1]:
         raise UnfitServerError("The database of ICECORE_DATABASE_POOLER_URL is not that of ICECORE_DATABASE_URL")

@@ -9,5 +9,10 @@ SELECT pg_backend_pid()
 -- name: database_identity --
 SELECT pg_postmaster_start_time(), oid FROM pg_database WHERE datname = current_database()
 
+-- name: may_set_up --
+-- Whether the role may create the schema, or owns it.
+SELECT coalesce((SELECT pg_has_role(nspowner, 'usage') FROM pg_namespace WHERE nspname = 'icecore'),
+                has_database_privilege(current_database(), 'create'))
+
 -- name: unlimited --
 SELECT name FROM pg_settings WHERE name IN ('lock_timeout', 'statement_timeout') AND setting = '0' ORDER BY name

@@ -28,8 +28,8 @@ async def grant_serving(owner_dsn: str, serving_dsn: str) -> None:
         await lock_transaction(connection, AdvisoryLock.MIGRATIONS)
         if await role_owns(connection, role):
             raise ServingRoleOwnsError(
-                "The role of ICECORE_DATABASE_URL owns tables of the schema icecore: name a role that owns nothing there, "
-                "or leave ICECORE_DATABASE_OWNER_URL out"
+                "The role of ICECORE_DATABASE_URL owns tables of the schema icecore: set the URL of the server role there, and the owner's "
+                "in ICECORE_DATABASE_OWNER_URL; or leave ICECORE_DATABASE_OWNER_URL out"
             )
         await connection.execute(sql.SQL(_SQL["rights"]).format(role=sql.Identifier(role)))
 

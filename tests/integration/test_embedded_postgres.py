@@ -22,7 +22,10 @@ import icecore.embedded_postgres.binaries
 from icecore.embedded_postgres import EmbeddedPostgresError, cluster, embedded_postgres, restarted_on_failure, server_account
 from icecore.embedded_postgres.binaries import usable_binaries
 from icecore.embedded_postgres.server import server_is_gone
+from icecore.exit_codes import CommandFailed, ExitCode
+from icecore.log_database import opened_database
 from icecore.server_check import check_server
+from icecore.settings import Settings
 
 CHECKOUT = Path(__file__).parents[2]
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root starts Postgres as another account")
@@ -324,8 +327,11 @@ def test_another_major_version_is_refused_with_the_way_out(open_directory: Path)
     with embedded_postgres(open_directory):
         pass
     (open_directory / "postgres" / "data" / "PG_VERSION").write_text("9\n")
-    with pytest.raises(EmbeddedPostgresError, match="was made by Postgres 9"), embedded_postgres(open_directory):
+    said = r"was made by Postgres 9, and this Icecore has 16 and 18: .*dump it, and restore .*'Upgrade' in the documentation"
+    with pytest.raises(CommandFailed, match=said) as refused, opened_database(Settings(data_dir=open_directory)):
         pass
+    # A later attempt does not help.
+    assert ExitCode.USAGE == refused.value.code
 
 
 def test_the_version_is_shown_without_a_server() -> None:

@@ -247,11 +247,11 @@ def health(*, url: str | None = None, options: CommonOptions = CommonOptions()) 
     Parameters
     ----------
     url
-        URL of the server. Default: the server that uses the data folder, otherwise the host and port in the settings.
+        URL of the server. Default: the server that uses the data folder; if none is given, otherwise the host and port in the settings.
     """
     from . import operator_commands
 
-    return operator_commands.health(options.settings(), Output(), url)
+    return operator_commands.health(options.settings(), Output(), url, data=options.data)
 
 
 @app.command

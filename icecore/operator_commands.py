@@ -49,7 +49,7 @@ from .queries.load_warehouse import list_warehouses as load_warehouses
 from .queries.load_warehouse import load_config
 from .secret_keys import check_secret_keys
 from .server import stop_on_signals
-from .settings import Settings
+from .settings import DATA_DIRECTORY_DEFAULT, Settings
 from .storage.profiles import parse_storage_profile
 from .storage.store_checks import StoreCheck
 from .worker import run_worker
@@ -239,9 +239,12 @@ def configure_warehouse(settings: Settings, console: Console, reference: str, co
     return ExitCode.OK
 
 
-def health(settings: Settings, console: Console, url: str | None) -> ExitCode:
-    """Checks the health of the server at `url`, else of the one that serves the data folder, else at host and port of the settings."""
-    target = url or _serving_url(settings) or local_url(settings.host, settings.port)
+def health(settings: Settings, console: Console, url: str | None, *, data: Path | None = None) -> ExitCode:
+    """Checks the health of the server at `url`, else of the one that serves the data folder, else at host and port of the settings.
+
+    data -- the data folder of the command line. If it or ICECORE_DATA_DIR is given, no server of another folder is asked.
+    """
+    target = url or _serving_url(settings, data) or local_url(settings.host, settings.port)
     shown = _without_user(target)
     if not _is_http_url(target):
         raise CommandFailed(ExitCode.USAGE, f"{shown} is not an http or https URL")
@@ -328,8 +331,11 @@ def progress(what: str) -> Iterator[Watch]:
         yield lambda done, total: progress.update(bar, completed=done, total=total)
 
 
-def _serving_url(settings: Settings) -> str | None:
+def _serving_url(settings: Settings, data: Path | None) -> str | None:
     if settings.database_url is not None:
         return None
     server = DataFolder(settings.data_dir.resolve()).running_server()
+    if server is None and (data is not None or settings.data_dir != DATA_DIRECTORY_DEFAULT):
+        message = f"No server runs with the data folder {settings.data_dir}: give the folder of one by --data, or its URL by --url"
+        raise CommandFailed(ExitCode.NO, message)
     return None if server is None else server.url

@@ -327,6 +327,9 @@ MISTAKES = {
     "no server behind a user's address": Mistake(
         ["health", "--url", f"http://user:{SECRET}@127.0.0.1:$closed"], ["icecore: http://127.0.0.1:$closed does not respond"], ExitCode.NO
     ),
+    "a server of another data folder": Mistake(
+        ["health", "--data", "$folder/x"], ["No server runs with the data folder $folder/x", "--url"], ExitCode.NO, embedded=True
+    ),
     "an address without http": Mistake(["health", "--url", "localhost:8181"], ["localhost:8181 is not an http or https URL"]),
     "the address of a page": Mistake(["health", "--url", "$server/catalog"], ["Path does not exist"], ExitCode.NO),
 }

@@ -568,7 +568,11 @@ def test_operators_commands_work_while_it_serves_and_when_it_does_not(serve: Ser
             assert 0 == served.stop()
             assert not postgres_runs(served.data)
     assert not postgres_runs(served.data)
-    away = icecore("health", *data, ICECORE_PORT="1")
+    for stopped in (icecore("health", *data), icecore("health", ICECORE_DATA_DIR=str(served.data))):
+        # The server at the address of the settings has another folder.
+        assert (ExitCode.NO, "") == (stopped.returncode, stopped.stdout)
+        assert f"icecore: No server runs with the data folder {served.data}: " in stopped.stderr
+    away = icecore("health", ICECORE_PORT="1")
     assert ExitCode.NO == away.returncode
     assert "http://127.0.0.1:1 does not respond: connection refused; is" in away.stderr
     assert "ssl" not in away.stderr

@@ -47,7 +47,7 @@ def test_the_server_of_the_settings_is_asked_at_its_host(monkeypatch: pytest.Mon
 
 
 def test_a_given_url_goes_before_the_server_of_the_data_folder(monkeypatch: pytest.MonkeyPatch, unused_tcp_port: int) -> None:
-    monkeypatch.setattr(operator_commands, "_serving_url", lambda _: "http://127.0.0.1:1")
+    monkeypatch.setattr(operator_commands, "_serving_url", lambda *_: "http://127.0.0.1:1")
     with pytest.raises(CommandFailed, match=f":{unused_tcp_port} does not respond"):
         health(Settings(), Console(file=io.StringIO()), f"http://127.0.0.1:{unused_tcp_port}")
 

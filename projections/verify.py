@@ -281,7 +281,13 @@ def _fold(events: Sequence[Row], report: VerifyReport) -> tuple[StreamFold, Rows
         try:
             folded.apply(rows, position, version, event_id, topic, bytes(state))
         except Exception as error:
-            report.add("events", f"position {position}", "state", f"a state of {topic} that can follow the event before", repr(error))
+            report.add(
+                "events",
+                f"position {position}",
+                "state",
+                f"a state of {topic} that can follow the event before",
+                f"{type(error).__name__}: {error}",
+            )
             break
     return folded, rows
 

@@ -57,7 +57,10 @@ async def test_verify_and_rebuild_say_what_they_compared_and_wrote(database: str
     found = json.loads(done.stdout)
     assert (1, False, 1) == (done.returncode, found["ok"], found["difference-count"])
     (difference,) = found["differences"]
-    assert ("warehouses", "name", "'demo'", "'[red]'") == tuple(difference[each] for each in ("table", "column", "expected", "found"))
+    assert ("warehouses", "name", "demo", "[red]") == tuple(difference[each] for each in ("table", "column", "expected", "found"))
+    advice = ["read models differ: run `icecore rebuild`, which computes them again from the log, then `icecore verify`"]
+    assert advice == found["advice"]
+    assert f"advice: {advice[0]}" in icecore(database, "verify").stdout
     assert {"generation": 2, "events": 1}.items() <= report(database, "rebuild").items()
     assert {"statistics": 1} == report(database, "rebuild", "--statistics")
     assert {"statistics": 1, "search": 1} == report(database, "rebuild", "--search", "--statistics")

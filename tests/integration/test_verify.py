@@ -643,8 +643,8 @@ def test_differences_read_as_sentences() -> None:
     owner = UUID(int=7)
     assert "names [object_id 1]: row is missing" == str(Difference("names", "object_id 1", None, (1,), None))
     assert "names [object_id 1]: row should not be there" == str(Difference("names", "object_id 1", None, None, (1,)))
-    assert f"tables [k] owner: expected {owner}, found None" == str(Difference("tables", "k", "owner", owner, None))
-    assert "(1002 characters)" in str(Difference("tables", "k", "head", "x" * 1000, "y"))
+    assert f'tables [k] owner: expected "{owner}", found null' == str(Difference("tables", "k", "owner", owner, None))
+    assert "(1000 characters)" in str(Difference("tables", "k", "head", "x" * 1000, "y"))
 
 
 async def test_a_check_that_fails_midway_leaves_no_cursor_open(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:

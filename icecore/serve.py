@@ -7,6 +7,7 @@ import signal
 import socket
 from collections.abc import Callable
 
+import psycopg
 import structlog
 import uvloop
 
@@ -19,9 +20,10 @@ from .listening import check_address, listen, listen_for_metrics, spread, url_of
 from .log_database import opened_database, prepare_database, require_readable
 from .metrics import ServeMetrics, read_process, shown_metrics
 from .metrics_port import metrics_port
-from .secret_keys import check_secret_keys
+from .secret_keys import check_secret_keys, secret_store
 from .server import run_server, stop_on_signals
 from .settings import Settings
+from .sinks import sink_makers
 from .supervisor import serving_processes, supervise
 from .welcome import print_welcome
 from .worker import worker_beside
@@ -31,8 +33,7 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.serve")
 
 def serve(settings: Settings) -> None:
     """Runs until SIGTERM or SIGINT. Raises CommandFailed or SettingsError if it cannot start."""
-    check_address(settings)
-    check_hooks(settings)
+    _check_settings(settings)
     if os.geteuid() == 0:
         _log.warning("running_as_root", advice="use an unprivileged account: a fault in the server could damage the whole machine")
     embedded = settings.database_url is None
@@ -42,14 +43,38 @@ def serve(settings: Settings) -> None:
         settings = opened.enter_context(opened_database(settings, make=True))
         if settings.read_only:
             uvloop.run(require_readable(settings))
+            uvloop.run(check_secret_keys(settings))
         else:
-            for name in uvloop.run(prepare_database(settings)):
-                _log.info("migration_applied", migration=name)
-        uvloop.run(check_secret_keys(settings))
+            _migrate(settings)
         if embedded:
             uvloop.run(ensure_demo_warehouse(settings))
         uvloop.run(_serve(settings, listening, metrics, _announcement(settings, url_of(listening), claim), embedded=embedded))
         _log.info("stopped")
+
+
+def _check_settings(settings: Settings) -> None:
+    """Raises SettingsError for all that can be found without the database, which an older version cannot serve once it is migrated."""
+    check_address(settings)
+    check_hooks(settings)
+    if settings.worker_beside_server and not settings.read_only:
+        sink_makers(settings)
+    if settings.database_url is not None or settings.secret_key is not None or settings.secret_key_file is not None:
+        # Otherwise the key is in the data folder.
+        secret_store(settings)
+
+
+def _migrate(settings: Settings) -> None:
+    """Applies migrations, unless the secret keys are those of another database."""
+    secret_store(settings)
+    is_checked = False
+    # A database that is new, or gives the role no privileges yet, is checked after the migrations.
+    with contextlib.suppress(psycopg.errors.UndefinedTable, psycopg.errors.InsufficientPrivilege):
+        uvloop.run(check_secret_keys(settings))
+        is_checked = True
+    for name in uvloop.run(prepare_database(settings)):
+        _log.info("migration_applied", migration=name)
+    if not is_checked:
+        uvloop.run(check_secret_keys(settings))
 
 
 def _open_ports(settings: Settings, opened: contextlib.ExitStack) -> tuple[socket.socket, socket.socket | None]:

@@ -16,9 +16,13 @@ from .storage_profile import LocalProfile, StorageProfile
 CHECK_SECONDS_MAX = 5.0
 """Limit on one check, including the store client's retries."""
 CHECKS_OF_ONE_STORE_MAX = 4
-"""Checks of one store in one process at a time. Those of other stores are not counted."""
+"""Checks of one store in one process at a time."""
 CHECKS_WAITING_OF_ONE_STORE_MAX = 32
-"""Checks that wait for others of their store. Each holds a connection, which the server does not close while it works on the request."""
+"""Checks that wait for others of their store."""
+STORE_CHECKS_MAX = 64
+"""Checks of all stores in one process, in progress or waiting. Each holds a connection, which the server does not close while it works on
+the request. One store can hold 36 of them.
+"""
 CHECK_WAIT_SECONDS_MAX = 10.0
 """How long a check waits for others of its store."""
 
@@ -35,7 +39,7 @@ class StoreCheck:
 
 
 class TooManyStoreChecks(TooManyRequests, status=429, type="TooManyRequestsException"):
-    """Too many checks of the store are waiting; nothing was done."""
+    """Too many checks of stores are waiting or in progress; nothing was done."""
 
     retry_after_seconds = 1
 
@@ -45,9 +49,10 @@ class _StoreSemaphore(asyncio.Semaphore):
 
 
 class StoreCheckLimit:
-    """Limits the checks of one store at a time, because clients could make the server send it any number of requests."""
+    """Limits the checks of one store, because clients could make the server send it any number of requests, and those of all stores."""
 
     def __init__(self) -> None:
+        self._checks = 0
         # Checks in progress hold them. Clients name the stores, so no others are kept.
         self._semaphores: WeakValueDictionary[str, _StoreSemaphore] = WeakValueDictionary()
 
@@ -55,8 +60,19 @@ class StoreCheckLimit:
     async def acquired(self, storage_identity: str) -> AsyncIterator[None]:
         """A block that checks a store with that identity.
 
-        Raises TooManyStoreChecks if too many others are waiting, and ServiceUnavailable if too many do not end in time.
+        Raises TooManyStoreChecks if there are too many others, and ServiceUnavailable if too many of the same store do not end in time.
         """
+        if self._checks >= STORE_CHECKS_MAX:
+            raise TooManyStoreChecks(f"{STORE_CHECKS_MAX} store checks are already in progress or waiting; try again later")
+        self._checks += 1
+        try:
+            async with self._acquired_of_store(storage_identity):
+                yield
+        finally:
+            self._checks -= 1
+
+    @asynccontextmanager
+    async def _acquired_of_store(self, storage_identity: str) -> AsyncIterator[None]:
         semaphore = self._semaphores.setdefault(storage_identity, _StoreSemaphore(CHECKS_OF_ONE_STORE_MAX))
         if semaphore.waiting >= CHECKS_WAITING_OF_ONE_STORE_MAX:
             raise TooManyStoreChecks(f"{CHECKS_WAITING_OF_ONE_STORE_MAX} store checks are already waiting; try again later")

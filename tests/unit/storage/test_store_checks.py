@@ -19,6 +19,7 @@ from icecore.storage.profiles import parse_storage_profile
 from icecore.storage.store_checks import (
     CHECKS_OF_ONE_STORE_MAX,
     CHECKS_WAITING_OF_ONE_STORE_MAX,
+    STORE_CHECKS_MAX,
     StoreCheck,
     StoreCheckLimit,
     check_store,
@@ -116,6 +117,43 @@ async def test_few_checks_wait_for_others() -> None:
     checks[-1] = asyncio.create_task(check())
     ends.set()
     await asyncio.gather(*checks)
+
+
+async def test_few_checks_of_all_stores_are_in_progress() -> None:
+    """One more is refused at once, whichever store it names. One store leaves room for others."""
+    limit, stores = StoreCheckLimit(), iter(range(1_000))
+
+    async def refused() -> None:
+        async with asyncio.timeout(1.0):
+            with pytest.raises(TooManyRequests, match=f"{STORE_CHECKS_MAX} store checks are already in progress") as refusal:
+                async with limit.acquired(f"store-{next(stores)}"):
+                    pass
+        assert "1" == error_response(refusal.value).headers["Retry-After"]
+
+    async with AsyncExitStack() as checks:
+        for _ in range(STORE_CHECKS_MAX - 1):
+            await checks.enter_async_context(limit.acquired(f"store-{next(stores)}"))
+        async with limit.acquired("last"):
+            await refused()
+        async with limit.acquired("last"):
+            await refused()
+    async with limit.acquired("after"):
+        pass
+    assert STORE_CHECKS_MAX > CHECKS_OF_ONE_STORE_MAX + CHECKS_WAITING_OF_ONE_STORE_MAX
+
+
+async def test_checks_that_wait_in_vain_are_counted_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor are those whose clients are gone."""
+    monkeypatch.setattr(store_checks, "CHECK_WAIT_SECONDS_MAX", 0.01)
+    limit = StoreCheckLimit()
+    async with AsyncExitStack() as checks:
+        for _ in range(CHECKS_OF_ONE_STORE_MAX):
+            await checks.enter_async_context(limit.acquired("one"))
+        for _ in range(STORE_CHECKS_MAX):
+            with pytest.raises(ServiceUnavailable, match="store is being checked"):
+                await checks.enter_async_context(limit.acquired("one"))
+        async with limit.acquired("other"):
+            pass
 
 
 async def test_a_store_is_checked_once_for_each_creation(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import orjson
 from pydantic import AliasChoices, BaseModel, ConfigDict, Discriminator, Field, Tag, TypeAdapter
 
 from .json_fields import JsonFields, Text, matching, parsed
+from .sendable_fields import Printable, SendableUrl
 
 AWS_SYSTEM_IDENTITY = "aws-system-identity"
 GCP_SYSTEM_IDENTITY = "gcp-system-identity"
@@ -55,20 +56,20 @@ class StorageCredential:
 class _S3Key(JsonFields):
     type: Literal["s3"]
     # Lakekeeper's names, and its older names, under which they are stored.
-    aws_access_key_id: Text = Field(validation_alias=AliasChoices("aws-access-key-id", "access-key-id"))
-    aws_secret_access_key: Text = Field(validation_alias=AliasChoices("aws-secret-access-key", "secret-access-key"))
+    aws_access_key_id: Printable = Field(validation_alias=AliasChoices("aws-access-key-id", "access-key-id"))
+    aws_secret_access_key: Printable = Field(validation_alias=AliasChoices("aws-secret-access-key", "secret-access-key"))
 
 
 class _S3AccessKey(_S3Key):
     credential_type: Literal["access-key"]
-    external_id: Text | None = None
+    external_id: Printable | None = None
 
 
 class _S3CloudflareR2(_S3Key):
     """An access key of R2, with the API token and the account, for which Cloudflare would issue temporary credentials."""
 
     credential_type: Literal["cloudflare-r2"]
-    token: Text
+    token: Printable
     # It becomes part of an address.
     account_id: Annotated[str, matching(r"[0-9A-Za-z_-]{1,64}", "must be 1 to 64 of a-z, A-Z, 0-9, '-' and '_'")]
 
@@ -76,16 +77,18 @@ class _S3CloudflareR2(_S3Key):
 class _S3SystemIdentity(JsonFields):
     type: Literal["s3"]
     credential_type: Literal["aws-system-identity"]
-    external_id: Text | None = None
+    external_id: Printable | None = None
 
 
 class _ServiceAccount(BaseModel):
     model_config = ConfigDict(extra="allow", hide_input_in_errors=True, strict=True)
 
-    client_email: Text
-    private_key: Text
-    private_key_id: Text
-    token_uri: Text
+    client_email: Printable
+    private_key: Annotated[Text, matching(r"[ -~\r\n]+", "must be printable ASCII in lines")]
+    private_key_id: Printable
+    token_uri: Printable
+    # Of another server than Google's, for emulators.
+    gcs_base_url: SendableUrl | None = None
 
 
 class _GcsServiceAccountKey(JsonFields):
@@ -102,15 +105,19 @@ class _GcsSystemIdentity(JsonFields):
 class _AzSharedAccessKey(JsonFields):
     type: Literal["az"]
     credential_type: Literal["shared-access-key"]
-    key: Text
+    key: Printable
 
 
 class _AzClientCredentials(JsonFields):
     type: Literal["az"]
     credential_type: Literal["client-credentials"]
-    client_id: Text
-    tenant_id: Text
-    client_secret: Text
+    client_id: Printable
+    # It becomes part of an address, and is an id or a domain.
+    tenant_id: Annotated[
+        str,
+        matching(r"[0-9A-Za-z][0-9A-Za-z._-]{0,252}", "must be 1 to 253 of a-z, A-Z, 0-9, '.', '-' and '_', first a letter or digit"),
+    ]
+    client_secret: Printable
 
 
 class _AzSystemIdentity(JsonFields):

@@ -14,6 +14,7 @@ from ...storage.object_store import ObjectStore
 from ...storage.permitted_profiles import PermittedProfiles
 from ...storage.profiles import S3Profile, StorageProfile, parse_storage_profile
 from ...storage.same_bucket import refuse_bucket_before_address, refuse_bucket_in_endpoint
+from ...storage.sendable_fields import refuse_unsendable
 from ...storage.store_checks import StoreCheck, check_store
 from ..execution.executor import CommandExecutor
 
@@ -62,6 +63,7 @@ def checked_profile(json: Json, credential: StorageCredential | None) -> Storage
     )
     # The stored form, with defaults filled in. Listings and later creations read it again.
     refuse_long(profile.to_json(), "storage-profile")
+    refuse_unsendable(profile)
     refuse_credential_properties(getattr(profile, "sts_session_tags", {}), "storage-profile: sts-session-tags")
     if isinstance(profile, S3Profile):
         refuse_bucket_in_endpoint(profile)

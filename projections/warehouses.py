@@ -75,6 +75,24 @@ async def read_all_projects(connection: Connection) -> list[WarehouseState]:
     return [_state(row) for row in await cursor.fetchall()]
 
 
+async def read_sharing_storage(
+    connection: Connection, kind: str, names: Sequence[str] | None, endpoint: str | None
+) -> list[WarehouseState]:
+    """The warehouses of the whole server, oldest first, that may share storage with a profile; others cannot.
+
+    kind -- its type. names -- of its buckets; None: it has none. endpoint -- another endpoint may reach the same store.
+    """
+    row = {"type": kind, "names": None if names is None else list(names), "endpoint": endpoint}
+    cursor = await connection.execute(_SQL["sharing_storage"], row, binary=True)
+    return [_state(each) for each in await cursor.fetchall()]
+
+
+async def read_secret_refs(connection: Connection, project_id: UUID) -> list[UUID]:
+    """The credentials of the project's warehouses."""
+    cursor = await connection.execute(_SQL["secret_refs"], {"project_id": project_id}, binary=True)
+    return [secret_ref for (secret_ref,) in await cursor.fetchall()]
+
+
 async def read_only_ids(connection: Connection) -> list[UUID]:
     """The read-only warehouses of the server: jobs delete none of their files."""
     cursor = await connection.execute(_SQL["read_only"], binary=True)

@@ -1,6 +1,6 @@
 """CreateWarehouse: creates a warehouse with a storage profile, and stores its credential in the secret store."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 
@@ -13,7 +13,6 @@ from ...access.request_context import RequestContext
 from ...access.warehouse import Warehouse
 from ...domain.documents import Json
 from ...domain.events import WarehouseCreated
-from ...domain.identifiers import name_key
 from ...domain.project import ProjectState
 from ...domain.warehouse import (
     DeleteProfile,
@@ -34,7 +33,7 @@ from ..execution.command_response import CommandResponse
 from ..execution.executor import CommandExecutor
 from ..execution.handler import CommandHandler, CommandTargets, Decision
 from .requested_storage import RequestedStorage, store_credential, with_keyed_hash
-from .shared_storage import refuse_shared_locations, storage_lock
+from .shared_storage import read_sharing, refuse_shared_locations, storage_lock
 
 _log = structlog.get_logger("icecore.commands")
 
@@ -105,22 +104,20 @@ class _CreationHandler(CommandHandler):
         await self.opened.enter_async_context(storage_lock(self.executor))
         self.prepared = True
 
-    async def _created(self) -> tuple[WarehouseCreated, ProjectState, list[WarehouseState]]:
-        """The event, the project, and the other warehouses of the server. Raises the refusal if the project does not exist, the name is
-        taken or the storage is shared.
-        """
+    async def _created(self) -> tuple[WarehouseCreated, ProjectState]:
+        """The event and the project. Raises the refusal if the project does not exist, the name is taken or the storage is shared."""
         name, profile = self.warehouse.name, self.warehouse.profile
         async with self.executor.connection() as connection:
             project = await projects.find(connection, self.context.project_id)
-            others = await warehouses.read_all_projects(connection)
-        taken = any((other.project_id, other.name_key) == (project.id, name_key(name)) for other in others)
+            taken = await warehouses.read_by_name(connection, project.id, name) is not None
+            others = await read_sharing(connection, profile)
         created = decide_create(name, profile.to_json(), exact_names=self.warehouse.exact_names, taken=taken)
         await refuse_shared_locations(profile, others, project.id)
-        return created, project, others
+        return created, project
 
     async def decide(self) -> Decision:
-        created, project, others = await self._created()
-        await self._destroy_unnamed_credentials(others)
+        created, project = await self._created()
+        await self._destroy_unnamed_credentials()
         created = replace(created, secret_ref=await store_credential(self.executor, self.context, self.storage.credential))
         append_request = AppendRequest(self.context)
         command = self.command
@@ -136,10 +133,10 @@ class _CreationHandler(CommandHandler):
         record = IdempotencyRecord(201, body=body)
         return Decision(append_request, record, CommandResponse(201, body), secret_ref=created.secret_ref, needs_review=self.needs_review)
 
-    async def _destroy_unnamed_credentials(self, warehouses: Sequence[WarehouseState]) -> None:
+    async def _destroy_unnamed_credentials(self) -> None:
         """Deletes credentials of creations whose process was killed between storing the credential and the append."""
-        named = [state.secret_ref for state in warehouses if state.secret_ref is not None]
         async with self.executor.connection() as connection:
+            named = await warehouses.read_secret_refs(connection, self.context.project_id)
             destroyed = await self.executor.secrets.destroy_unnamed(connection, self.context.project_id, named, _UNNAMED_SECONDS_MAX)
         if destroyed:
             _log.info("unused_credentials_deleted", credentials=destroyed)

@@ -11,8 +11,10 @@ from uuid import UUID
 import psycopg
 
 from ...database.advisory_locks import AdvisoryLock, try_lock, unlock
+from ...database.postgres import Connection
 from ...domain.errors import BadRequest, ServiceUnavailable, StorageProfileOverlap
 from ...domain.warehouse import WarehouseState
+from ...projections import warehouses
 from ...storage.locations import StorageLocation
 from ...storage.profiles import LocalProfile, S3Profile, StorageProfile, parse_storage_profile
 from ...storage.same_bucket import shared_buckets
@@ -67,13 +69,22 @@ def _locked() -> ServiceUnavailable:
     return ServiceUnavailable("Other warehouses are being created or changed; try again later", retry_after_seconds=1)
 
 
+async def read_sharing(connection: Connection, profile: StorageProfile) -> list[WarehouseState]:
+    """The warehouses of the server that may share storage with the profile. The others are not read: there may be thousands."""
+    # The file system decides about folders. The filesystem of ADLS is the part before the host.
+    names = None if isinstance(profile, LocalProfile) else sorted({root.authority.partition("@")[0] for root in profile.roots})
+    endpoint = profile.endpoint if isinstance(profile, S3Profile) else None
+    return await warehouses.read_sharing_storage(connection, profile.type, names, endpoint)
+
+
 async def refuse_shared_locations(
     profile: StorageProfile, states: Sequence[WarehouseState], project_id: UUID, current: StorageProfile | None = None
 ) -> None:
     """Refuses a profile whose storage another warehouse has or reaches. Raises StorageProfileOverlap, and BadRequest if the other one
     reaches it through another path or endpoint.
 
-    states -- the other warehouses of the server. current -- the profile that is replaced, whose locations are not compared again.
+    states -- the other warehouses, as `read_sharing` returns them. current -- the profile that is replaced, whose locations are not
+        compared again.
     """
     await asyncio.to_thread(_refuse_overlaps, profile, states, project_id, current)
     if isinstance(profile, LocalProfile):

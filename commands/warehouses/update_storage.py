@@ -28,7 +28,7 @@ from ..execution.executor import CommandExecutor
 from ..execution.handler import CommandHandler, CommandTargets, Decision
 from ..execution.resolver import OutdatedRead, ResolvedStream
 from .requested_storage import RequestedStorage, checked_profile, parsed_credential, store_credential, with_keyed_hash
-from .shared_storage import refuse_shared_locations, storage_lock
+from .shared_storage import read_sharing, refuse_shared_locations, storage_lock
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ class _UpdateHandler(CommandHandler):
         profile = self.profile.replacing(current)
         check_compatible(current, profile)
         async with self.executor.connection() as connection:
-            others = await warehouses.read_all_projects(connection)
+            others = await read_sharing(connection, profile)
         await refuse_shared_locations(profile, [other for other in others if other.id != state.id], state.project_id, current)
         return profile
 

@@ -9,8 +9,7 @@ from ...access.request_context import RequestContext
 from ...access.warehouse import Warehouse
 from ...domain.documents import Json
 from ...domain.errors import BadRequest, CatalogError, StoreCheckFailed
-from ...domain.identifiers import name_key
-from ...domain.warehouse import WarehouseState, checked_delete_profile, checked_policy, decide_create
+from ...domain.warehouse import checked_delete_profile, checked_policy, decide_create
 from ...projections import warehouses
 from ...storage.compatible_profiles import check_compatible
 from ...storage.credentials import StorageCredential
@@ -20,7 +19,7 @@ from ...storage.store_checks import StoreCheck
 from ..execution.executor import CommandExecutor
 from .create_warehouse import CreateWarehouse
 from .requested_storage import RequestedStorage, checked_profile, parsed_credential
-from .shared_storage import refuse_shared_locations
+from .shared_storage import read_sharing, refuse_shared_locations
 from .update_storage import StorageUpdate, UpdateStorageProfile
 
 _STORE = ("storage-client-initialized", "lakekeeper-read-write", "cleanup")
@@ -102,12 +101,14 @@ async def validate_creation(
     with report.check("managed-by-allowed"):
         if managed_by not in (None, "self-managed"):
             raise BadRequest("Invalid managed-by: it must be self-managed, because instance administrators are not supported")
-    others: list[WarehouseState] = []
     with report.check("warehouse-name-valid"):
-        others = await _all_warehouses(executor)
-        taken = any((other.project_id, other.name_key) == (context.project_id, name_key(command.name)) for other in others)
+        async with executor.connection() as connection:
+            taken = await warehouses.read_by_name(connection, context.project_id, command.name) is not None
         decide_create(command.name, {}, exact_names=command.exact_names, taken=taken)
-    await _check_locations(report, None if storage is None else storage.profile, others, context, None)
+    if storage is None:
+        report.skip(_PREREQUISITE, "location-exclusive")
+    else:
+        await _check_locations(executor, report, storage.profile, context, None)
     await _check_store(executor, report, storage)
     return report.to_json()
 
@@ -134,8 +135,7 @@ async def validate_update(
     else:
         with report.check("profile-compatible"):
             check_compatible(warehouse.profile, storage.profile)
-        others = [other for other in await _all_warehouses(executor) if other.id != warehouse.id]
-        await _check_locations(report, storage.profile, others, context, warehouse.profile)
+        await _check_locations(executor, report, storage.profile, context, warehouse)
     await _check_store(executor, report, storage)
     return report.to_json()
 
@@ -175,23 +175,16 @@ def _well_formed(
     return storage  # noqa: RET504 - the check may suppress the error
 
 
-async def _all_warehouses(executor: CommandExecutor) -> list[WarehouseState]:
-    async with executor.connection() as connection:
-        return await warehouses.read_all_projects(connection)
-
-
 async def _check_locations(
-    report: ValidationReport,
-    profile: StorageProfile | None,
-    others: list[WarehouseState],
-    context: RequestContext,
-    current: StorageProfile | None,
+    executor: CommandExecutor, report: ValidationReport, profile: StorageProfile, context: RequestContext, changed: Warehouse | None
 ) -> None:
-    if profile is None:
-        report.skip(_PREREQUISITE, "location-exclusive")
-        return
+    """changed -- the warehouse whose profile is replaced, if there is one."""
     with report.check("location-exclusive"):
-        await refuse_shared_locations(profile, others, context.project_id, current)
+        async with executor.connection() as connection:
+            others = await read_sharing(connection, profile)
+        if changed is not None:
+            others = [other for other in others if other.id != changed.id]
+        await refuse_shared_locations(profile, others, context.project_id, None if changed is None else changed.profile)
 
 
 async def _check_store(executor: CommandExecutor, report: ValidationReport, storage: RequestedStorage | None) -> None:

@@ -15,7 +15,7 @@ from icecore.commands.warehouses.create_warehouse import CreateWarehouse, create
 from icecore.compose import Application
 from icecore.database.advisory_locks import AdvisoryLock, try_lock
 from icecore.database.connections import Connection
-from icecore.domain.errors import AlreadyExists, BadRequest, NoSuchWarehouse
+from icecore.domain.errors import AlreadyExists, BadRequest, NoSuchWarehouse, StorageProfileOverlap
 from icecore.domain.warehouse import WarehouseState
 from icecore.projections import warehouses
 from icecore.storage.json_fields import JSON_BYTES_MAX
@@ -77,10 +77,16 @@ async def test_no_more_credentials_are_known_than_have_room(catalog: Application
     assert set(refs[2:]) == set(known._credentials)
 
 
-async def test_other_profiles_are_parsed_and_compared_in_a_thread(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
-    """There may be many with a hundred locations each. Those of other types are skipped."""
-    await _create(catalog, "one", {"type": "s3", "bucket": "one", "region": "mars-1", "endpoint": "http://127.0.0.1:9"})
-    await _create(catalog, "same", {"type": "s3", "bucket": "same", "region": "mars-1"})
+async def test_other_profiles_are_parsed_and_compared_in_a_thread(
+    catalog: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There may be many with a hundred locations each. Those that cannot share the storage are not read: they may be thousands."""
+    here, there = ({"type": "s3", "region": "mars-1", "endpoint": f"http://127.0.0.1:{port}"} for port in (9, 10))
+    allowing = {"allowed-locations": ["s3://two-files/x"]}
+    others = {"elsewhere": there, "two": here, "three": here | allowing | {"key-prefix": "x"}, "four": here}
+    for name, profile in others.items():
+        await _create(catalog, name, profile | {"bucket": name} | ({"key-prefix": "a"} if name == "two" else {}))
+    await _create(catalog, "amazon", {"type": "s3", "bucket": "amazon", "region": "mars-1"})
     threads: dict[str, list[threading.Thread]] = {}
 
     def noting(json: Any) -> StorageProfile:
@@ -88,9 +94,14 @@ async def test_other_profiles_are_parsed_and_compared_in_a_thread(catalog: Appli
         return parse_storage_profile(json)
 
     monkeypatch.setattr("icecore.commands.warehouses.shared_storage.parse_storage_profile", noting)
-    await _create(catalog, "two", {"type": "s3", "bucket": "two", "region": "mars-1"})
-    assert {"one", "same"} == threads.keys()
-    assert threading.main_thread() not in threads["one"]
+    await _create(catalog, "two-b", here | {"bucket": "two", "key-prefix": "b"})
+    assert {"elsewhere", "two", "three"} == threads.keys()
+    assert threading.main_thread() not in threads["elsewhere"]
+    threads.clear()
+    await _create(catalog, "folder", {"type": "local", "directory": str(tmp_path / "two")})
+    assert {"of the demo"} == threads.keys()
+    with pytest.raises(StorageProfileOverlap, match="overlaps s3://two-files/x of the warehouse three"):
+        await _create(catalog, "five", here | {"bucket": "two-files"})
 
 
 async def test_many_creations_at_once_ask_postgres_one_after_another(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:

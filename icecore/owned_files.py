@@ -6,7 +6,7 @@ import pwd
 import secrets
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import BinaryIO
@@ -85,6 +85,46 @@ def write_owned(path: Path, data: bytes, *, replace: bool = False) -> None:
     finally:
         part.unlink(missing_ok=True)
     sync_folder(path.parent)
+
+
+def append_in(directory: Path, names: tuple[str, str], data: bytes, owner: int) -> None:
+    """Appends to the file `names`, a folder and a file in it, below `directory`, and syncs it. The account `owner` may change the directory
+    at any time: no link in it is followed, and no file of another account is changed.
+
+    Raises OSError for a link, and CommandFailed for a file of another account.
+    """
+    with ExitStack() as opened:
+
+        def opened_in(parent: int | None, name: str | Path, flags: int) -> int:
+            descriptor = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=parent)
+            opened.callback(os.close, descriptor)
+            return descriptor
+
+        folder = opened_in(opened_in(None, directory, os.O_RDONLY | os.O_DIRECTORY), names[0], os.O_RDONLY | os.O_DIRECTORY)
+        file = opened_in(folder, names[1], os.O_WRONLY | os.O_APPEND)
+        status = os.fstat(file)
+        # A hard link to a file of another account has the owner of that file.
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != owner:
+            raise CommandFailed(ExitCode.USAGE, f"{directory.joinpath(*names)} is not a file of account {account_name(owner)}")
+        while data:
+            data = data[os.write(file, data) :]
+        os.fsync(file)
+
+
+def close_to_others(directory: Path, owner: int, group: int | None) -> None:
+    """Gives a folder to the account `owner` with mode 0700, and to `group` unless it is None. It must belong to `owner` or to this account.
+
+    Raises OSError for a link or what is no folder, and PermissionError for a folder of another account.
+    """
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if os.fstat(descriptor).st_uid not in (owner, os.geteuid()):
+            raise PermissionError
+        if group is not None:
+            os.fchown(descriptor, owner, group)
+        os.fchmod(descriptor, 0o700)
+    finally:
+        os.close(descriptor)
 
 
 def _trusted_accounts() -> set[int]:

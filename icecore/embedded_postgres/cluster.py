@@ -1,6 +1,5 @@
 """A cluster on disk and its server: created by `initdb`, started and stopped by `pg_ctl`."""
 
-import os
 import shlex
 import shutil
 import subprocess
@@ -15,6 +14,7 @@ from psycopg.conninfo import make_conninfo
 from ..database.connection import CONNECT_TIMEOUT_SECONDS
 from ..database.named_sql import named_sql
 from ..domain.client_errors import client_error_text
+from ..owned_files import append_in
 from ..storage.file_sync import sync_folder
 from .account import Account
 from .binaries import usable_binaries
@@ -115,10 +115,10 @@ class Cluster:
         made = self._run("initdb", "-D", str(unfinished), "-U", "postgres", *_INITDB_OPTIONS)
         if made.returncode != 0:
             raise EmbeddedPostgresError(f"initdb failed in {unfinished}: {_last_lines(made)}")
-        with (unfinished / "postgresql.conf").open("a", encoding="utf-8") as configuration:
-            configuration.write(_CONFIGURATION)
-            configuration.flush()
-            os.fsync(configuration.fileno())
+        try:
+            append_in(self.directories.root, (unfinished.name, "postgresql.conf"), _CONFIGURATION.encode(), self.account.user_id)
+        except OSError as error:
+            raise EmbeddedPostgresError(f"{unfinished / 'postgresql.conf'} cannot be written: {error.strerror}") from None
         unfinished.rename(self.directories.data)
         sync_folder(self.directories.root)
 

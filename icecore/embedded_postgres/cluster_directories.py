@@ -10,10 +10,11 @@ import re
 import secrets
 import stat
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..owned_files import account_name, read_owned, refuse_foreign, write_owned
+from ..owned_files import account_name, close_to_others, read_owned, refuse_foreign, write_owned
 from .account import Account, account_of, own_account, unprivileged_account
 from .errors import EmbeddedPostgresError
 
@@ -127,10 +128,17 @@ def _new_root(directory: Path, account: Account, state_directory: Path) -> Path:
 
 
 def reachable_state_directory(state_directory: Path, account: Account) -> Path:
-    """Returns `state_directory` and creates it if needed. Raises EmbeddedPostgresError if the account cannot reach it."""
+    """Returns `state_directory` and creates it if needed. Raises EmbeddedPostgresError if the account cannot reach it or others may change
+    it, and CommandFailed if another account made it: they could replace the cluster, or the programs of Postgres.
+    """
     if not state_directory.exists():
         state_directory.mkdir(parents=True)
         state_directory.chmod(0o755)
+    refuse_foreign(state_directory)
+    if state_directory.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise EmbeddedPostgresError(
+            f"Other accounts may change {state_directory}: make sure that its content is yours, then set its mode to 0755"
+        )
     if not account.may_traverse(state_directory):
         raise EmbeddedPostgresError(
             f"Account {account.name} cannot reach {state_directory}; use a data folder whose parent folders it can enter"
@@ -142,15 +150,13 @@ def _make_private(directory: Path, account: Account) -> None:
     """Creates `directory`, accessible only to the account; its parent exists. An existing folder must belong to the account and not be a
     link.
     """
-    try:
+    with suppress(FileExistsError):
         directory.mkdir(mode=0o700)
-    except FileExistsError:
-        status = directory.lstat()
-        if not stat.S_ISDIR(status.st_mode) or status.st_uid not in (account.user_id, os.geteuid()):
-            raise EmbeddedPostgresError(f"{directory} is not a folder of account {account.name}") from None
-    if account.switch:
-        os.chown(directory, account.user_id, account.group_id, follow_symlinks=False)
-    directory.chmod(0o700)
+    try:
+        # The account may own the folder above, and put a link in its place at any time.
+        close_to_others(directory, account.user_id, account.group_id if account.switch else None)
+    except OSError:
+        raise EmbeddedPostgresError(f"{directory} is not a folder of account {account.name}") from None
 
 
 def _socket_path_fits(socket_directory: Path) -> bool:

@@ -8,11 +8,15 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from icecore.data_folder import DataFolder
 from icecore.embedded_postgres import EmbeddedPostgresError, embedded_postgres, server_account
+from icecore.embedded_postgres.account import Account
+from icecore.embedded_postgres.cluster_directories import _make_private as make_private
+from icecore.embedded_postgres.cluster_directories import reachable_state_directory
 from icecore.exit_codes import CommandFailed, ExitCode
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="makes files of other accounts")
@@ -185,6 +189,71 @@ def test_a_cluster_of_root_names_its_account(data: Path) -> None:
     (data / "postgres" / "data").mkdir(parents=True)
     with pytest.raises(EmbeddedPostgresError, match=f"change its owner to {account}"):
         server_account(data)
+
+
+@pytest.mark.parametrize("planted", ["symbolic", "hard", "folder"])
+def test_the_configuration_is_not_written_through_a_link(
+    data: Path, open_directory: Path, precious: Path, planted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The account of Postgres owns the new cluster, and may put a link there before root writes the configuration."""
+    elsewhere = open_directory / "elsewhere"
+    elsewhere.mkdir()
+    other = elsewhere / "postgresql.conf"
+    other.write_text(PRECIOUS)
+    run = Account.run
+
+    def planting(account: Account, command: list[str], **limits: Any) -> Any:
+        ended = run(account, command, **limits)
+        if "initdb" in command[0] and "-D" in command:
+            unfinished = Path(command[command.index("-D") + 1])
+            if planted == "folder":
+                unfinished.rename(unfinished.with_name("aside"))
+                unfinished.symlink_to(elsewhere)
+            else:
+                (unfinished / other.name).unlink()
+                (unfinished / other.name).symlink_to(other) if planted == "symbolic" else (unfinished / other.name).hardlink_to(other)
+        return ended
+
+    monkeypatch.setattr(Account, "run", planting)
+    with pytest.raises((CommandFailed, EmbeddedPostgresError), match=r"postgresql\.conf"), embedded_postgres(data):
+        pass
+    assert PRECIOUS == other.read_text()
+
+
+def test_no_mode_is_set_through_a_link(data: Path, open_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The account of Postgres may replace a folder of its own by a link while root closes it to others."""
+    account, elsewhere, folder = server_account(data), open_directory / "elsewhere", open_directory / "cluster"
+    elsewhere.mkdir(mode=0o755)
+    folder.mkdir()
+    give(folder, account.user_id)
+    chown, fchown = os.chown, os.fchown
+
+    def swap() -> None:
+        folder.rmdir()
+        folder.symlink_to(elsewhere)
+
+    monkeypatch.setattr(os, "chown", lambda *given, **more: (chown(*given, **more), swap()))
+    monkeypatch.setattr(os, "fchown", lambda *given: (fchown(*given), swap()))
+    make_private(folder, account)
+    assert folder.is_symlink()
+    with pytest.raises(EmbeddedPostgresError, match=f"{folder} is not a folder of account {account.name}"):
+        make_private(folder, account)
+    assert (0, 0o755) == (elsewhere.stat().st_uid, stat.S_IMODE(elsewhere.stat().st_mode))
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o775, 0o1777])
+def test_a_state_directory_that_others_may_change_is_refused(data: Path, open_directory: Path, mode: int) -> None:
+    """They could replace the cluster, or the programs that the account of Postgres runs."""
+    state = open_directory / "state"
+    state.mkdir()
+    state.chmod(mode)
+    with pytest.raises(EmbeddedPostgresError, match=f"Other accounts may change {state}: .* set its mode to 0755"):
+        reachable_state_directory(state, server_account(data))
+    state.chmod(0o755)
+    assert state == reachable_state_directory(state, server_account(data))
+    give(state)
+    with pytest.raises(CommandFailed, match="belongs to account nobody"):
+        reachable_state_directory(state, server_account(data))
 
 
 def test_serve_ends_with_the_message(open_directory: Path, precious: Path) -> None:

@@ -215,10 +215,12 @@ def _blank_user_information(run: re.Match[str]) -> str:
 
 def _json(record: Any, **_options: Any) -> str:
     try:
-        return orjson.dumps(record, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+        text = orjson.dumps(record, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
     except TypeError:
         # Half of a surrogate pair, an integer of more than 64 bits, or deep nesting.
         return json.dumps(_encodable(record))
+    # JSON permits most control and bidi characters as they are. Terminals interpret them, and some readers of logs end a line there.
+    return text if text.isprintable() else "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)
 
 
 def _encodable(value: Any, depth: int = 0) -> Any:

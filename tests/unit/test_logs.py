@@ -145,6 +145,16 @@ def test_the_console_shows_no_control_characters(text: str, capsys: pytest.Captu
     assert 2 == first.count(text.encode("unicode_escape").decode())
 
 
+@pytest.mark.parametrize("text", ["a\x1b[31mb", "a\x7fb", "a\x85b", "a\u202eb", "a\u2028b", "a\U000e0001b", "a\nb \u3000"])
+def test_json_contains_no_control_characters(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Clients choose texts, and terminals show them. Readers of the records get the same text."""
+    configure_logs("info", "json")
+    structlog.get_logger("icecore.x").info("done", path=text, more=[text], texts={text: 1})
+    line = capsys.readouterr().err.removesuffix("\n")
+    assert line.isprintable()
+    assert (text, [text], {text: 1}) == tuple(json.loads(line)[name] for name in ("path", "more", "texts"))
+
+
 def test_clients_of_stores_and_pools_log_nothing_themselves(capsys: pytest.CaptureFixture[str]) -> None:
     """Their records contain credentials and addresses; our callers log what fails."""
     configure_logs("debug", "json")

@@ -22,8 +22,8 @@ unexport PYTHONDONTWRITEBYTECODE
 # Quick ones first, so that failures appear early. They run on several cores; a process with its JVM takes up to 1 GB.
 QUICK_TESTS := --numprocesses=auto --maxprocesses=4 --dist=worksteal tests/tidy tests/unit tests/property
 # The log's own tests run on both databases: Debian's Postgres, then the embedded one with all the rest.
-LOG_TESTS := $(addprefix tests/integration/test_,append.py event_store.py follow.py idempotency.py stream_queues.py migrations.py rebuild.py \
-	time_travel.py verify.py)
+LOG_TESTS := $(addprefix tests/integration/test_,verify.py rebuild.py time_travel.py append.py idempotency.py event_store.py \
+	stream_queues.py migrations.py follow.py)
 # Of how many small faults `make test-long` tries one.
 MUTATION_ONE_IN ?= 40
 # Files run beside each other, the tests of a file one after the other: a file's tests share its servers. The files that take minutes come

@@ -5,7 +5,6 @@ asked for.
 """
 
 import json
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -20,13 +19,12 @@ from icecore.commands.execution.clock import now_ms
 from icecore.commands.execution.executor import CommandExecutor
 from icecore.compose import Application
 from icecore.projections.verify import verify
-from tests.fixtures.catalog import SECRET_KEY
 from tests.fixtures.clocks import clocks_behind
+from tests.fixtures.operator_commands import icecore
 from tests.fixtures.rest_client import RestResponse
 from tests.fixtures.shared_server import SharedCatalog, shared
 from tests.integration.test_projects import Tenants
 from tests.servers.engines import EngineShell, SqlRefusedError
-from tests.servers.icecore import PROGRAM, clean_environment
 from tests.servers.moto import ACCESS_KEY_ID, REGION, S3, SECRET_ACCESS_KEY, moto_s3
 from tests.servers.spark import catalog_settings, spark_4_1, spark_shell
 
@@ -108,8 +106,7 @@ class AtTheCommandLine:
     project: str = ""
 
     def run(self, *arguments: str) -> str:
-        environment = clean_environment() | {"ICECORE_DATABASE_URL": self.dsn, "ICECORE_SECRET_KEY": SECRET_KEY}
-        done = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=120, env=environment, check=False)
+        done = icecore(self.dsn, *arguments)
         assert 0 == done.returncode, done.stdout + done.stderr
         return done.stdout
 

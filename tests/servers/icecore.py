@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -12,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.fixtures.operator_commands import icecore_with
 from tests.servers.paths import ROOT
 from tests.servers.processes import free_port, log_tail, responds, running, until_ended
 
 START_SECONDS_MAX = 60.0
-COMMAND_SECONDS_MAX = 300.0
 PROGRAM = ROOT / ".venv" / "bin" / "icecore"
 
 
@@ -100,11 +99,10 @@ def open_directory() -> Iterator[Path]:
 
 
 def operate(*arguments: str) -> str:
-    """Runs one operator's command and returns its output. Raises CommandFailedError unless the status is 0."""
-    command = [str(PROGRAM), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=COMMAND_SECONDS_MAX, env=clean_environment(), check=False)
+    """Runs one operator's command in this process and returns its output. Raises CommandFailedError unless the status is 0."""
+    done = icecore_with({}, *arguments)
     if done.returncode != 0:
-        raise CommandFailedError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
+        raise CommandFailedError(f"icecore {' '.join(arguments)} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
     return done.stdout
 
 

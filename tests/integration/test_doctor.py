@@ -23,6 +23,7 @@ from icecore.publishers.checkpoints import leading, locked
 from icecore.settings import Settings, SettingsError
 from tests.fixtures.catalog import SECRET_KEY, context, opened_catalog
 from tests.fixtures.object_stores import S3_CREDENTIAL, S3Server, s3_profile, s3_server
+from tests.fixtures.operator_commands import icecore_with
 from tests.fixtures.waiting import wait_for
 from tests.integration.test_program import Serve, icecore, serve
 from tests.integration.test_serving_role import serving
@@ -75,13 +76,13 @@ def test_a_running_server_passes_every_check(serve: Serve) -> None:
     served = serve(**sink)
 
     wait_for(lambda: "sink_leader_started" in served.log.read_text())
-    examined = icecore("doctor", "--data", str(served.data), "--json", **sink)
+    examined = icecore_with(sink, "doctor", "--data", str(served.data), "--json")
     found = {check["name"]: check for check in json.loads(examined.stdout)}
     assert ["settings", "data folder", "database", "schema", "role", "clock", "secret key", "warehouse demo", "sink out"] == list(found)
     assert {"ok"} == {check["status"] for check in found.values()}, examined.stdout
     assert "published by" in found["sink out"]["message"]
     assert ExitCode.OK == examined.returncode
-    lines = icecore("doctor", "--data", str(served.data), **sink).stdout.splitlines()
+    lines = icecore_with(sink, "doctor", "--data", str(served.data)).stdout.splitlines()
     assert [f"ok       {name}" for name in found] == [line.partition(":")[0] for line in lines]
 
 
@@ -92,7 +93,7 @@ def test_settings_that_are_refused_are_a_failed_check(tmp_path: Path) -> None:
         refused.returncode,
         refused.stdout.strip(),
     )
-    missing = icecore("doctor", "--data", str(tmp_path / "none"))
+    missing = icecore_with({}, "doctor", "--data", str(tmp_path / "none"))
     assert ExitCode.NO == missing.returncode
     assert "failed   data folder: " in missing.stdout
 
@@ -237,7 +238,8 @@ def test_options_that_a_plug_in_refuses_are_one_failed_check(database: str, tmp_
     """In one line without a trace, and the other checks follow."""
     config = tmp_path / "icecore.toml"
     config.write_text('[hooks.contracts]\ntype = "plugin"\nplugin = "schema-contract"\noptions = { hunter2 = 1 }\n')
-    examined = icecore("doctor", "--config", str(config), ICECORE_DATABASE_URL=database, ICECORE_SECRET_KEY=SECRET_KEY)
+    own = {"ICECORE_DATABASE_URL": database, "ICECORE_SECRET_KEY": SECRET_KEY}
+    examined = icecore_with(own, "doctor", "--config", str(config))
     lines = examined.stdout.splitlines()
     assert (ExitCode.NO, "") == (examined.returncode, examined.stderr)
     assert ["settings", "hook contracts", "database", "schema", "role", "clock", "secret key"] == [line.split(":")[0][9:] for line in lines]

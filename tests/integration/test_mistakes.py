@@ -27,6 +27,7 @@ from icecore.exit_codes import ExitCode
 from icecore.secret_keys import check_secret_keys
 from icecore.settings import Settings
 from tests.fixtures.catalog import SECRET_KEY
+from tests.fixtures.operator_commands import icecore_with
 from tests.fixtures.rest_client import SCHEMA
 from tests.fixtures.shared_server import SharedCatalog
 from tests.servers.icecore import clean_environment
@@ -530,7 +531,7 @@ def test_a_key_that_decrypts_no_credential_is_found_at_the_start(database: str, 
     another = base64.b64encode(b"o" * 32).decode()
     own = {"ICECORE_DATABASE_URL": database, "ICECORE_SECRET_KEY": SECRET_KEY}
     unchecked = own | {"ICECORE_SKIP_STORAGE_VALIDATION": "true"}
-    made = _icecore("warehouse", "create", "lake", "--profile", S3, "--credential", json.dumps(credential), **unchecked)
+    made = icecore_with(unchecked, "warehouse", "create", "lake", "--profile", S3, "--credential", json.dumps(credential))
     assert 0 == made.returncode, made.stderr
     for command in (["serve", "--port", "0"], ["worker"]):
         refused = _icecore(*command, **own | {"ICECORE_SECRET_KEY": another})
@@ -549,7 +550,7 @@ def test_a_key_that_decrypts_some_credentials_is_a_warning(database: str, tmp_pa
     for name, key in (("lake", SECRET_KEY), ("sea", previous)):
         own = {"ICECORE_DATABASE_URL": database, "ICECORE_SECRET_KEY": key, "ICECORE_SKIP_STORAGE_VALIDATION": "true"}
         profile = json.dumps({**json.loads(S3), "bucket": name})
-        made = _icecore("warehouse", "create", name, "--profile", profile, "--credential", json.dumps(credential), **own)
+        made = icecore_with(own, "warehouse", "create", name, "--profile", profile, "--credential", json.dumps(credential))
         assert 0 == made.returncode, made.stderr
     files = () if missing else (tmp_path / "previous",)
     with structlog.testing.capture_logs() as records:
@@ -561,9 +562,8 @@ def test_a_key_that_decrypts_some_credentials_is_a_warning(database: str, tmp_pa
 def test_json_is_whole_in_a_narrow_terminal(database: str, tmp_path: Path) -> None:
     """A profile is longer than 80 columns."""
     own = {"ICECORE_DATABASE_URL": database, "ICECORE_SECRET_KEY": SECRET_KEY, "COLUMNS": "40", "TERM": "xterm", "FORCE_COLOR": "1"}
-    made = _icecore(
-        "warehouse", "create", "lake", "--profile", json.dumps({"type": "local", "directory": f"{tmp_path}/[red]{'x' * 99}"}), **own
-    )
+    profile = json.dumps({"type": "local", "directory": f"{tmp_path}/[red]{'x' * 99}"})
+    made = icecore_with(own, "warehouse", "create", "lake", "--profile", profile)
     assert 0 == made.returncode, made.stderr
     (listed,) = json.loads(_icecore("warehouse", "list", "--json", **own).stdout)
     assert f"{tmp_path}/[red]{'x' * 99}" == listed["storage-profile"]["directory"]
@@ -571,7 +571,7 @@ def test_json_is_whole_in_a_narrow_terminal(database: str, tmp_path: Path) -> No
 
 def test_sinks_name_the_table_that_lacks(database: str) -> None:
     """In square brackets, which must not be read as markup."""
-    done = _icecore("sinks", ICECORE_DATABASE_URL=database)
+    done = icecore_with({"ICECORE_DATABASE_URL": database}, "sinks")
     assert (0, True) == (done.returncode, "add a table [sinks.NAME] to the settings" in done.stdout), done.stdout
 
 

@@ -14,8 +14,8 @@ from psycopg.conninfo import conninfo_to_dict
 
 from icecore.exit_codes import ExitCode
 from tests.fixtures.catalog import SECRET_KEY, CatalogServer
+from tests.fixtures.operator_commands import icecore_with
 from tests.fixtures.rest_client import RestClient, set_properties
-from tests.integration.test_program import icecore
 
 HEALED_SECONDS_MAX = 10.0
 WRITING = (
@@ -119,7 +119,7 @@ def test_commands_refuse_a_primary_that_is_read_only_in_one_sentence(
     with psycopg.connect(catalog_server.dsn, autocommit=True) as admin:
         admin.execute(sql.SQL("alter database {} set default_transaction_read_only = on").format(name))
     settings = {"ICECORE_DATABASE_URL": catalog_server.dsn, "ICECORE_SECRET_KEY": SECRET_KEY, "ICECORE_SINKS__OUT__TYPE": "stdout"}
-    ended = icecore(*arguments, **settings)
+    ended = icecore_with(settings, *arguments)
     assert (ExitCode.DATABASE, "") == (ended.returncode, ended.stdout), ended.stderr
     assert ended.stderr.startswith("icecore: This Postgres is read-only and accepts no writes: ")
     assert 1 == len(ended.stderr.splitlines())

@@ -21,6 +21,7 @@ from icecore.migrations.apply import apply_migrations
 from icecore.projections.verify import verify
 from icecore.server_check import UnfitServerError, check_server, check_server_for_reads
 from tests.fixtures.catalog import SECRET_KEY, opened_catalog, served_catalog
+from tests.fixtures.operator_commands import icecore_with
 from tests.fixtures.rest_client import RestClient, set_properties
 from tests.integration.test_program import icecore
 from tests.servers.pgbouncer import pgbouncer, role_settings
@@ -288,12 +289,15 @@ async def test_a_pooler_that_does_not_run_is_named(direct: str, check: Callable[
         await check(direct, through(direct, port))
 
 
-async def test_the_program_refuses_a_pool_of_transactions_in_one_sentence(direct: str) -> None:
-    dsn = await new_database(direct)
+def test_the_program_refuses_a_pool_of_transactions_in_one_sentence(direct: str) -> None:
+    dsn = asyncio.run(new_database(direct))
     with pgbouncer(port_of(direct), "transaction") as port:
-        environment = {"ICECORE_DATABASE_URL": through(dsn, port), "ICECORE_SECRET_KEY": SECRET_KEY}
-        for program, read_only in (("serve", "false"), ("serve", "true"), ("worker", "false")):
-            ended = icecore(program, **environment, ICECORE_READ_ONLY=read_only, ICECORE_PORT="0")
+        own = {"ICECORE_DATABASE_URL": through(dsn, port), "ICECORE_SECRET_KEY": SECRET_KEY, "ICECORE_PORT": "0"}
+        for ended in (
+            icecore("serve", **own),
+            icecore_with(own | {"ICECORE_READ_ONLY": "true"}, "serve"),
+            icecore_with(own, "worker"),
+        ):
             assert ExitCode.DATABASE == ended.returncode, ended.stderr
             assert "in transaction or statement mode" in ended.stderr
 

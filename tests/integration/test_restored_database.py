@@ -1,9 +1,6 @@
 """The database of a running server is restored to an earlier point: no response contains anything of the lost part of the log."""
 
 import asyncio
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,6 +24,7 @@ from icecore.publishers.shared_batches import SharedBatches
 from icecore.queries.load_namespace import load_namespace
 from icecore.security.secrets import SecretUnreadable
 from tests.fixtures.catalog import PROJECT_ID, CatalogServer, context, opened_catalog, served_catalog
+from tests.fixtures.operator_commands import icecore
 from tests.fixtures.rest_client import RestClient, set_properties
 
 LEVELS = ("a",)
@@ -124,13 +122,7 @@ async def create_namespace_named(catalog: Application, name: str) -> None:
 
 def test_the_command_line_refuses_a_position_beyond_the_end(database: str) -> None:
     """The position after the last is valid. Those beyond belong to another log."""
-
-    def run(first: int) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "ICECORE_DATABASE_URL": database}
-        command = [sys.executable, "-m", "icecore", "log", "--from", str(first)]
-        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
-
-    first, beyond = run(1), run(2)
+    first, beyond = (icecore(database, "log", "--from", position) for position in ("1", "2"))
     assert (0, "") == (first.returncode, first.stdout)
     assert 2 == beyond.returncode
     assert "beyond the end of the log (0)" in beyond.stderr

@@ -21,6 +21,7 @@ from benchmarks.reliability.cluster import Cluster, open_directory
 from icecore.exit_codes import ExitCode
 from icecore.migrations.apply import apply_migrations
 from tests.fixtures.catalog import SECRET_KEY, served_catalog
+from tests.fixtures.operator_commands import icecore_with, operator_on, read_json
 from tests.fixtures.rest_client import RestClient, set_properties
 from tests.integration.test_program import command, icecore
 from tests.servers.pgbouncer import pgbouncer
@@ -28,6 +29,7 @@ from tests.servers.processes import free_port, responds, running
 
 LEVELS = ("a",)
 WAIT_SECONDS = 30
+OUT = {"ICECORE_SINKS__OUT__TYPE": "stdout"}
 
 
 @pytest.fixture(scope="module")
@@ -187,12 +189,12 @@ def test_what_writes_refuses_a_standby(both: Both) -> None:
 def test_commands_that_read_work_on_a_standby(both: Both) -> None:
     position = both.writer.commit(LEVELS, "t", set_properties(k="logged")).position
     assert both.wait(position, WAIT_SECONDS)
-    settings = of_standby(both.standby_dsn)
-    name = json.loads(icecore("warehouse", "list", "--json", **settings).stdout)[0]["name"]
+    operator = operator_on(both.standby_dsn, ICECORE_READ_ONLY="true")
+    name = read_json(operator, "warehouse", "list")[0]["name"]
     for arguments in (["verify"], ["warehouse", "config", name], ["log"]):
-        ended = icecore(*arguments, **settings)
-        assert ExitCode.OK == ended.returncode, ended.stdout + ended.stderr
-    assert position == int(ended.stdout.splitlines()[-1].split()[0])
+        code, printed, said = operator(*arguments)
+        assert ExitCode.OK == code, printed + said
+    assert position == int(printed.splitlines()[-1].split()[0])
 
 
 def test_sinks_of_a_standby_have_no_known_leader(both: Both) -> None:
@@ -200,14 +202,14 @@ def test_sinks_of_a_standby_have_no_known_leader(both: Both) -> None:
     with psycopg.connect(both.primary_dsn, autocommit=True) as primary:
         primary.execute("insert into icecore.sinks (name, epoch, position, leader, led_since) values ('out', 1, 0, 'host', now())")
     assert both.wait(both.writer.commit(LEVELS, "t", set_properties(k="sink")).position, WAIT_SECONDS)
-    ended = icecore("sinks", **of_standby(both.standby_dsn), ICECORE_SINKS__OUT__TYPE="stdout")
+    ended = icecore_with(of_standby(both.standby_dsn) | OUT, "sinks")
     assert ExitCode.OK == ended.returncode, ended.stdout + ended.stderr
     assert ended.stdout.splitlines()[1].endswith("leader unknown: this Postgres is a standby")
 
 
 def test_the_doctor_checks_what_a_read_only_server_needs(both: Both) -> None:
     """It publishes nothing, so its sinks are not checked."""
-    examined = icecore("doctor", "--json", **of_standby(both.standby_dsn), ICECORE_SINKS__OUT__TYPE="stdout")
+    examined = icecore_with(of_standby(both.standby_dsn) | OUT, "doctor", "--json")
     assert ExitCode.OK == examined.returncode, examined.stdout + examined.stderr
     names = [check["name"].split()[0] for check in json.loads(examined.stdout)]
     assert ["settings", "database", "schema", "role", "clock", "secret", "warehouse"] == names
@@ -242,7 +244,7 @@ WRITING = (
 
 @pytest.mark.parametrize("arguments", WRITING, ids=" ".join)
 def test_commands_that_write_refuse_a_standby_in_one_sentence(servers: tuple[str, str], arguments: list[str]) -> None:
-    ended = icecore(*arguments, **of_standby(servers[1]), ICECORE_SINKS__OUT__TYPE="stdout")
+    ended = icecore_with(of_standby(servers[1]) | OUT, *arguments)
     assert (ExitCode.DATABASE, "") == (ended.returncode, ended.stdout), ended.stderr
     assert "icecore: This Postgres is a standby and accepts no writes; connect to its primary\n" == ended.stderr
 

@@ -1,7 +1,6 @@
 """The store of a new warehouse is tested as engines use it. A failing one is refused, and the test's files are deleted."""
 
 import asyncio
-import base64
 import json
 import os
 from collections.abc import Coroutine, Iterator
@@ -22,8 +21,8 @@ from icecore.storage.store_checks import CHECKS_OF_ONE_STORE_MAX, StoreCheck, ch
 from tests.fixtures.catalog import context, served_catalog
 from tests.fixtures.lossy_store_proxy import LossyStoreProxy
 from tests.fixtures.object_stores import S3_CREDENTIAL, OddS3Server, OpenedStore, S3Server, files_below, odd_s3_profile, s3_profile
+from tests.fixtures.operator_commands import icecore
 from tests.fixtures.shared_server import SharedCatalog
-from tests.integration.test_program import icecore
 from tests.integration.test_warehouse_routes import Management
 
 ALL = ["write", "read", "list", "delete"]
@@ -189,20 +188,19 @@ def test_over_http_the_same_key_succeeds_once_the_store_is_back(
 
 def test_the_command_prints_each_check(database: str, s3_server: S3Server, tmp_path: Path) -> None:
     """On standard error. Standard output has only the warehouse's id."""
-    own = {"ICECORE_DATABASE_URL": database, "ICECORE_SECRET_KEY": base64.b64encode(b"k" * 32).decode()}
     (tmp_path / "key.json").write_text(json.dumps(S3_CREDENTIAL))
     options = ["--profile", json.dumps(s3_profile(s3_server)), "--credential", f"@{tmp_path}/key.json"]
-    made = icecore("warehouse", "create", "lake", *options, **own)
+    made = icecore(database, "warehouse", "create", "lake", *options)
     assert 0 == made.returncode, made.stderr
     assert ["warehouse-id"] == list(json.loads(made.stdout))
     assert [[name, "ok"] for name in ALL] == [line.split()[:2] for line in made.stderr.splitlines()]
     bad = odd_s3_profile("http://127.0.0.1:1")
-    refused = icecore("warehouse", "create", "bad", "--profile", json.dumps(bad), "--credential", f"@{tmp_path}/key.json", **own)
+    refused = icecore(database, "warehouse", "create", "bad", "--profile", json.dumps(bad), "--credential", f"@{tmp_path}/key.json")
     assert ExitCode.USAGE == refused.returncode
     assert ["write", "failed"] == refused.stderr.splitlines()[0].split()[:2]
     assert "the connection was refused" in refused.stderr
-    skipping = {**own, "ICECORE_SKIP_STORAGE_VALIDATION": "true"}
-    assert 0 == icecore("warehouse", "create", "bad", "--profile", json.dumps(bad), **skipping).returncode
+    skipping = {"ICECORE_SKIP_STORAGE_VALIDATION": "true"}
+    assert 0 == icecore(database, "warehouse", "create", "bad", "--profile", json.dumps(bad), **skipping).returncode
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,5 @@
 """A position or a time beyond the end of the log is refused by every operation, instead of using the current state."""
 
-import os
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,9 +8,9 @@ import pytest
 from icecore.api.paging import listing_digest, page_token
 from icecore.compose import Application
 from tests.fixtures.catalog import PROJECT_ID
+from tests.fixtures.operator_commands import icecore
 from tests.integration.history.serving import Served
 from tests.integration.history.test_event_pages import head
-from tests.servers.paths import ROOT
 
 TOMORROW = datetime.now(UTC) + timedelta(days=1)
 STREAM = {"Accept": "text/event-stream"}
@@ -80,9 +77,7 @@ async def asked(served: Served, place: str, beyond: int, tomorrow: datetime, *, 
     ids=" ".join,
 )
 def test_the_command_line_refuses_it_too(database: str, arguments: tuple[str, ...]) -> None:
-    environment = {**os.environ, "ICECORE_DATABASE_URL": database, "ICECORE_SINKS__PRINTED__TYPE": "stdout"}
-    command = [sys.executable, "-m", "icecore", *arguments]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    done = icecore(database, *arguments, ICECORE_SINKS__PRINTED__TYPE="stdout")
     assert (2, "") == (done.returncode, done.stdout), done.stderr
     assert "99" in done.stderr
 

@@ -45,6 +45,7 @@ from icecore.settings import Settings
 from icecore.sinks import run_publishers
 from tests.fixtures.catalog import context, opened_catalog
 from tests.fixtures.command_runs import SCHEMA, CommandRun, Step
+from tests.fixtures.operator_commands import operator_on
 from tests.integration.publishers.publishing import (
     FAULTLESS,
     SINK,
@@ -131,18 +132,15 @@ async def test_a_replay_whose_session_ends_says_that_the_database_is_away(databa
 def test_the_command_line_from_end_to_end(database: str, log: list[str], nats: NatsServer) -> None:
     """`replay` leads if there is no leader, and `sinks` shows the state; each with its exit code."""
     sink = {"S__TYPE": "nats", "S__URL": nats.url}
-    nobody = icecore(database, "sinks", "--json", **sink)
-    assert (1, ["not started: is `icecore serve` or `icecore worker` running?"]) == (
-        nobody.returncode,
-        json.loads(nobody.stdout)[0]["problems"],
-    )
+    operator = operator_on(database, **{f"ICECORE_SINKS__{name}": value for name, value in sink.items()})
+    code, printed, _ = operator("sinks", "--json")
+    assert (1, ["not started: is `icecore serve` or `icecore worker` running?"]) == (code, json.loads(printed)[0]["problems"])
     published = icecore(database, "sinks", "replay", "s", "--from", "3", "--to", "9", "--filter", "type=table.*", **sink)
     assert (0, "") == (
         published.returncode,
         "" if "events of positions 3 to 9 published again to s" in published.stdout else published.stdout + published.stderr,
     )
-    shown = icecore(database, "sinks", "--json", **sink)
-    state = json.loads(shown.stdout)[0]
+    state = json.loads(operator("sinks", "--json")[1])[0]
     assert (len(log), 0, None, True) == (state["position"], state["lag-events"], state["last-error"], state["configured"])
 
 
@@ -205,13 +203,12 @@ def test_a_replay_whose_command_was_killed_can_be_cancelled(database: str, log: 
     """The next replay publishes only its own events."""
     with start_replay(database, unused_tcp_port) as killed:
         killed.kill()
-    sink = {"S__TYPE": "stdout"}
-    cancelled = icecore(database, "sinks", "replay", "s", "--cancel", **sink)
-    assert (0, "") == (cancelled.returncode, cancelled.stderr)
-    assert re.fullmatch(r"replay [0-9a-f-]{36} to s cancelled after position 2\n", cancelled.stdout)
-    again = icecore(database, "sinks", "replay", "s", "--cancel", **sink)
-    assert (0, "s has no replay to cancel\n") == (again.returncode, again.stdout)
-    published = icecore(database, "sinks", "replay", "s", "--from", "1", "--to", "2", **sink)
+    operator = operator_on(database, ICECORE_SINKS__S__TYPE="stdout")
+    code, printed, said = operator("sinks", "replay", "s", "--cancel")
+    assert (0, "") == (code, said)
+    assert re.fullmatch(r"replay [0-9a-f-]{36} to s cancelled after position 2\n", printed)
+    assert (0, "s has no replay to cancel\n") == operator("sinks", "replay", "s", "--cancel")[:2]
+    published = icecore(database, "sinks", "replay", "s", "--from", "1", "--to", "2", S__TYPE="stdout")
     events = [json.loads(line) for line in published.stdout.splitlines() if line.startswith("{")]
     assert log[:2] == [event["replayof"] for event in events if "replayof" in event]
 
@@ -220,7 +217,7 @@ def test_a_cancelled_replay_ends_its_command(database: str, log: list[str], unus
     """As Ctrl-C does."""
     with start_replay(database, unused_tcp_port) as running:
         try:
-            assert 0 == icecore(database, "sinks", "replay", "s", "--cancel", S__TYPE="stdout").returncode
+            assert 0 == operator_on(database, ICECORE_SINKS__S__TYPE="stdout")("sinks", "replay", "s", "--cancel")[0]
             said, _ = running.communicate(timeout=30)
         finally:
             running.kill()
@@ -237,8 +234,9 @@ def test_a_cancelled_replay_ends_its_command(database: str, log: list[str], unus
 )
 def test_a_replay_is_either_requested_or_cancelled(arguments: list[str], said: str) -> None:
     """The wrong command line does not use the database."""
-    refused = icecore("postgresql://127.0.0.1:1/none", "sinks", "replay", "s", *arguments, S__TYPE="stdout")
-    assert (ExitCode.USAGE, True) == (refused.returncode, said in refused.stderr), refused.stderr
+    operator = operator_on("postgresql://127.0.0.1:1/none", ICECORE_SINKS__S__TYPE="stdout")
+    code, _, error = operator("sinks", "replay", "s", *arguments)
+    assert (ExitCode.USAGE, True) == (code, said in error), error
 
 
 async def test_a_cancelled_replay_does_not_move(database: str, log: list[str]) -> None:
@@ -441,18 +439,22 @@ async def test_a_topic_that_refuses_an_event_names_it_and_the_operator_decides(d
     assert [*ids[: position - 1], ids[position]] == [each.id for each in await broker.read()]
 
 
-async def test_skipping_a_published_event_affects_only_replays(database: str, log: list[str]) -> None:
+def test_skipping_a_published_event_affects_only_replays(database: str, log: list[str]) -> None:
     """Published events cannot be withdrawn. A later replay skips the event."""
-    async with publishing(settings_of(database, s={"type": "stdout"})):
-        await until_published(database, "s")
-    sink = {"S__TYPE": "stdout"}
-    late = icecore(database, "sinks", "skip", "s", "2", "--reason", "r", **sink)
+
+    async def publish() -> None:
+        async with publishing(settings_of(database, s={"type": "stdout"})):
+            await until_published(database, "s")
+
+    asyncio.run(publish())
+    operator = operator_on(database, ICECORE_SINKS__S__TYPE="stdout")
+    code, printed, _ = operator("sinks", "skip", "s", "2", "--reason", "r")
     said = f"s is already at position {len(log)}: only replays will skip position 2"
-    assert (0, said) == (late.returncode, late.stdout.strip())
+    assert (0, said) == (code, printed.strip())
     # The position of the sink is that of the last event it published.
-    last = icecore(database, "sinks", "skip", "s", str(len(log)), "--reason", "r", **sink)
-    assert f"s is already at position {len(log)}: only replays will skip position {len(log)}" == last.stdout.strip()
-    again = icecore(database, "sinks", "replay", "s", "--from", "1", "--to", "3", **sink)
+    _, printed, _ = operator("sinks", "skip", "s", str(len(log)), "--reason", "r")
+    assert f"s is already at position {len(log)}: only replays will skip position {len(log)}" == printed.strip()
+    again = icecore(database, "sinks", "replay", "s", "--from", "1", "--to", "3", S__TYPE="stdout")
     published = [json.loads(line)["replayof"] for line in again.stdout.splitlines() if line.startswith("{")]
     assert [log[0], log[2]] == published
 

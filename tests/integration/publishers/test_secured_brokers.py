@@ -2,15 +2,13 @@
 
 import asyncio
 import json
-import os
 import re
 import ssl
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any, Protocol
 
 import pytest
@@ -21,6 +19,7 @@ from icecore.publishers.sink import SinkError, SinkPosition
 from icecore.publishers.sink_settings import NatsSink
 from icecore.settings import load_settings
 from icecore.sinks import run_publishers
+from tests.fixtures.operator_commands import icecore_with
 from tests.integration.publishers.publishing import (
     FAULTLESS,
     SINK,
@@ -35,7 +34,6 @@ from tests.integration.publishers.publishing import (
 from tests.servers.certificates import Authority
 from tests.servers.kafka import kafka_broker
 from tests.servers.nats import nats_server
-from tests.servers.paths import ROOT
 
 _PASSWORD, _WRONG_PASSWORD = "the-right-one", "another-one"
 _KAFKA = """\
@@ -135,12 +133,9 @@ async def publishing(file: Path) -> AsyncIterator[None]:
         await task
 
 
-def shown(file: Path) -> subprocess.CompletedProcess[str]:
-    """`icecore sinks --json`."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("ICECORE_")}
-    command = [sys.executable, "-m", "icecore", "sinks", "--json"]
-    environment["ICECORE_CONFIG"] = str(file)
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False)
+def shown(file: Path) -> "CompletedProcess[str]":
+    """`icecore sinks --json`. In a thread, because the publishers run in the loop of the test."""
+    return icecore_with({"ICECORE_CONFIG": str(file)}, "sinks", "--json")
 
 
 async def test_a_secured_broker_gets_every_event_despite_wrong_credentials_before(
@@ -156,14 +151,15 @@ async def test_a_secured_broker_gets_every_event_despite_wrong_credentials_befor
                 return state is not None and re.search(expected, state[0] or "", re.IGNORECASE) is not None and state[1] == 0
 
             await until(is_reported, what=f"{said!r} is reported")
-            operators = shown(file)
+            operators = await asyncio.to_thread(shown, file)
         assert 1 == operators.returncode
         assert re.search(said, json.loads(operators.stdout)[0]["last-error"], re.IGNORECASE)
         assert _WRONG_PASSWORD not in operators.stdout + operators.stderr
     file = written(tmp_path, database, secured.sink)
     async with publishing(file):
         await until_published(database)
-        assert (0, []) == (shown(file).returncode, json.loads(shown(file).stdout)[0]["problems"])
+        operators = await asyncio.to_thread(shown, file)
+        assert (0, []) == (operators.returncode, json.loads(operators.stdout)[0]["problems"])
     assert FAULTLESS == judge(log, await secured.broker.read())
 
 

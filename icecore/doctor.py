@@ -43,6 +43,7 @@ from .server_check import UnfitServerError, check_owner
 from .settings import Settings, SettingsError
 from .sink_commands import sink_row
 from .sinks import sink_makers
+from .storage.store_errors import at_endpoint
 
 CLOCK_SECONDS_MAX = 2.0
 """Limit on the difference between the clocks. Events use the database's clock, requests to stores that of this machine."""
@@ -208,7 +209,10 @@ async def _check_store(catalog: Application, warehouse: Warehouse, report: Repor
             await (await catalog.backends.store(warehouse)).check_readable()
     except TimeoutError:
         report(
-            name, "failed", f"{warehouse.profile.base} did not respond within {STORE_SECONDS_MAX:.0f} s: check the store and the network"
+            name,
+            "failed",
+            f"{warehouse.profile.base}{at_endpoint(warehouse.profile.endpoint_url)} did not respond within {STORE_SECONDS_MAX:.0f} s: "
+            "check the store and the network",
         )
     except CatalogError as error:
         report(name, "failed", error.message)

@@ -25,7 +25,7 @@ from .credentials import AWS_SYSTEM_IDENTITY, AZURE_SYSTEM_IDENTITY, CLOUDFLARE_
 from .locations import StorageLocation, invalid_location_error
 from .renewed_credentials import AccessToken, NoCredentials, RenewedCredentials, TemporaryCredentials
 from .storage_profile import StorageProfile
-from .store_errors import METADATA_BYTES_MAX, file_exists, file_not_found, file_too_large, store_unavailable
+from .store_errors import METADATA_BYTES_MAX, StoreUnavailable, file_exists, file_not_found, file_too_large, store_unavailable
 from .system_identities import SystemIdentities
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class BucketStore:
             try:
                 put = await obstore.put_async(self._bucket(location), _path(location), data, mode="create", use_multipart=False)
             except FileNotFoundError:
-                raise store_unavailable(location, "there is no such bucket") from None
+                raise self._unavailable(location, "there is no such bucket") from None
             if isinstance(self._profile, S3Profile):
                 await self._check_kept(location, data, put["e_tag"])
 
@@ -102,9 +102,9 @@ class BucketStore:
         try:
             kept = await obstore.head_async(self._bucket(location), _path(location))
         except FileNotFoundError:
-            raise store_unavailable(location, "it does not have the object that was written") from None
+            raise self._unavailable(location, "it does not have the object that was written") from None
         if kept["size"] != len(data):
-            raise store_unavailable(location, "it does not have the object that was written")
+            raise self._unavailable(location, "it does not have the object that was written")
 
     async def exists(self, location: StorageLocation, *, on_loop: bool = False) -> bool:
         async with self._request(location):
@@ -161,9 +161,12 @@ class BucketStore:
             try:
                 await self._renewed.ready()
             except NoCredentials as error:
-                raise store_unavailable(location, str(error)) from None
-        async with _errors(location):
+                raise self._unavailable(location, str(error)) from None
+        async with _errors(location, self._profile.endpoint_url):
             yield
+
+    def _unavailable(self, location: StorageLocation, reason: str) -> StoreUnavailable:
+        return store_unavailable(location, reason, self._profile.endpoint_url)
 
     def _bucket(self, location: StorageLocation) -> _BucketStore:
         """The bucket's client. Locations outside the warehouse are refused here again, even if they were checked before."""
@@ -351,7 +354,7 @@ async def _delete_one(bucket: _BucketStore, location: StorageLocation) -> None:
 
 
 @asynccontextmanager
-async def _errors(location: StorageLocation) -> AsyncIterator[None]:
+async def _errors(location: StorageLocation, endpoint_url: str | None) -> AsyncIterator[None]:
     # `from None`: obstore's error text may contain signed URLs.
     try:
         yield
@@ -359,12 +362,12 @@ async def _errors(location: StorageLocation) -> AsyncIterator[None]:
         raise
     except FileNotFoundError as error:
         if is_missing_bucket(error):
-            raise store_unavailable(location, "there is no such bucket") from None
+            raise store_unavailable(location, "there is no such bucket", endpoint_url) from None
         raise file_not_found(location) from None
     except (AlreadyExistsError, PreconditionError):
         raise file_exists(location) from None
     except (PermissionDeniedError, UnauthenticatedError):
-        raise store_unavailable(location, "it rejects the warehouse's credential") from None
+        raise store_unavailable(location, "it rejects the warehouse's credential", endpoint_url) from None
     except Exception as error:
         # Of any kind: what goes wrong inside the client comes as an exception that it does not document.
-        raise store_unavailable(location, failure_reason(error)) from None
+        raise store_unavailable(location, failure_reason(error), endpoint_url) from None

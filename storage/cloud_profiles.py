@@ -24,6 +24,7 @@ AWS_IDENTITY = "s3"
 ADLS_AUTHORITY_DEFAULT = "https://login.microsoftonline.com"
 
 _NUMBERS = re.compile(r"(0x[0-9a-f]*|[0-9]+)(\.(0x[0-9a-f]*|[0-9]+))*")
+_REGION = re.compile(r"[A-Za-z0-9-]+")
 _AWS_HOST = re.compile(r".*\.amazonaws\.com(\.cn)?")
 
 
@@ -189,6 +190,13 @@ class S3Profile(CloudProfile):
         if self.server is None or _AWS_HOST.fullmatch(self.server.host):
             return AWS_IDENTITY
         return f"s3@{self.server.address}"
+
+    @property
+    def endpoint_url(self) -> str | None:
+        if self.endpoint is not None:
+            return self.endpoint
+        # Any text may be in its place.
+        return f"https://s3.{self.region}.amazonaws.com" if _REGION.fullmatch(self.region) else None
 
     def client_config(self) -> dict[str, str]:
         config = {"client.region": self.region, "s3.region": self.region}

@@ -114,6 +114,11 @@ class StorageProfile(JsonFields):
     def storage_identity(self) -> str:
         """Distinguishes this store from others with buckets of the same name; contains no `|`."""
 
+    @property
+    def endpoint_url(self) -> str | None:
+        """Where requests to the store are sent; None if its locations say it."""
+        return None
+
     def client_config(self) -> dict[str, str]:
         """Properties with which clients reach the store, the `defaults` of /v1/config; never a credential."""
         return {}

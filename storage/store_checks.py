@@ -12,6 +12,7 @@ from ..domain.errors import CatalogError, ServiceUnavailable, StoreCheckFailed, 
 from .locations import StorageLocation
 from .object_store import ObjectStore
 from .storage_profile import LocalProfile, StorageProfile
+from .store_errors import at_endpoint
 
 CHECK_SECONDS_MAX = 5.0
 """Limit on one check, including the store client's retries."""
@@ -108,10 +109,11 @@ async def check_store(store: ObjectStore, profile: StorageProfile, on_check: Cal
         await store.delete([location])
         return f"the store still has the deleted object: {location}" if await store.exists(location) else None
 
+    no_response = f"the store{at_endpoint(profile.endpoint_url)} did not respond in {CHECK_SECONDS_MAX:g} seconds: {location}"
     deleted = False
     try:
         for name, check in (("write", write), ("read", read), ("list", list_folder), ("delete", delete)):
-            made = await _made(name, check)
+            made = await _made(name, check, no_response)
             on_check(made)
             if made.failure is not None:
                 raise StoreCheckFailed(f"The store failed the check {name!r} ({made.seconds * 1000:.0f} ms): {made.failure}")
@@ -130,13 +132,14 @@ def _unused_location(profile: StorageProfile) -> StorageLocation:
     return profile.base.child(name) if isinstance(profile, LocalProfile) else profile.base.child(name, "object")
 
 
-async def _made(name: str, check: Callable[[], Awaitable[str | None]]) -> StoreCheck:
+async def _made(name: str, check: Callable[[], Awaitable[str | None]], no_response: str) -> StoreCheck:
+    """no_response -- the failure of a check that takes too long."""
     began = time.monotonic()
     try:
         async with asyncio.timeout(CHECK_SECONDS_MAX):
             failure = await check()
     except TimeoutError:
-        failure = f"the store did not respond in {CHECK_SECONDS_MAX:g} seconds"
+        failure = no_response
     except CatalogError as refusal:
         failure = refusal.message
     return StoreCheck(name, time.monotonic() - began, failure)

@@ -28,7 +28,12 @@ RETRY_AFTER_SECONDS = 1
 """Files are written and read before the append, so that a request may be sent again."""
 
 
-def store_unavailable(location: StorageLocation, reason: str) -> StoreUnavailable:
-    """`reason` must be our own text: a store's error text may contain headers and keys."""
-    message = f"The object store could not be used ({reason}): {location.text}"
+def store_unavailable(location: StorageLocation, reason: str, endpoint_url: str | None = None) -> StoreUnavailable:
+    """`reason` must be our own text: a store's error text may contain headers and keys. endpoint_url -- of the store's profile."""
+    message = f"The object store{at_endpoint(endpoint_url)} could not be used ({reason}): {location.text}"
     return StoreUnavailable(message, retry_after_seconds=RETRY_AFTER_SECONDS)
+
+
+def at_endpoint(endpoint_url: str | None) -> str:
+    """Where a store is, for an error; empty if its locations say it."""
+    return "" if endpoint_url is None else f" at {endpoint_url}"

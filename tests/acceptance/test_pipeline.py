@@ -242,7 +242,11 @@ def test_without_pyspark_the_extra_is_named(server: Icecore) -> None:
     """In one line."""
     command = [str(PROGRAM), "pipeline", "verify", "--data", str(server.data)]
     done = subprocess.run(command, env=clean_environment(), capture_output=True, text=True, check=False, timeout=SECONDS_MAX)
-    assert (2, "", "icecore: The pipeline needs PySpark: pip install '.[spark]' in a checkout\n") == (done.returncode, done.stdout, done.stderr)
+    assert (2, "", "icecore: The pipeline needs PySpark: pip install '.[spark]' in a checkout\n") == (
+        done.returncode,
+        done.stdout,
+        done.stderr,
+    )
 
 
 def test_without_java_it_is_named(server: Icecore) -> None:

@@ -409,7 +409,7 @@ class TestStoreAway:
 
     async def test_a_missing_bucket_is_not_a_missing_file(self, odd_store: OpenedStore) -> None:
         """A put that gets 404 is not the client's fault."""
-        with pytest.raises(ServiceUnavailable, match="no such bucket"):
+        with pytest.raises(ServiceUnavailable, match=f"at {odd_store.profile.to_json()['endpoint']} could not .* no such bucket.*: s3://"):
             await odd_store.store.put_new(odd_store.profile.base.child("f"), b"x")
 
     @pytest.mark.parametrize(
@@ -434,7 +434,8 @@ class TestStoreAway:
         for operation in (store.get(profile.base.child("f")), store.put_new(profile.base.child("f"), b"x")):
             with pytest.raises(ServiceUnavailable) as refusal:
                 await operation
-            assert reason in refusal.value.message
+            at = f" at {fields['endpoint']}" if fields["endpoint"] else ""
+            assert f"The object store{at} could not be used ({reason}" in refusal.value.message
             assert "panic" not in refusal.value.message
             assert 1 == refusal.value.retry_after_seconds
 

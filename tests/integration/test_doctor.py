@@ -186,7 +186,8 @@ def test_a_store_that_cannot_be_listed_fails(examine: Examine, database: str, tm
     create_s3_warehouse(database, tmp_path / "warehouse", s3_profile(s3_server) | broken)
     status, message = examine()["warehouse lake"]
     assert "failed" == status
-    assert "The object store could not be used" in message
+    endpoint = "http://127.0.0.1:1" if fault == "no server" else s3_server.endpoint
+    assert f"The object store at {endpoint} could not be used" in message
     assert "test-secret-access-key" not in message
 
 

@@ -92,7 +92,7 @@ def test_a_store_that_hangs_is_refused_in_time(
     """Independent of the client's timeout."""
     monkeypatch.setattr("icecore.storage.store_checks.CHECK_SECONDS_MAX", 0.5)
     odd_s3_server.hang()
-    with pytest.raises(StoreCheckFailed, match=r"the store did not respond in 0\.5 seconds"):
+    with pytest.raises(StoreCheckFailed, match=rf"the store at {odd_s3_server.endpoint} did not respond in 0\.5 seconds: s3://"):
         _create(shared_catalog, odd_s3_profile(odd_s3_server.endpoint), S3_CREDENTIAL, [])
 
 
@@ -198,7 +198,7 @@ def test_the_command_prints_each_check(database: str, s3_server: S3Server, tmp_p
     refused = icecore(database, "warehouse", "create", "bad", "--profile", json.dumps(bad), "--credential", f"@{tmp_path}/key.json")
     assert ExitCode.USAGE == refused.returncode
     assert ["write", "failed"] == refused.stderr.splitlines()[0].split()[:2]
-    assert "the connection was refused" in refused.stderr
+    assert "The object store at http://127.0.0.1:1 could not be used (the connection was refused): s3://" in refused.stderr
     skipping = {"ICECORE_SKIP_STORAGE_VALIDATION": "true"}
     assert 0 == icecore(database, "warehouse", "create", "bad", "--profile", json.dumps(bad), **skipping).returncode
 

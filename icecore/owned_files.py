@@ -17,6 +17,9 @@ from .storage.file_sync import sync_folder
 POSTGRES_ACCOUNTS = ("postgres", "icecore-postgres")
 """If this process is root, the embedded Postgres runs as the first of these that exists. The last is created if none does."""
 
+OWNED_BYTES_MAX = 64 * 1024
+"""Limit on a file that is read whole."""
+
 
 def account_name(user_id: int) -> str:
     try:
@@ -57,12 +60,15 @@ def opened_owned(path: Path) -> Iterator[BinaryIO]:
 
 
 def read_owned(path: Path) -> bytes | None:
-    """The content of a file, as `opened_owned`; None if there is none."""
+    """The content of a file, as `opened_owned`; None if there is none. Raises CommandFailed over OWNED_BYTES_MAX."""
     try:
         with opened_owned(path) as file:
-            return file.read()
+            data = file.read(OWNED_BYTES_MAX + 1)
     except FileNotFoundError:
         return None
+    if len(data) > OWNED_BYTES_MAX:
+        raise CommandFailed(ExitCode.USAGE, f"{path} is larger than {OWNED_BYTES_MAX} bytes, so it is not Icecore's: remove it")
+    return data
 
 
 def write_owned(path: Path, data: bytes, *, replace: bool = False) -> None:

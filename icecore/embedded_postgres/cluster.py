@@ -1,9 +1,11 @@
 """A cluster on disk and its server: created by `initdb`, started and stopped by `pg_ctl`."""
 
+import os
 import shlex
 import shutil
 import subprocess
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +16,8 @@ from psycopg.conninfo import make_conninfo
 from ..database.connection import CONNECT_TIMEOUT_SECONDS
 from ..database.named_sql import named_sql
 from ..domain.client_errors import client_error_text
-from ..owned_files import append_in
+from ..exit_codes import CommandFailed
+from ..owned_files import append_in, opened_owned
 from ..storage.file_sync import sync_folder
 from .account import Account
 from .binaries import usable_binaries
@@ -27,6 +30,8 @@ START_SECONDS_MAX = 300
 STOP_SECONDS_MAX = 120
 LEFTOVER_SECONDS_MAX = 30
 """Child processes of a killed server end within seconds."""
+
+_LOG_END_BYTES = 400
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.embedded_postgres")
 
@@ -158,9 +163,13 @@ class Cluster:
 
     def _end_of_log(self) -> str:
         """The last lines of the server's output and of its log file."""
-        files = [self.directories.data / "start.log", *(self.directories.data / "log").glob("*.log")]
-        newest = sorted((file for file in files if file.exists()), key=lambda file: file.stat().st_mtime)
-        return "\n".join(file.read_text(errors="replace")[-400:].strip() for file in newest[-2:])
+        found: list[tuple[float, str]] = []
+        for file in (self.directories.data / "start.log", *(self.directories.data / "log").glob("*.log")):
+            # The account of Postgres may put a link or a pipe there.
+            with suppress(OSError, CommandFailed), opened_owned(file) as opened:
+                opened.seek(max(0, os.fstat(opened.fileno()).st_size - _LOG_END_BYTES))
+                found.append((os.fstat(opened.fileno()).st_mtime, opened.read(_LOG_END_BYTES).decode(errors="replace").strip()))
+        return "\n".join(end for _, end in sorted(found)[-2:])
 
     def _remove_stale_lock_files(self) -> None:
         """Removes lock files whose process id belongs to an unrelated process. Postgres accepts any process of its account with that id,

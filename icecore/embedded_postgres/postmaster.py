@@ -4,9 +4,12 @@
 
 import errno
 import os
+import stat
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+
+_LOCK_FILE_BYTES_MAX = 8 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,11 +21,20 @@ class Postmaster:
 
 
 def read_lock_file(file: Path) -> Postmaster | None:
-    """Reads a lock file of Postgres. Its first line is the process id, its fifth the socket's folder (empty while the server starts)."""
+    """Reads a lock file of Postgres. Its first line is the process id, its fifth the socket's folder (empty while the server starts).
+
+    None if there is none, or if the account of Postgres put something else there: a pipe would block, a link may lead to a file of root.
+    """
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        return None
+        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ELOOP):
+            return None
+        raise
+    with os.fdopen(descriptor, "rb") as opened:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return None
+        lines = opened.read(_LOCK_FILE_BYTES_MAX).decode(errors="replace").splitlines()
     if not lines or not lines[0].strip().isdigit():
         return None
     return Postmaster(int(lines[0]), lines[4].strip() if len(lines) > 4 else "")

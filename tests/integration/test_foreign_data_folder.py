@@ -15,8 +15,10 @@ import pytest
 from icecore.data_folder import DataFolder
 from icecore.embedded_postgres import EmbeddedPostgresError, embedded_postgres, server_account
 from icecore.embedded_postgres.account import Account
+from icecore.embedded_postgres.cluster import Cluster
+from icecore.embedded_postgres.cluster_directories import ClusterDirectories, reachable_state_directory
 from icecore.embedded_postgres.cluster_directories import _make_private as make_private
-from icecore.embedded_postgres.cluster_directories import reachable_state_directory
+from icecore.embedded_postgres.postmaster import Postmaster, read_lock_file
 from icecore.exit_codes import CommandFailed, ExitCode
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="makes files of other accounts")
@@ -254,6 +256,49 @@ def test_a_state_directory_that_others_may_change_is_refused(data: Path, open_di
     give(state)
     with pytest.raises(CommandFailed, match="belongs to account nobody"):
         reachable_state_directory(state, server_account(data))
+
+
+def test_a_file_of_any_size_is_not_read(data: Path) -> None:
+    """The account of Postgres may make a file of a terabyte that takes no room on the disk."""
+    with (data / "served.at").open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(CommandFailed, match=r"served\.at is larger than 65536 bytes"), DataFolder.make(data).claimed():
+        pass
+
+
+@pytest.mark.parametrize("planted", ["pipe", "large", "link"])
+def test_a_planted_lock_file_of_postgres_holds_nothing_up(data: Path, precious: Path, planted: str) -> None:
+    """It is in the folder of the account of Postgres. Root would wait for a writer of the pipe, or read a terabyte."""
+    file = data / "postmaster.pid"
+    match planted:
+        case "pipe":
+            os.mkfifo(file)
+        case "large":
+            file.write_text("1\n")
+            os.truncate(file, 1 << 40)
+        case _:
+            precious.write_text("1\n\n\n\n/socket\n")
+            file.symlink_to(precious)
+    assert read_lock_file(file) in (None, Postmaster(1, ""))
+
+
+@pytest.mark.parametrize("planted", ["pipe", "link", "large"])
+def test_the_end_of_a_log_shows_no_file_of_root(data: Path, precious: Path, planted: str) -> None:
+    """The message of a failed start has the last lines of the server's output."""
+    cluster = Cluster(ClusterDirectories(data, data / "socket"), server_account(data), data)
+    (data / "data").mkdir()
+    log = data / "data" / "start.log"
+    match planted:
+        case "pipe":
+            os.mkfifo(log)
+        case "link":
+            log.symlink_to(precious)
+        case _:
+            log.write_bytes(b"")
+            os.truncate(log, 1 << 40)
+            with log.open("ab") as file:
+                file.write(b"the end")
+    assert ("the end" if planted == "large" else "") == cluster._end_of_log().strip("\0")
 
 
 def test_serve_ends_with_the_message(open_directory: Path, precious: Path) -> None:

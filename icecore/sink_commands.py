@@ -72,15 +72,6 @@ def sink_row(name: str, status: SinkStatus | None, head: int, *, configured: boo
                 else "not started: is `icecore serve` or `icecore worker` running?"
             ],
         }
-    problems = []
-    if status.last_error:
-        problems.append(status.last_error)
-    if status.blocked_position:
-        problems.append(f"fix the destination, or: icecore sinks skip {name} {status.blocked_position} --reason …")
-    if status.lost_position:
-        problems.append(f"the broker lost events up to {status.lost_position}; publish them again: icecore sinks replay {name} --from 1")
-    if configured and not status.led and not standby:
-        problems.append("no leader: is `icecore serve` or `icecore worker` running?")
     waiting = None if status.waiting_since is None else (datetime.now(UTC) - status.waiting_since).total_seconds()
     replay = None
     if status.replay_id is not None:
@@ -100,8 +91,22 @@ def sink_row(name: str, status: SinkStatus | None, head: int, *, configured: boo
         "skips": status.skips,
         "replay": replay,
         "standby": standby,
-        "problems": problems,
+        # The last problems of a sink that was removed from the settings remain in its row.
+        "problems": _problems(name, status, standby=standby) if configured or status.led else [],
     }
+
+
+def _problems(name: str, status: SinkStatus, *, standby: bool) -> list[str]:
+    problems = []
+    if status.last_error:
+        problems.append(status.last_error)
+    if status.blocked_position:
+        problems.append(f"fix the destination, or: icecore sinks skip {name} {status.blocked_position} --reason …")
+    if status.lost_position:
+        problems.append(f"the broker lost events up to {status.lost_position}; publish them again: icecore sinks replay {name} --from 1")
+    if not status.led and not standby:
+        problems.append("no leader: is `icecore serve` or `icecore worker` running?")
+    return problems
 
 
 def print_table(rows: list[dict[str, Any]], settings: Settings, console: Console) -> None:
@@ -113,9 +118,11 @@ def print_table(rows: list[dict[str, Any]], settings: Settings, console: Console
         sink = settings.sinks.get(row["name"])
         lag = str(row["lag-events"]) + (f" ({row['lag-seconds']:.0f} s)" if row.get("lag-seconds") else "")
         fine = "leader unknown: this Postgres is a standby" if row["standby"] else "healthy"
+        if not row.get("configured", True) and row["leader"] is None:
+            fine = f"not in the settings: {'leader unknown' if row['standby'] else 'nothing is published to it'}"
         state = "; ".join(row["problems"]) or (f"replay at {row['replay']['position']}" if row.get("replay") else fine)
         position = "" if row["position"] is None else str(row["position"])
-        table.add_row(row["name"], "not in the settings" if sink is None else sink.type, position, lag, row.get("leader") or "", state)
+        table.add_row(row["name"], "unknown" if sink is None else sink.type, position, lag, row.get("leader") or "", state)
     if not console.is_terminal:
         console.width = _LINE_COLUMNS_MAX
     console.print(table)

@@ -26,7 +26,9 @@ def show_sinks(
 
 @sinks.command(name="skip")
 def skip_event(sink: str, position: int, /, *, reason: str, options: CommonOptions = CommonOptions()) -> ExitCode:
-    """Make a sink skip one event. The skip and its reason are recorded; the log keeps the event.
+    """Make a sink and its replays skip one event. The skip and its reason are recorded; the log keeps the event.
+
+    If the sink has passed the position already, only replays skip it.
 
     Parameters
     ----------

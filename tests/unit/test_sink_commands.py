@@ -40,6 +40,23 @@ def test_a_sink_that_is_not_in_the_settings_needs_no_leader() -> None:
     assert [] == sink_row("out", status(led=False), 9, configured=False)["problems"]
 
 
+@pytest.mark.parametrize("standby", [False, True])
+def test_a_sink_that_was_removed_from_the_settings_is_neither_healthy_nor_a_problem(standby: bool) -> None:
+    """Its last error stays in the database, and nothing can be done about it. The type is no longer known."""
+    out = io.StringIO()
+    failed = status(led=False, last_error="refused", blocked_position=8, lost_position=5)
+    row = sink_row("out", failed, 9, configured=False, standby=standby)
+    print_table([row], Settings(), Console(file=out, width=200))
+    assert ([], "refused", False) == (row["problems"], row["last-error"], row["configured"])
+    assert f"not in the settings: {'leader unknown' if standby else 'nothing is published to it'}" in out.getvalue()
+    assert "healthy" not in out.getvalue()
+
+
+def test_a_sink_that_another_process_has_in_its_settings_shows_its_problems() -> None:
+    """It leads, with other settings than those of this command."""
+    assert ["refused"] == sink_row("out", status(last_error="refused"), 9, configured=False)["problems"]
+
+
 def test_a_standby_does_not_know_the_leader() -> None:
     """Locks are on the primary. A sink without a leader there would need attention."""
     out = io.StringIO()

@@ -134,15 +134,16 @@ class Application:
 
 
 @asynccontextmanager
-async def open_catalog(settings: Settings, *, jobs: bool = False) -> AsyncIterator[Application]:
+async def open_catalog(settings: Settings, secrets: SecretStore | None = None, *, jobs: bool = False) -> AsyncIterator[Application]:
     """Opens the catalog on the database of the settings, whose schema must be that of this version.
 
+    secrets -- with the keys that a server read at its start; None: with those of the settings.
     jobs -- also run the background jobs that one process performs at a time: purges, closing removed parts, expiring proposals and
     soft-deleted objects, and deleting old Idempotency-Keys. The worker runs them (icecore/worker.py).
     """
     async with AsyncExitStack() as opened:
         pooler_dsn = None if jobs else settings.pooler_dsn
-        secrets, authorizer = secret_store(settings), AllowAll()
+        secrets, authorizer = secrets or secret_store(settings), AllowAll()
         backends = _open_backends(settings, pooler_dsn, secrets, opened)
         queries = QueryExecutor(backends, authorizer, cache_bytes_max=settings.read_cache_bytes_max)
         opened.push_async_callback(queries.close)

@@ -2,7 +2,8 @@
 
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
@@ -23,9 +24,9 @@ _PUBLIC_PATHS = frozenset({"data_dir", "embedded_state_dir", "local_warehouse_ro
 """Paths of folders, and of files without secrets. Every other file may contain one, also that of a new setting."""
 
 
-def known_secrets(settings: BaseModel) -> frozenset[str]:
-    """Every secret of the settings and of the files they name, in plain form and as URLs, JSON, Python and base64 encode it."""
-    return frozenset(form for secret in _secrets(dict(settings)) for form in _forms(secret) if len(form) >= LENGTH_MIN)
+def known_secrets(settings: BaseModel, more: Iterable[str] = ()) -> frozenset[str]:
+    """Every secret of the settings, of the files they name, and of `more`, in plain form and as URLs, JSON, Python and base64 encode it."""
+    return frozenset(form for secret in chain(_secrets(dict(settings)), more) for form in _forms(secret) if len(form) >= LENGTH_MIN)
 
 
 def _secrets(values: dict[str, Any]) -> Iterator[str]:

@@ -5,7 +5,7 @@ import logging
 import re
 import sys
 import threading
-from collections.abc import Collection, Mapping, MutableMapping
+from collections.abc import Collection, Mapping, MutableMapping, Sequence
 from functools import lru_cache, partial
 from math import isfinite
 from types import TracebackType
@@ -114,12 +114,15 @@ def _quieten_libraries() -> None:
         logging.getLogger(library).setLevel(logging.CRITICAL)
 
 
-def configure_logs_for(settings: "Settings") -> None:
-    """Configures logging as the settings say, and redacts their secrets."""
+def configure_logs_for(settings: "Settings", secret_keys: Sequence[str] = ()) -> None:
+    """Configures logging as the settings say, and redacts their secrets.
+
+    secret_keys -- keys that were read from files of the settings earlier. They are redacted too.
+    """
     # Imports the driver of Postgres, which not every command needs.
     from .known_secrets import known_secrets
 
-    configure_logs(settings.log_level, settings.log_format, known_secrets(settings))
+    configure_logs(settings.log_level, settings.log_format, known_secrets(settings, secret_keys))
 
 
 def log_uncaught() -> None:

@@ -47,7 +47,7 @@ from .projections.verify import verify as verify_log
 from .projections.watch import Watch
 from .queries.load_warehouse import list_warehouses as load_warehouses
 from .queries.load_warehouse import load_config
-from .secret_keys import check_secret_keys
+from .secret_keys import check_secret_keys, secret_store
 from .server import stop_on_signals
 from .settings import DATA_DIRECTORY_DEFAULT, Settings
 from .storage.profiles import parse_storage_profile
@@ -107,11 +107,12 @@ def work(settings: Settings) -> ExitCode:
     async def run(opened: Settings) -> None:
         await require_sessions(opened)
         await require_writable(opened)
-        await check_secret_keys(opened)
+        secrets = secret_store(opened)
+        await check_secret_keys(opened, secrets)
         stop = asyncio.Event()
         stop_on_signals(stop, signal.SIGTERM, signal.SIGINT)
         _log.info("worker_started", sinks=sorted(opened.sinks))
-        await run_worker(opened, stop, metrics_port(opened, listening, "worker"))
+        await run_worker(opened, secrets, stop, metrics_port(opened, listening, "worker"))
         _log.info("stopped")
 
     if settings.metrics_port is not None:

@@ -37,10 +37,10 @@ def stored_credentials(owner_dsn: str) -> int:
         return count_secrets(connection)
 
 
-async def check_secret_keys(settings: Settings) -> None:
-    """Raises SettingsError if the keys decrypt none of the stored credentials. Logs a warning if they decrypt only some."""
+async def check_secret_keys(settings: Settings, secrets: SecretStore) -> None:
+    """Raises SettingsError if the keys of `secrets` decrypt none of the stored credentials. Logs a warning if they decrypt only some."""
     async with await connect(settings.dsn, application_name="icecore-check") as connection:
-        unreadable, stored = await secret_store(settings).count_unreadable(connection)
+        unreadable, stored = await secrets.count_unreadable(connection)
     if unreadable and unreadable == stored:
         raise SettingsError(
             "The secret key decrypts no stored credential of a warehouse: another key encrypted them. Set that key in "

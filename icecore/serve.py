@@ -21,6 +21,7 @@ from .log_database import opened_database, prepare_database, require_readable
 from .metrics import ServeMetrics, read_process, shown_metrics
 from .metrics_port import metrics_port
 from .secret_keys import check_secret_keys, secret_store
+from .security.secrets import SecretStore
 from .server import run_server, stop_on_signals
 from .settings import Settings
 from .sinks import sink_makers
@@ -41,14 +42,17 @@ def serve(settings: Settings) -> None:
         listening, metrics = _open_ports(settings, opened)
         claim = opened.enter_context(DataFolder.make(settings.data_dir).claimed()) if embedded else None
         settings = opened.enter_context(opened_database(settings, make=True))
+        # Read once. Processes that are started again have the same keys, whatever became of the files.
+        secrets = secret_store(settings)
         if settings.read_only:
             uvloop.run(require_readable(settings))
-            uvloop.run(check_secret_keys(settings))
+            uvloop.run(check_secret_keys(settings, secrets))
         else:
-            _migrate(settings)
+            _migrate(settings, secrets)
         if embedded:
             uvloop.run(ensure_demo_warehouse(settings))
-        uvloop.run(_serve(settings, listening, metrics, _announcement(settings, url_of(listening), claim), embedded=embedded))
+        announce = _announcement(settings, url_of(listening), claim)
+        uvloop.run(_serve(settings, secrets, listening, metrics, announce, embedded=embedded))
         _log.info("stopped")
 
 
@@ -63,18 +67,17 @@ def _check_settings(settings: Settings) -> None:
         secret_store(settings)
 
 
-def _migrate(settings: Settings) -> None:
+def _migrate(settings: Settings, secrets: SecretStore) -> None:
     """Applies migrations, unless the secret keys are those of another database."""
-    secret_store(settings)
     is_checked = False
     # A database that is new, or gives the role no privileges yet, is checked after the migrations.
     with contextlib.suppress(psycopg.errors.UndefinedTable, psycopg.errors.InsufficientPrivilege):
-        uvloop.run(check_secret_keys(settings))
+        uvloop.run(check_secret_keys(settings, secrets))
         is_checked = True
     for name in uvloop.run(prepare_database(settings)):
         _log.info("migration_applied", migration=name)
     if not is_checked:
-        uvloop.run(check_secret_keys(settings))
+        uvloop.run(check_secret_keys(settings, secrets))
 
 
 def _open_ports(settings: Settings, opened: contextlib.ExitStack) -> tuple[socket.socket, socket.socket | None]:
@@ -90,27 +93,38 @@ def _open_ports(settings: Settings, opened: contextlib.ExitStack) -> tuple[socke
 
 
 async def _serve(
-    settings: Settings, listening: socket.socket, metrics: socket.socket | None, announce: Callable[[], None], *, embedded: bool
+    settings: Settings,
+    secrets: SecretStore,
+    listening: socket.socket,
+    metrics: socket.socket | None,
+    announce: Callable[[], None],
+    *,
+    embedded: bool,
 ) -> None:
     """Runs the server or its serving processes, the worker, and the watch of an embedded Postgres."""
     stop = asyncio.Event()
     stop_on_signals(stop, signal.SIGTERM, signal.SIGINT)
     watched = restarted_on_failure(settings.data_dir, stop, state_directory=settings.embedded_state_dir)
-    async with worker_beside(settings) as worker, watched if embedded else contextlib.nullcontext():
+    async with worker_beside(settings, secrets) as worker, watched if embedded else contextlib.nullcontext():
         if settings.workers == 1:
-            await _serve_alone(settings, listening, metrics_port(settings, metrics, "serving-1", [worker]), announce, stop)
+            await _serve_alone(settings, secrets, listening, metrics_port(settings, metrics, "serving-1", [worker]), announce, stop)
             return
         sockets = spread(listening, settings.workers)
-        processes = serving_processes(settings, sockets)
+        processes = serving_processes(settings, secrets, sockets)
         async with shown_metrics(metrics_port(settings, metrics, "supervisor", [*processes, worker]), read_process):
             await supervise(processes, sockets, announce, stop)
 
 
 async def _serve_alone(
-    settings: Settings, listening: socket.socket, metrics: ServeMetrics | None, announce: Callable[[], None], stop: asyncio.Event
+    settings: Settings,
+    secrets: SecretStore,
+    listening: socket.socket,
+    metrics: ServeMetrics | None,
+    announce: Callable[[], None],
+    stop: asyncio.Event,
 ) -> None:
     try:
-        await run_server(settings, listening, ready=announce, stop=stop, metrics=metrics)
+        await run_server(settings, secrets, listening, ready=announce, stop=stop, metrics=metrics)
     except OSError as error:
         raise CommandFailed(ExitCode.CRASHED, f"The server could not start: {error}") from error
 

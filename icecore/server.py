@@ -17,6 +17,7 @@ from .api.server import build_runner
 from .compose import open_catalog
 from .listening import BACKLOG_CONNECTIONS_MAX, UnacceptedConnections, permit_descriptors
 from .metrics import CatalogMetrics, ServeMetrics, shown_metrics
+from .security.secrets import SecretStore
 from .settings import Settings
 
 CLOSE_SECONDS_MAX = 1.0
@@ -36,6 +37,7 @@ THREAD_SWITCH_SECONDS = 0.0005
 
 async def run_server(
     settings: Settings,
+    secrets: SecretStore,
     listening: socket.socket,
     *,
     others: Sequence[socket.socket] = (),
@@ -52,7 +54,7 @@ async def run_server(
     sys.setswitchinterval(THREAD_SWITCH_SECONDS)
     return_large_blocks()
     permit_descriptors()
-    async with open_catalog(settings) as catalog, shown_metrics(metrics, CatalogMetrics(catalog, serving=True).read):
+    async with open_catalog(settings, secrets) as catalog, shown_metrics(metrics, CatalogMetrics(catalog, serving=True).read):
         runner = build_runner(catalog.app)
         await runner.setup()
         site = web.SockSite(runner, listening, backlog=BACKLOG_CONNECTIONS_MAX)

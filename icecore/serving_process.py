@@ -12,6 +12,7 @@ from .child_process import receive_parameters, report_ready, stop_with_parent
 from .logs import configure_logs_for, log_uncaught
 from .metrics import ServeMetrics
 from .metrics_channel import metrics_of
+from .security.secrets import SecretStore
 from .server import run_server
 from .settings import Settings, settings_from_json
 
@@ -19,20 +20,23 @@ from .settings import Settings, settings_from_json
 def main() -> None:
     parameters = receive_parameters()
     settings = settings_from_json(parameters["settings"])
-    configure_logs_for(settings)
+    configure_logs_for(settings, parameters["secret-keys"])
     log_uncaught()
     structlog.contextvars.bind_contextvars(process=f"serving-{parameters['number']}")
     with contextlib.ExitStack() as opened:
         listening = [opened.enter_context(socket.socket(fileno=descriptor)) for descriptor in parameters["descriptors"]]
-        uvloop.run(_serve(settings, listening, parameters["number"] - 1, metrics_of(parameters)))
+        secrets = SecretStore.from_json(parameters["secret-keys"])
+        uvloop.run(_serve(settings, secrets, listening, parameters["number"] - 1, metrics_of(parameters)))
 
 
-async def _serve(settings: Settings, listening: Sequence[socket.socket], worker: int, metrics: ServeMetrics | None) -> None:
+async def _serve(
+    settings: Settings, secrets: SecretStore, listening: Sequence[socket.socket], worker: int, metrics: ServeMetrics | None
+) -> None:
     stop = asyncio.Event()
     stop_with_parent(stop)
     own = listening[worker % len(listening)]
     others = [opened for opened in listening if opened is not own]
-    await run_server(settings, own, others=others, ready=report_ready, stop=stop, metrics=metrics)
+    await run_server(settings, secrets, own, others=others, ready=report_ready, stop=stop, metrics=metrics)
 
 
 if __name__ == "__main__":

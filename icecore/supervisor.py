@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 
 from .child_process import ChildProcess
 from .exit_codes import CommandFailed, ExitCode
+from .security.secrets import SecretStore
 from .settings import Settings
 
 
-def serving_processes(settings: Settings, listening: Sequence[socket.socket]) -> list[ChildProcess]:
+def serving_processes(settings: Settings, secrets: SecretStore, listening: Sequence[socket.socket]) -> list[ChildProcess]:
     """The serving processes of the settings, not started yet; each has all sockets of `listening`."""
     descriptors = [opened.fileno() for opened in listening]
-    return [_serving_process(number, settings, descriptors) for number in range(1, settings.workers + 1)]
+    return [_serving_process(number, settings, secrets, descriptors) for number in range(1, settings.workers + 1)]
 
 
 async def supervise(
@@ -35,11 +36,11 @@ async def supervise(
         raise failed.exceptions[0] from None
 
 
-def _serving_process(number: int, settings: Settings, descriptors: Sequence[int]) -> ChildProcess:
+def _serving_process(number: int, settings: Settings, secrets: SecretStore, descriptors: Sequence[int]) -> ChildProcess:
     return ChildProcess(
         f"serving-{number}",
         "icecore.serving_process",
-        {"number": number, "descriptors": descriptors, "settings": settings.to_json()},
+        {"number": number, "descriptors": descriptors, "settings": settings.to_json(), "secret-keys": secrets.to_json()},
         grace_seconds=settings.shutdown_grace_seconds,
         descriptors=descriptors,
         reports_ready=True,

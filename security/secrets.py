@@ -44,7 +44,7 @@ class SecretKey:
     def __init__(self, key: bytes) -> None:
         if len(key) != KEY_BYTES:
             raise SecretKeyError(f"the secret key must be {KEY_BYTES} bytes, not {len(key)}")
-        self._cipher = AESGCM(key)
+        self._key, self._cipher = key, AESGCM(key)
         self.id = hashlib.sha256(b"icecore secret key id\0" + key).hexdigest()[:16]
         self._hash_key = hashlib.sha256(b"icecore secret key hash\0" + key).digest()
 
@@ -71,6 +71,10 @@ class SecretKey:
 
     def __reduce__(self) -> Any:
         raise TypeError("a secret key is not serialized")
+
+    def to_base64(self) -> str:
+        """The key in clear text. Only for a pipe to a child process."""
+        return base64.b64encode(self._key).decode()
 
     def keyed_hash(self, data: bytes) -> bytes:
         """HMAC-SHA256 of `data`. Without the key, guessed values cannot be tested against it."""
@@ -109,6 +113,17 @@ class SecretStore:
     def __init__(self, key: SecretKey, older_keys: Sequence[SecretKey] = ()) -> None:
         self._key = key
         self._keys = {known.id: known for known in (*older_keys, key)}
+
+    @classmethod
+    def from_json(cls, keys: Sequence[str]) -> "SecretStore":
+        """Reads the result of `to_json`."""
+        key, *older_keys = map(SecretKey.from_base64, keys)
+        return cls(key, older_keys)
+
+    def to_json(self) -> list[str]:
+        """The keys in clear text, first the one that encrypts. Only for a pipe to a child process."""
+        older_keys = [known for known in self._keys.values() if known is not self._key]
+        return [known.to_base64() for known in (self._key, *older_keys)]
 
     def keyed_hash(self, data: bytes) -> bytes:
         """A 32-byte hash that identifies equal `data`, which may be secret. It changes with the encryption key."""

@@ -24,7 +24,7 @@ import structlog
 from pydantic import SecretStr
 
 from icecore.exit_codes import ExitCode
-from icecore.secret_keys import check_secret_keys
+from icecore.secret_keys import check_secret_keys, secret_store
 from icecore.settings import Settings
 from tests.fixtures.catalog import SECRET_KEY
 from tests.fixtures.operator_commands import icecore_with
@@ -555,7 +555,7 @@ def test_a_key_that_decrypts_some_credentials_is_a_warning(database: str, tmp_pa
     files = () if missing else (tmp_path / "previous",)
     with structlog.testing.capture_logs() as records:
         settings = Settings(database_url=SecretStr(database), secret_key=SecretStr(SECRET_KEY), secret_key_files_previous=files)
-        asyncio.run(check_secret_keys(settings))
+        asyncio.run(check_secret_keys(settings, secret_store(settings)))
     assert [("secret_key_missing", 1)] * missing == [(record["event"], record["credentials"]) for record in records]
 
 

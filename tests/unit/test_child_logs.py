@@ -1,5 +1,6 @@
 """The log of a child process says which one it is."""
 
+import base64
 import contextvars
 from collections.abc import Coroutine
 from types import ModuleType
@@ -21,8 +22,9 @@ def test_the_records_of_a_child_have_its_name(monkeypatch: pytest.MonkeyPatch, m
         work.close()
         found.append(structlog.contextvars.get_contextvars())
 
-    monkeypatch.setattr(module, "receive_parameters", lambda: {"number": 2, "descriptors": [], "settings": Settings().to_json()})
-    monkeypatch.setattr(module, "configure_logs_for", lambda _: None)
+    parameters = {"number": 2, "descriptors": [], "settings": Settings().to_json(), "secret-keys": [base64.b64encode(bytes(32)).decode()]}
+    monkeypatch.setattr(module, "receive_parameters", lambda: parameters)
+    monkeypatch.setattr(module, "configure_logs_for", lambda *_: None)
     monkeypatch.setattr(module, "log_uncaught", lambda: None)
     monkeypatch.setattr(module.uvloop, "run", run)
     contextvars.copy_context().run(module.main)

@@ -41,6 +41,11 @@ def test_the_content_of_a_file_is_secret(tmp_path: Path, model: type[BaseModel],
     assert KEY in known_secrets(model.model_construct(**values))
 
 
+def test_keys_that_were_read_earlier_are_secret(tmp_path: Path) -> None:
+    """Although their file has another content by now."""
+    assert {KEY, repr(KEY)[1:-1]} <= known_secrets(Settings(secret_key_file=tmp_path / "missing"), [KEY])
+
+
 @pytest.mark.parametrize("name", ["password", "sslpassword", "passfile"])
 def test_what_is_secret_in_a_database_url_is_found(name: str) -> None:
     found = known_secrets(Settings(database_url=SecretStr(f"host=h dbname=public-name {name}=hunter2")))

@@ -317,7 +317,7 @@ broken()
 def test_what_a_process_of_ours_does_not_catch_goes_through_the_log(program: str) -> None:
     """A worker gets its settings, including secrets, from the supervisor on a line of JSON. Here the line is invalid."""
     settings = Settings(database_url=SecretStr("postgresql://icecore:canary-database@h/d"), log_format="json").to_json()
-    given = json.dumps({"settings": settings, "descriptors": []}) + "\n"
+    given = json.dumps({"settings": settings, "secret-keys": [base64.b64encode(bytes(32)).decode()], "descriptors": []}) + "\n"
     ended = subprocess.run([sys.executable, "-m", program], input=given, capture_output=True, text=True, timeout=60, check=False)
     assert 1 == ended.returncode
     assert ["uncaught_exception"] == [json.loads(line)["event"] for line in ended.stderr.splitlines()]

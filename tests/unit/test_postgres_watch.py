@@ -13,6 +13,7 @@ import pytest
 from icecore import serve
 from icecore.embedded_postgres import restarted_on_failure, watch
 from icecore.embedded_postgres.postmaster import is_postgres
+from icecore.security.secrets import KEY_BYTES, SecretKey, SecretStore
 from icecore.settings import Settings
 
 
@@ -57,7 +58,7 @@ async def test_a_restart_uses_the_state_directory_of_the_settings(monkeypatch: p
         return nullcontext()
 
     @asynccontextmanager
-    async def no_worker(_: Settings) -> AsyncIterator[None]:
+    async def no_worker(*_: object) -> AsyncIterator[None]:
         yield None
 
     async def served(*_: object) -> None: ...
@@ -68,5 +69,6 @@ async def test_a_restart_uses_the_state_directory_of_the_settings(monkeypatch: p
     monkeypatch.setattr(serve, "stop_on_signals", lambda *_: None)
     settings = Settings(data_dir=tmp_path, embedded_state_dir=tmp_path / "state")
     with socket.socket() as listening:
-        await serve._serve(settings, listening, None, lambda: None, embedded=True)
+        secrets = SecretStore(SecretKey(bytes(KEY_BYTES)))
+        await serve._serve(settings, secrets, listening, None, lambda: None, embedded=True)
     assert [tmp_path / "state"] == given

@@ -47,7 +47,7 @@ async def check_secret_keys(settings: Settings, secrets: SecretStore) -> None:
             "ICECORE_SECRET_KEY_FILE or ICECORE_SECRET_KEY, or its file in ICECORE_SECRET_KEY_FILES_PREVIOUS if the key was changed"
         )
     if unreadable:
-        _log.warning("secret_key_missing", credentials=unreadable, setting="ICECORE_SECRET_KEY_FILES_PREVIOUS")
+        _log.warning("secret_key_missing", unreadable=unreadable, setting="ICECORE_SECRET_KEY_FILES_PREVIOUS")
 
 
 def _key(settings: Settings) -> SecretKey:

@@ -139,4 +139,4 @@ class _CreationHandler(CommandHandler):
             named = await warehouses.read_secret_refs(connection, self.context.project_id)
             destroyed = await self.executor.secrets.destroy_unnamed(connection, self.context.project_id, named, _UNNAMED_SECONDS_MAX)
         if destroyed:
-            _log.info("unused_credentials_deleted", credentials=destroyed)
+            _log.info("unused_credentials_deleted", deleted=destroyed)

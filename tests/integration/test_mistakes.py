@@ -556,7 +556,7 @@ def test_a_key_that_decrypts_some_credentials_is_a_warning(database: str, tmp_pa
     with structlog.testing.capture_logs() as records:
         settings = Settings(database_url=SecretStr(database), secret_key=SecretStr(SECRET_KEY), secret_key_files_previous=files)
         asyncio.run(check_secret_keys(settings, secret_store(settings)))
-    assert [("secret_key_missing", 1)] * missing == [(record["event"], record["credentials"]) for record in records]
+    assert [("secret_key_missing", 1)] * missing == [(record["event"], record["unreadable"]) for record in records]
 
 
 def test_json_is_whole_in_a_narrow_terminal(database: str, tmp_path: Path) -> None:

@@ -51,6 +51,7 @@ WITHIN = {
         "icecore.database",
         "icecore.domain.client_errors",
         "icecore.storage.file_sync",
+        "icecore.exit_codes",
         "icecore.lock_files",
         "icecore.owned_files",
     },

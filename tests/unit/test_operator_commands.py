@@ -104,18 +104,19 @@ def no_database(monkeypatch: pytest.MonkeyPatch) -> None:
     def opened(settings: Settings) -> Iterator[Settings]:
         yield settings
 
-    async def require_writable(_: Settings) -> None:
+    async def passed(_: Settings) -> None:
         return None
 
     monkeypatch.setattr(operator_commands, "opened_database", opened)
-    monkeypatch.setattr(operator_commands, "require_writable", require_writable)
+    monkeypatch.setattr(operator_commands, "require_writable", passed)
+    monkeypatch.setattr(operator_commands, "_require_owner", passed)
 
 
 @pytest.mark.usefixtures("no_database")
 @pytest.mark.parametrize(
     ("error", "code", "said"),
     [
-        (psycopg.errors.InsufficientPrivilege("no"), ExitCode.USAGE, "set its URL in ICECORE_DATABASE_OWNER_URL"),
+        (psycopg.errors.InsufficientPrivilege("no"), ExitCode.USAGE, "role of ICECORE_DATABASE_OWNER_URL is not its owner"),
         (psycopg.OperationalError("connection refused"), ExitCode.DATABASE, "database of ICECORE_DATABASE_OWNER_URL cannot be reached"),
         (RebuildRunningError("Another rebuild is running"), ExitCode.BUSY, "Another rebuild is running"),
     ],
@@ -154,7 +155,7 @@ def test_asynchronous_read_models_are_rebuilt_by_the_owner(monkeypatch: pytest.M
         assert ExitCode.OK == rebuild_asynchronous(SETTINGS, Console(file=out), ["search"], as_json=True)
         assert '{"search":7}' == out.getvalue().strip()
     else:
-        with pytest.raises(CommandFailed, match="set its URL in ICECORE_DATABASE_OWNER_URL") as failure:
+        with pytest.raises(CommandFailed, match="role of ICECORE_DATABASE_OWNER_URL is not its owner") as failure:
             rebuild_asynchronous(SETTINGS, Console(file=out), ["search"], as_json=True)
         assert ExitCode.USAGE == failure.value.code
     assert ["postgresql:///owner search"] == asked

@@ -19,7 +19,7 @@ ROUTES = Routes(OPERATIONS)
 
 
 @pytest.mark.parametrize(
-    ("base", "warehouse"), [("/v1", {}), ("/catalog/v1", {}), ("/catalog/w/my%20lake/v1", {"warehouse": "my%20lake"})], ids=str
+    ("base", "warehouse"), [("/v1", {}), ("/catalog/v1", {}), ("/catalog/w/my%20lake/v1", {"warehouse_or_project": "my%20lake"})], ids=str
 )
 @pytest.mark.parametrize("prefix", [{}, {"prefix": "demo%407"}])
 def test_iceberg_s_operations_are_found_below_every_base_with_a_prefix_and_without(

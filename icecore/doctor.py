@@ -44,6 +44,7 @@ from .settings import Settings, SettingsError
 from .sink_commands import sink_row
 from .sinks import sink_makers
 from .storage.store_errors import at_endpoint
+from .waiting_notice import noticed
 
 CLOCK_SECONDS_MAX = 2.0
 """Limit on the difference between the clocks. Events use the database's clock, requests to stores that of this machine."""
@@ -106,7 +107,8 @@ def _check(load: Callable[[], Settings], report: Report) -> None:
 
 
 async def _check_opened(settings: Settings, report: Report) -> None:
-    server = await (check_read_only_database(settings) if settings.read_only else check_database(settings))
+    with noticed("the database"):
+        server = await (check_read_only_database(settings) if settings.read_only else check_database(settings))
     weak = f"; acknowledged commits can be lost in a crash: {', '.join(server.weak)}" if server.weak else ""
     report("database", "warning" if weak else "ok", f"Postgres {server.version} at {database_address(settings.dsn)}{weak}")
     try:
@@ -205,8 +207,9 @@ async def _check_warehouses(catalog: Application, report: Report) -> None:
 async def _check_store(catalog: Application, warehouse: Warehouse, report: Report) -> None:
     name = f"warehouse {warehouse.name}"
     try:
-        async with asyncio.timeout(STORE_SECONDS_MAX):
-            await (await catalog.backends.store(warehouse)).check_readable()
+        with noticed(f"the store of the {name}, at most {STORE_SECONDS_MAX:.0f} s"):
+            async with asyncio.timeout(STORE_SECONDS_MAX):
+                await (await catalog.backends.store(warehouse)).check_readable()
     except TimeoutError:
         report(
             name,
@@ -243,12 +246,13 @@ async def _check_sink(settings: Settings, name: str, make: Callable[[], Sink], r
     sink: Sink | None = None
     configured = settings.sinks[name]
     try:
-        async with checkpoints.locked(settings.dsn, name) as connection, asyncio.timeout(SINK_SECONDS_MAX):
-            if connection is not None:
-                sink = make()
-                await sink.open()
-                if isinstance(configured, WebhookSink):
-                    await _connect(configured.url)
+        with noticed(f"the sink {name}, at most {SINK_SECONDS_MAX:.0f} s"):
+            async with checkpoints.locked(settings.dsn, name) as connection, asyncio.timeout(SINK_SECONDS_MAX):
+                if connection is not None:
+                    sink = make()
+                    await sink.open()
+                    if isinstance(configured, WebhookSink):
+                        await _connect(configured.url)
     except TimeoutError:
         report(f"sink {name}", "failed", f"did not respond within {SINK_SECONDS_MAX:.0f} s: check its address and the network")
     except SinkError as error:

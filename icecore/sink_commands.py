@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -26,6 +27,7 @@ from .publishers.checkpoints import SinkStatus
 from .publishers.event_filter import EventFilter
 from .settings import Settings
 from .sinks import publishers
+from .waiting_notice import NOTICE_SECONDS, print_notice
 
 PROGRESS_SECONDS = 0.1
 _LINE_COLUMNS_MAX = 10_000
@@ -199,7 +201,7 @@ async def replay_to_sink(
         await checkpoints.request_replay(connection, replay_id, name, first, last, event_filter)
         publishing = asyncio.create_task(publisher.run(stop))
         try:
-            await _watch(connection, replay_id, first, last, stop)
+            await _watch(connection, name, replay_id, first, last, stop)
         finally:
             stop.set()
             await asyncio.wait({publishing}, timeout=3)
@@ -215,13 +217,23 @@ async def replay_to_sink(
     return ExitCode.OK if state.finished else ExitCode.NO
 
 
-async def _watch(connection: Connection, replay_id: UUID, first: int, last: int, stop: asyncio.Event) -> None:
-    """Returns once all events are published, or once an operator has stopped this command or cancelled the replay."""
+async def _watch(connection: Connection, name: str, replay_id: UUID, first: int, last: int, stop: asyncio.Event) -> None:
+    """Returns once all events are published, or once an operator has stopped this command or cancelled the replay.
+
+    Says what it waits for if no event is published for NOTICE_SECONDS, with the sink's error.
+    """
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         bar = progress.add_task("publishing", total=last - first + 1)
+        said, reached, since = "", 0, time.monotonic()
         while not stop.is_set():
             state = await checkpoints.replay_progress(connection, replay_id)
+            if state.replayed_position != reached:
+                reached, since = state.replayed_position, time.monotonic()
+            waited_for = f"the sink {name} to accept position {reached + 1}" + (f": {state.last_error}" if state.last_error else "")
+            if time.monotonic() - since > NOTICE_SECONDS and waited_for != said:
+                print_notice(progress.console, waited_for)
+                said = waited_for
             progress.update(bar, completed=state.replayed_position - first + 1, description=(state.last_error or "publishing")[:60])
             if state.finished or state.cancelled:
                 return

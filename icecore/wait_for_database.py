@@ -10,6 +10,7 @@ from rich.console import Console
 from .exit_codes import CommandFailed, ExitCode
 from .log_database import require_schema
 from .settings import Settings
+from .waiting_notice import noticed
 
 _PAUSE_SECONDS = 0.5
 
@@ -28,15 +29,17 @@ def wait_for_database(settings: Settings, console: Console, timeout_seconds: flo
 async def _wait(settings: Settings, timeout_seconds: float) -> None:
     deadline = time.monotonic() + timeout_seconds
     failure = CommandFailed(ExitCode.DATABASE, f"The database did not respond within {timeout_seconds:g} seconds")
-    while True:
-        try:
-            async with asyncio.timeout(max(deadline - time.monotonic(), 0.0)):
-                await require_schema(settings)
-            return
-        except CommandFailed as failed:
-            failure = failed
-        except TimeoutError:
-            raise failure from None
-        if time.monotonic() + _PAUSE_SECONDS > deadline:
-            raise failure
-        await asyncio.sleep(_PAUSE_SECONDS)
+    reason = "the database"
+    with noticed(lambda: reason):
+        while True:
+            try:
+                async with asyncio.timeout(max(deadline - time.monotonic(), 0.0)):
+                    await require_schema(settings)
+                return
+            except CommandFailed as failed:
+                failure, reason = failed, f"the database: {failed}"
+            except TimeoutError:
+                raise failure from None
+            if time.monotonic() + _PAUSE_SECONDS > deadline:
+                raise failure
+            await asyncio.sleep(_PAUSE_SECONDS)

@@ -191,6 +191,18 @@ def test_a_store_that_cannot_be_listed_fails(examine: Examine, database: str, tm
     assert "test-secret-access-key" not in message
 
 
+def test_a_sink_that_does_not_respond_is_named_while_it_is_waited_for(
+    examine: Examine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On standard error: standard output has the checks."""
+    monkeypatch.setattr("icecore.waiting_notice.NOTICE_SECONDS", 0.1)
+    monkeypatch.setattr(doctor_module, "SINK_SECONDS_MAX", 1.0)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"nats://127.0.0.1:{silent.getsockname()[1]}"
+        assert "failed" == examine(sinks={"out": {"type": "nats", "url": url}})["sink out"][0]
+    assert "waiting for the sink out, at most 1 s\n" in capsys.readouterr().err
+
+
 def test_a_missing_directory_fails(examine: Examine, with_warehouse: Path) -> None:
     """For example if its disk is not mounted."""
     assert "ok" == examine()["warehouse demo"][0]

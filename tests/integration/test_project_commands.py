@@ -124,6 +124,18 @@ def test_a_warehouse_is_created_with_its_settings(operator: Any, tmp_path: Path)
     assert got == json.loads(operator("warehouse", "list", "--json")[1])[0]
 
 
+def test_the_reason_why_a_database_is_waited_for_is_said_at_once(
+    operator: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A script that waits for a minute is otherwise silent."""
+    monkeypatch.setattr("icecore.waiting_notice.NOTICE_SECONDS", 0.3)
+    monkeypatch.setenv("ICECORE_DATABASE_URL", "postgresql://nobody:hunter2@127.0.0.1:1/none")
+    _, printed = operator("wait-for-db", "--timeout-seconds", "2")
+    said = printed + capsys.readouterr().err
+    assert 1 == said.count("waiting for the database: The database cannot be reached: connection refused at 127.0.0.1:1\n"), said
+    assert "hunter2" not in said
+
+
 def test_a_database_is_waited_for(operator: Any, monkeypatch: pytest.MonkeyPatch, database: str) -> None:
     """Until it is reachable and migrated, or the time is over: the last reason is printed."""
     assert (0, "the database is ready\n") == operator("wait-for-db")

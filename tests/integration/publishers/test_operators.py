@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -197,6 +198,19 @@ def start_replay(database: str, port: int) -> subprocess.Popen[str]:
             assert time.monotonic() < deadline
             time.sleep(0.05)
     return process
+
+
+def test_a_replay_to_a_broker_that_is_not_there_says_what_it_waits_for(database: str, log: list[str], unused_tcp_port: int) -> None:
+    """After a few seconds, also if standard error is no terminal."""
+    with start_replay(database, unused_tcp_port) as waiting:
+        late = threading.Timer(8, waiting.kill)
+        late.start()
+        assert waiting.stderr is not None
+        # Beside the log records of the publisher.
+        said = next((line for line in waiting.stderr if line.startswith("waiting for")), "")
+        late.cancel()
+        waiting.terminate()
+    assert "waiting for the sink s to accept position 3\n" == said
 
 
 def test_a_replay_whose_command_was_killed_can_be_cancelled(database: str, log: list[str], unused_tcp_port: int) -> None:

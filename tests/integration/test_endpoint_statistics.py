@@ -247,7 +247,7 @@ async def test_two_processes_add_to_the_same_hour(catalog: Application) -> None:
 
 async def test_ids_that_are_no_warehouse_s_are_not_kept(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that makes ids up fills neither the memory nor the table."""
-    monkeypatch.setattr(endpoint_statistics, "_WAREHOUSE_KEYS_MAX", 50)
+    monkeypatch.setattr(endpoint_statistics, "_COUNTERS_MAX", 50)
     statistics = EndpointStatistics(catalog.backends)
     statistics.start()
     for _ in range(200):
@@ -258,8 +258,8 @@ async def test_ids_that_are_no_warehouse_s_are_not_kept(catalog: Application, mo
 
 
 async def test_ids_that_a_client_makes_up_take_no_place_of_other_projects(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoint_statistics, "_PROJECT_KEYS_MAX", 20)
-    monkeypatch.setattr(endpoint_statistics, "_WAREHOUSE_KEYS_MAX", 50)
+    monkeypatch.setattr(endpoint_statistics, "_PROJECT_COUNTERS_MAX", 20)
+    monkeypatch.setattr(endpoint_statistics, "_COUNTERS_MAX", 50)
     other, warehouse = uuid4(), uuid4()
     statistics = EndpointStatistics(catalog.backends)
     statistics.start()

@@ -47,7 +47,7 @@ from .projections.verify import verify as verify_log
 from .projections.watch import Watch
 from .queries.load_warehouse import list_warehouses as load_warehouses
 from .queries.load_warehouse import load_config
-from .secret_keys import check_secret_keys, secret_store
+from .secret_keys import check_secret_keys, count_unreadable, secret_store
 from .server import stop_on_signals
 from .settings import DATA_DIRECTORY_DEFAULT, Settings
 from .storage.profiles import parse_storage_profile
@@ -170,6 +170,8 @@ def make_warehouse(settings: Settings, console: Console, command: CreateWarehous
         await require_writable(opened)
         async with open_catalog(opened) as catalog:
             async with catalog.backends.connection() as connection:
+                if command.storage_credential is not None:
+                    await count_unreadable(connection, catalog.commands.secrets)
                 context = operator_context("createWarehouse", await named_project_id(connection, project))
             response = await create_warehouse(catalog.commands, context, command, on_check=print_check)
         assert isinstance(response.body, bytes), "the response of a new warehouse is one bytes object"

@@ -8,6 +8,7 @@ import structlog
 
 from .data_folder import KEY_FILE
 from .database.connection import CONNECT_TIMEOUT_SECONDS, connect
+from .database.connections import Connection
 from .security.secrets import SecretKey, SecretKeyError, SecretStore, count_secrets
 from .settings import Settings, SettingsError
 
@@ -40,14 +41,21 @@ def stored_credentials(owner_dsn: str) -> int:
 async def check_secret_keys(settings: Settings, secrets: SecretStore) -> None:
     """Raises SettingsError if the keys of `secrets` decrypt none of the stored credentials. Logs a warning if they decrypt only some."""
     async with await connect(settings.dsn, application_name="icecore-check") as connection:
-        unreadable, stored = await secrets.count_unreadable(connection)
+        unreadable = await count_unreadable(connection, secrets)
+    if unreadable:
+        _log.warning("secret_key_missing", unreadable=unreadable, setting="ICECORE_SECRET_KEY_FILES_PREVIOUS")
+
+
+async def count_unreadable(connection: Connection, secrets: SecretStore) -> int:
+    """The number of stored credentials that the keys of `secrets` do not decrypt. Raises SettingsError if they decrypt none."""
+    unreadable, stored = await secrets.count_unreadable(connection)
     if unreadable and unreadable == stored:
         raise SettingsError(
             "The secret key decrypts no stored credential of a warehouse: another key encrypted them. Set that key in "
-            "ICECORE_SECRET_KEY_FILE or ICECORE_SECRET_KEY, or its file in ICECORE_SECRET_KEY_FILES_PREVIOUS if the key was changed"
+            "ICECORE_SECRET_KEY_FILE or ICECORE_SECRET_KEY, or its file in ICECORE_SECRET_KEY_FILES_PREVIOUS if the key was changed. If it "
+            "is lost, enter each credential again with `icecore warehouse credential --key-lost`"
         )
-    if unreadable:
-        _log.warning("secret_key_missing", unreadable=unreadable, setting="ICECORE_SECRET_KEY_FILES_PREVIOUS")
+    return unreadable
 
 
 def _key(settings: Settings) -> SecretKey:
@@ -80,7 +88,8 @@ def _missing(file: Path) -> str:
     return (
         f"The key file {file} is missing, which decrypts the stored credentials of warehouses: restore it from the backup of the data "
         "folder, or set the key in ICECORE_SECRET_KEY_FILE or ICECORE_SECRET_KEY. If the key is lost, make a new one (openssl rand "
-        f"-base64 32 > {shlex.quote(str(file))}) and enter each credential again: icecore warehouse credential WAREHOUSE --credential JSON"
+        f"-base64 32 > {shlex.quote(str(file))}) and enter each credential again: icecore warehouse credential WAREHOUSE --credential JSON "
+        "--key-lost"
     )
 
 

@@ -28,20 +28,29 @@ from .operator_commands import (
     progress,
 )
 from .projections.watch import Watch
-from .secret_keys import secret_store
+from .secret_keys import count_unreadable, secret_store
 from .security.secrets import RewrapReport
 from .settings import Settings
 from .warehouse_commands import changed_warehouse, print_warehouse
 
 
-def update_storage(settings: Settings, console: Console, reference: str, command: StorageUpdate, *, as_json: bool) -> ExitCode:
+def update_storage(
+    settings: Settings, console: Console, reference: str, command: StorageUpdate, *, key_lost: bool = False, as_json: bool
+) -> ExitCode:
     """Changes the storage profile or credential of a warehouse as the management API does, and prints the warehouse. Checks of its store
     and warnings are printed to standard error.
+
+    key_lost -- store the credential although the key decrypts no stored one.
     """
 
-    def execute(executor: CommandExecutor, warehouse: Warehouse) -> Awaitable[CommandResponse]:
+    async def execute(executor: CommandExecutor, warehouse: Warehouse) -> CommandResponse:
+        if command.storage_credential is not None and not key_lost:
+            async with executor.connection() as connection:
+                await count_unreadable(connection, executor.secrets)
         operation = "updateStorageProfile" if isinstance(command, UpdateStorageProfile) else "updateStorageCredential"
-        return execute_update_storage(executor, operator_context(operation, warehouse.project_id), warehouse, command, on_check=print_check)
+        return await execute_update_storage(
+            executor, operator_context(operation, warehouse.project_id), warehouse, command, on_check=print_check
+        )
 
     found = changed_warehouse(settings, reference, execute)
     assert found is not None

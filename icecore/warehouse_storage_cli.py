@@ -39,6 +39,7 @@ def update_credential(
     /,
     *,
     credential: JsonArgument,
+    key_lost: Flag = False,
     as_json: Json = False,
     options: WarehouseOptions = WarehouseOptions(),
 ) -> ExitCode:
@@ -48,12 +49,16 @@ def update_credential(
     ----------
     credential
         Storage credential as JSON, @FILE, or - for standard input; null removes the credential.
+    key_lost
+        Accept a secret key that decrypts no stored credential, because the former key is lost.
     """
     from . import operator_commands, storage_commands
     from .commands.warehouses.update_storage import UpdateStorageCredential
 
     command = UpdateStorageCredential(operator_commands.json_argument(credential, "--credential"))
-    return storage_commands.update_storage(options.settings(), Output(), options.in_project(warehouse), command, as_json=as_json)
+    return storage_commands.update_storage(
+        options.settings(), Output(), options.in_project(warehouse), command, key_lost=key_lost, as_json=as_json
+    )
 
 
 def validate_warehouse(

@@ -19,6 +19,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+import psycopg
 import pytest
 import structlog
 from pydantic import SecretStr
@@ -541,20 +542,46 @@ def test_a_key_that_decrypts_no_credential_is_found_at_the_start(database: str, 
         assert another not in refused.stderr
 
 
+def test_a_command_stores_no_credential_with_a_key_that_decrypts_none(database: str, tmp_path: Path) -> None:
+    """As no server starts with it. Credentials are removed and used for checks without a key, and replaced if their key is lost."""
+    credential = {"type": "s3", "credential-type": "access-key", "aws-access-key-id": "AKIA0", "aws-secret-access-key": SECRET}
+    given = ("--credential", json.dumps(credential))
+    another = base64.b64encode(b"o" * 32).decode()
+    right = {"ICECORE_DATABASE_URL": database, "ICECORE_SECRET_KEY": SECRET_KEY, "ICECORE_SKIP_STORAGE_VALIDATION": "true"}
+    wrong = right | {"ICECORE_SECRET_KEY": another}
+    for name in ("lake", "sea"):
+        profile = json.dumps({**json.loads(S3), "bucket": name})
+        made = _icecore("warehouse", "create", name, "--profile", profile, *given, **right)
+        assert 0 == made.returncode, made.stderr
+    elsewhere = json.dumps({**json.loads(S3), "bucket": "pond"})
+    for command in (("create", "pond", "--profile", elsewhere), ("credential", "lake"), ("storage", "lake", "--profile", S3)):
+        refused = _icecore("warehouse", *command, *given, **wrong)
+        assert ExitCode.USAGE == refused.returncode, refused.stderr
+        assert "The secret key decrypts no stored credential" in refused.stderr
+        assert "icecore warehouse credential --key-lost" in refused.stderr
+    with psycopg.connect(database) as connection:
+        assert [(2,)] == connection.execute("select count(*) from icecore.secrets group by key_id").fetchall()
+    for accepted in (("create", "pond", "--profile", elsewhere), ("credential", "lake", *given, "--key-lost")):
+        done = _icecore("warehouse", *accepted, **wrong)
+        assert 0 == done.returncode, done.stderr
+
+
 @pytest.mark.parametrize("missing", [True, False])
 def test_a_key_that_decrypts_some_credentials_is_a_warning(database: str, tmp_path: Path, missing: bool) -> None:
     """With their number. With the previous key there is nothing to say."""
     credential = {"type": "s3", "credential-type": "access-key", "aws-access-key-id": "AKIA0", "aws-secret-access-key": SECRET}
     previous = base64.b64encode(b"o" * 32).decode()
     (tmp_path / "previous").write_text(previous)
+    (tmp_path / "current").write_text(SECRET_KEY)
     for name, key in (("lake", SECRET_KEY), ("sea", previous)):
-        own = {"ICECORE_DATABASE_URL": database, "ICECORE_SECRET_KEY": key, "ICECORE_SKIP_STORAGE_VALIDATION": "true"}
+        files = {"ICECORE_SECRET_KEY_FILES_PREVIOUS": str(tmp_path / "current")}
+        own = {"ICECORE_DATABASE_URL": database, "ICECORE_SECRET_KEY": key, "ICECORE_SKIP_STORAGE_VALIDATION": "true"} | files
         profile = json.dumps({**json.loads(S3), "bucket": name})
         made = icecore_with(own, "warehouse", "create", name, "--profile", profile, "--credential", json.dumps(credential))
         assert 0 == made.returncode, made.stderr
-    files = () if missing else (tmp_path / "previous",)
+    paths = () if missing else (tmp_path / "previous",)
     with structlog.testing.capture_logs() as records:
-        settings = Settings(database_url=SecretStr(database), secret_key=SecretStr(SECRET_KEY), secret_key_files_previous=files)
+        settings = Settings(database_url=SecretStr(database), secret_key=SecretStr(SECRET_KEY), secret_key_files_previous=paths)
         asyncio.run(check_secret_keys(settings, secret_store(settings)))
     assert [("secret_key_missing", 1)] * missing == [(record["event"], record["unreadable"]) for record in records]
 

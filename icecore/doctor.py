@@ -20,6 +20,7 @@ from rich.console import Console
 
 from .access.resolve_warehouse import as_warehouse
 from .access.warehouse import Warehouse
+from .address_check import address_failure, listening_server_id
 from .compose import Application, open_catalog
 from .data_folder import DataFolder
 from .database.connection import connect
@@ -30,14 +31,15 @@ from .domain.client_errors import address_of, client_error_text
 from .domain.errors import CatalogError
 from .exit_codes import CommandFailed, ExitCode
 from .hooks import hook_failures
-from .listening import check_address
+from .listening import check_address, local_url
 from .log_database import check_database, check_read_only_database, opened_database, require_schema
 from .migrations.serving_role import role_owns
 from .projections import warehouses
+from .projections.server import read_server_id
 from .publishers import checkpoints
 from .publishers.sink import Sink, SinkError
 from .publishers.sink_settings import WebhookSink
-from .secret_keys import lacks_key, secret_store, stored_credentials
+from .secret_keys import count_unreadable, lacks_key, secret_store, stored_credentials
 from .security.secrets import SecretUnreadable
 from .server_check import UnfitServerError, check_owner
 from .settings import Settings, SettingsError
@@ -91,6 +93,7 @@ def _check(load: Callable[[], Settings], report: Report) -> None:
     report("settings", "ok", f"{len(settings.sinks)} sinks, {len(settings.hooks)} hooks")
     for name, failure in hook_failures(settings).items():
         report(f"hook {name}", "ok" if failure is None else "failed", failure or "can be created")
+    server = None
     try:
         if settings.database_url is None:
             folder = DataFolder.existing(settings.data_dir)
@@ -98,15 +101,25 @@ def _check(load: Callable[[], Settings], report: Report) -> None:
             report("data folder", "ok", f"{folder.path}, {'served' if server else 'not served'} now")
     except CommandFailed as failure:
         return report("data folder", "failed", str(failure))
+    refused = address_failure(settings)
+    if refused is None:
+        report("address", "ok", f"a server can listen at {local_url(settings.host, settings.port)}")
+    elif refused.code == ExitCode.BUSY and server is not None:
+        report("address", "ok", f"the server of the data folder listens at {server.url}")
+        refused = None
+    elif refused.code != ExitCode.BUSY or settings.database_url is None:
+        report("address", "failed", str(refused))
+        refused = None
     try:
         with opened_database(settings, makes_key=False) as opened:
-            uvloop.run(_check_opened(opened, report))
+            uvloop.run(_check_opened(opened, refused, report))
     except CommandFailed as failure:
         report("database", "failed", str(failure))
     return None
 
 
-async def _check_opened(settings: Settings, report: Report) -> None:
+async def _check_opened(settings: Settings, busy: CommandFailed | None, report: Report) -> None:
+    """busy -- the error of a port that may be in use by a server of this catalog."""
     with noticed("the database"):
         server = await (check_read_only_database(settings) if settings.read_only else check_database(settings))
     weak = f"; acknowledged commits can be lost in a crash: {', '.join(server.weak)}" if server.weak else ""
@@ -119,6 +132,8 @@ async def _check_opened(settings: Settings, report: Report) -> None:
     async with await connect(settings.dsn, prepare_threshold=0, application_name="icecore-doctor") as connection:
         await _check_role(settings, connection, report)
         await _check_clock(connection, report)
+        if busy is not None:
+            await _check_listening_server(settings, busy, connection, report)
     if lacks_key(settings) and stored_credentials(settings.dsn) == 0:
         # Warehouses are not opened without a key, and doctor makes none.
         missing = settings.secret_key_file
@@ -164,6 +179,13 @@ async def _check_role(settings: Settings, connection: Connection, report: Report
     return report("role", "ok", f"{role} serves, {owner} owns the schema")
 
 
+async def _check_listening_server(settings: Settings, busy: CommandFailed, connection: Connection, report: Report) -> None:
+    if await read_server_id(connection) == await listening_server_id(settings):
+        report("address", "ok", f"a server of this catalog listens at {local_url(settings.host, settings.port)}")
+    else:
+        report("address", "failed", str(busy))
+
+
 async def _check_clock(connection: Connection, report: Report) -> None:
     before = datetime.now(UTC)
     row = await (await connection.execute(_SQL["clock"])).fetchone()
@@ -183,6 +205,11 @@ async def _check_clock(connection: Connection, report: Report) -> None:
 async def _check_warehouses(catalog: Application, report: Report) -> None:
     async with catalog.backends.connection() as connection:
         found = [as_warehouse(state, None) for state in await warehouses.read_all_projects(connection)]
+        refusal = None
+        try:
+            await count_unreadable(connection, catalog.commands.secrets)
+        except SettingsError as error:
+            refusal = str(error)
     unreadable: dict[UUID, tuple[str, str]] = {}
     for warehouse in found:
         try:
@@ -190,7 +217,9 @@ async def _check_warehouses(catalog: Application, report: Report) -> None:
                 await catalog.backends.credential(warehouse.project_id, warehouse.secret_ref)
         except SecretUnreadable as error:
             unreadable[warehouse.id] = (warehouse.name, error.message)
-    if unreadable:
+    if refusal is not None:
+        report("secret key", "failed", refusal)
+    elif unreadable:
         name, reason = next(iter(unreadable.values()))
         message = (
             f"{len(unreadable)} of the warehouses' credentials cannot be read, first that of {name}: {reason}. Set the key they were "

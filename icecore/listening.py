@@ -48,9 +48,14 @@ def permit_descriptors() -> None:
 
 
 def listen(host: str, port: int, named: str = "--port (ICECORE_PORT)") -> socket.socket:
+    """A TCP socket that listens at the first address of `host`, as `bound` returns it."""
+    return bound(host, port, named, backlog=BACKLOG_CONNECTIONS_MAX)
+
+
+def bound(host: str, port: int, named: str = "--port (ICECORE_PORT)", *, backlog: int | None = None) -> socket.socket:
     """A TCP socket bound to the first address of `host`. Port 0 picks a free port. Raises CommandFailed if the port is in use.
 
-    named -- the option or setting for another port.
+    named -- the option or setting for another port. backlog -- also listen, with a queue of this length.
     """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
@@ -60,7 +65,8 @@ def listen(host: str, port: int, named: str = "--port (ICECORE_PORT)") -> socket
     try:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         opened.bind(address)
-        opened.listen(BACKLOG_CONNECTIONS_MAX)
+        if backlog is not None:
+            opened.listen(backlog)
     except OSError as error:
         opened.close()
         if error.errno == errno.EADDRINUSE:

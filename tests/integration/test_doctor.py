@@ -10,9 +10,11 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
+from pydantic import SecretStr
 from rich.console import Console
 
 import icecore.doctor as doctor_module
@@ -20,8 +22,10 @@ from icecore.commands.warehouses.create_warehouse import CreateWarehouse, create
 from icecore.doctor import doctor
 from icecore.exit_codes import ExitCode
 from icecore.publishers.checkpoints import leading, locked
+from icecore.secret_keys import check_secret_keys, secret_store
+from icecore.security.secrets import SecretKey, SecretStore
 from icecore.settings import Settings, SettingsError
-from tests.fixtures.catalog import SECRET_KEY, context, opened_catalog
+from tests.fixtures.catalog import PROJECT_ID, SECRET_KEY, CatalogServer, context, opened_catalog
 from tests.fixtures.object_stores import S3_CREDENTIAL, S3Server, s3_profile, s3_server
 from tests.fixtures.operator_commands import icecore_with
 from tests.fixtures.waiting import wait_for
@@ -38,7 +42,7 @@ def examine(database: str) -> Examine:
     """The checks by name, on the test's database. Checks the exit code."""
 
     def run(**settings: Any) -> dict[str, tuple[str, str]]:
-        given = {"database_url": database, "secret_key": SECRET_KEY} | settings
+        given = {"database_url": database, "secret_key": SECRET_KEY, "port": 0} | settings
         out = io.StringIO()
         code = doctor(lambda: Settings(**given), Console(file=out), as_json=True)
         found = {check["name"]: (check["status"], check["message"]) for check in json.loads(out.getvalue())}
@@ -78,7 +82,18 @@ def test_a_running_server_passes_every_check(serve: Serve) -> None:
     wait_for(lambda: "sink_leader_started" in served.log.read_text())
     examined = icecore_with(sink, "doctor", "--data", str(served.data), "--json")
     found = {check["name"]: check for check in json.loads(examined.stdout)}
-    assert ["settings", "data folder", "database", "schema", "role", "clock", "secret key", "warehouse demo", "sink out"] == list(found)
+    assert [
+        "settings",
+        "data folder",
+        "address",
+        "database",
+        "schema",
+        "role",
+        "clock",
+        "secret key",
+        "warehouse demo",
+        "sink out",
+    ] == list(found)
     assert {"ok"} == {check["status"] for check in found.values()}, examined.stdout
     assert "published by" in found["sink out"]["message"]
     assert ExitCode.OK == examined.returncode
@@ -108,10 +123,41 @@ def test_what_the_settings_cannot_mean_is_said(examine: Examine) -> None:
     assert "failed" == examine(host="0.0.0.0")["settings"][0]
 
 
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"host": "192.0.2.1"}, "Cannot listen on 192.0.2.1:0: "),
+        ({"host": "nowhere.invalid"}, "host 'nowhere.invalid' cannot be resolved: "),
+    ],
+)
+def test_an_address_that_a_server_cannot_have_is_found(examine: Examine, settings: dict[str, Any], said: str) -> None:
+    """The other checks follow."""
+    found = examine(**settings, insecure=True, allowed_hosts=("x",))
+    assert ("failed", True) == (found["address"][0], found["address"][1].startswith(said)), found["address"]
+    assert "ok" == found["database"][0]
+
+
+def test_a_port_in_use_is_found_unless_a_server_of_this_catalog_has_it(
+    examine: Examine, catalog_server: CatalogServer, new_database: Callable[[], str]
+) -> None:
+    """A server of another catalog is another program."""
+    with socket.create_server(("127.0.0.1", 0)) as foreign:
+        port = foreign.getsockname()[1]
+        for setting in ("port", "metrics_port"):
+            status, message = examine(**{setting: port})["address"]
+            assert ("failed", True) == (status, f"Port {port} on 127.0.0.1 is in use by another process" in message)
+    port = urlsplit(catalog_server.url).port
+    assert ("ok", f"a server of this catalog listens at http://127.0.0.1:{port}") == examine(port=port)["address"]
+    another = new_database()
+    with psycopg.connect(another, autocommit=True) as connection:
+        connection.execute("update icecore.server set server_id = gen_random_uuid()")
+    assert "failed" == examine(database_url=another, port=port)["address"][0]
+
+
 def test_an_unreachable_an_unmigrated_and_a_weak_database_are_distinguished(examine: Examine, database: str, empty_database: str) -> None:
     """Checks that depend on it are left out."""
     away = examine(database_url="postgresql://icecore:hunter2@127.0.0.1:1/icecore")
-    assert {"settings", "database"} == set(away)
+    assert {"settings", "address", "database"} == set(away)
     assert "cannot be reached" in away["database"][1]
     assert "hunter2" not in str(away)
     unmigrated = examine(database_url=empty_database)
@@ -177,6 +223,17 @@ def test_another_secret_key_is_found(examine: Examine, database: str, tmp_path: 
     assert "ICECORE_SECRET_KEY_FILES_PREVIOUS" in wrong["secret key"][1]
     assert "warehouse lake" not in wrong
     assert "failed" == examine(secret_key=None)["secret key"][0]
+
+
+async def test_a_key_that_decrypts_no_credential_is_found_although_no_warehouse_has_one(examine: Examine, database: str) -> None:
+    """A server does not start with it. The credential is left from a creation that was interrupted."""
+    async with await psycopg.AsyncConnection.connect(database) as connection:
+        await SecretStore(SecretKey(bytes(32))).put(connection, PROJECT_ID, b"hunter2")
+    status, message = (await asyncio.to_thread(examine))["secret key"]
+    settings = Settings(database_url=SecretStr(database), secret_key=SecretStr(SECRET_KEY))
+    with pytest.raises(SettingsError, match="decrypts no stored credential") as refused:
+        await check_secret_keys(settings, secret_store(settings))
+    assert ("failed", str(refused.value)) == (status, message)
 
 
 @pytest.mark.parametrize("fault", ["no bucket", "no server"])
@@ -255,7 +312,9 @@ def test_options_that_a_plug_in_refuses_are_one_failed_check(database: str, tmp_
     examined = icecore_with(own, "doctor", "--config", str(config))
     lines = examined.stdout.splitlines()
     assert (ExitCode.NO, "") == (examined.returncode, examined.stderr)
-    assert ["settings", "hook contracts", "database", "schema", "role", "clock", "secret key"] == [line.split(":")[0][9:] for line in lines]
+    assert ["settings", "hook contracts", "address", "database", "schema", "role", "clock", "secret key"] == [
+        line.split(":")[0][9:] for line in lines
+    ]
     assert lines[1].startswith("failed   hook contracts: The hook contracts: the plug-in 'schema-contract' cannot be created: ")
     assert "hunter2" not in examined.stdout
 

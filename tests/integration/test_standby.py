@@ -212,7 +212,7 @@ def test_the_doctor_checks_what_a_read_only_server_needs(both: Both) -> None:
     examined = icecore_with(of_standby(both.standby_dsn) | OUT, "doctor", "--json")
     assert ExitCode.OK == examined.returncode, examined.stdout + examined.stderr
     names = [check["name"].split()[0] for check in json.loads(examined.stdout)]
-    assert ["settings", "database", "schema", "role", "clock", "secret", "warehouse"] == names
+    assert ["settings", "address", "database", "schema", "role", "clock", "secret", "warehouse"] == names
 
 
 def test_the_log_of_a_standby_is_followed(both: Both) -> None:

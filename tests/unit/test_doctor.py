@@ -107,7 +107,13 @@ async def test_warehouses_of_one_name_are_told_apart(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(doctor_module.warehouses, "read_all_projects", read)
     monkeypatch.setattr(doctor_module, "as_warehouse", lambda state, _: state)
     monkeypatch.setattr(doctor_module, "_check_store", check)
-    catalog: Any = SimpleNamespace(backends=SimpleNamespace(connection=no_connection, credential=credential))
+
+    async def count_unreadable(_: object) -> tuple[int, int]:
+        return 2, 3
+
+    commands = SimpleNamespace(secrets=SimpleNamespace(count_unreadable=count_unreadable))
+    backends = SimpleNamespace(connection=no_connection, credential=credential)
+    catalog: Any = SimpleNamespace(backends=backends, commands=commands)
     await doctor_module._check_warehouses(catalog, lambda *check: found.append(check))
     [(name, status, message)] = found
     assert ("secret key", "failed", True) == (name, status, message.startswith("2 of the warehouses' credentials"))

@@ -24,6 +24,7 @@ from .pipelining import PipelinedRequests
 from .proxies import TRUSTED_PROXIES
 from .request_ids import request_id_of, set_response_headers
 from .request_metrics import REQUEST_METRICS
+from .send_queue import unacknowledged_bytes
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.api")
 
@@ -157,9 +158,8 @@ class EdgeProtocol(web.RequestHandler):
         super().resume_writing()
 
     def expected_from_client(self) -> ExpectedFromClient | None:
-        unsent = 0 if self._opened is None else self._opened.get_write_buffer_size()
-        if unsent:
-            return "response", self._write_drains, unsent
+        if untaken := self._untaken_bytes():
+            return "response", self._write_drains, untaken
         if self._request_in_progress:
             body = self._last_body
             # While reading is paused, the server is the one that is slow.
@@ -180,8 +180,13 @@ class EdgeProtocol(web.RequestHandler):
         return asyncio.get_running_loop().time() - max(self._receiving_since, self.idle_since) - received / rate
 
     def response_bytes_taken(self) -> int | None:
+        untaken = self._untaken_bytes()
+        return self._response_writer.output_size - untaken if untaken and self._response_writer is not None else None
+
+    def _untaken_bytes(self) -> int:
+        """The bytes of responses that the client has not taken. 0 once the kernel has the rest of them: no memory of ours is needed."""
         unsent = 0 if self._opened is None else self._opened.get_write_buffer_size()
-        return self._response_writer.output_size - unsent if unsent and self._response_writer is not None else None
+        return unsent + unacknowledged_bytes(self._opened) if unsent and self._opened is not None else 0
 
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None

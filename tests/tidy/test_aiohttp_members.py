@@ -55,7 +55,7 @@ def private_members_used() -> set[str]:
             own |= {str(ast.literal_eval(name)) for name in getattr(node.value, "elts", ())}
         elif isinstance(node, ast.ClassDef) and node.name == "_EdgeServer":
             own |= {"_settings", "_pipelined"}
-    own |= {"_parse", "_refuse_head", "_refuse_body"}
+    own |= {"_parse", "_refuse_head", "_refuse_body", "_untaken_bytes"}
     used = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr.startswith("_") and node.attr[1] != "_"}
     defined = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name[:2] != "__"}
     return (used | {name for name in defined if name.startswith("_")}) - own

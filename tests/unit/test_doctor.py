@@ -51,11 +51,11 @@ async def test_a_store_that_hangs_is_a_failed_check(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(doctor_module, "STORE_SECONDS_MAX", 0.1)
     found: Reported = []
     catalog: Any = SimpleNamespace(backends=SimpleNamespace(store=hang))
-    warehouse: Any = SimpleNamespace(name="lake", profile=SimpleNamespace(base="s3://lake", endpoint_url=None))
+    warehouse: Any = SimpleNamespace(name="lake", profile=SimpleNamespace(base="s3://lake", endpoint_url="http://minio:9000"))
     async with asyncio.timeout(10):
         await _check_store(catalog, warehouse, lambda *check: found.append(check))
     [(name, status, message)] = found
-    assert ("warehouse lake", "failed", True) == (name, status, "s3://lake did not respond" in message)
+    assert ("warehouse lake", "failed", True) == (name, status, "s3://lake at http://minio:9000 did not respond" in message)
 
 
 @pytest.mark.parametrize("hanging", [True, False])

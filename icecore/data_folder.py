@@ -63,7 +63,9 @@ class DataFolder:
             raise CommandFailed(ExitCode.USAGE, f"The data folder {path} cannot be {failed}: {error.strerror}") from None
         except EmbeddedPostgresError as error:
             raise CommandFailed(ExitCode.DATABASE, str(error)) from None
-        return cls(path.resolve())
+        folder = cls(path.resolve())
+        folder._refuse_copied()
+        return folder
 
     @classmethod
     def existing(cls, path: Path) -> "DataFolder":
@@ -78,7 +80,9 @@ class DataFolder:
                 ExitCode.USAGE,
                 f"{path} contains no catalog: set ICECORE_DATABASE_URL if it is in a Postgres of your own, or create one with `{command}`",
             )
-        return cls(path.resolve())
+        folder = cls(path.resolve())
+        folder._refuse_copied()
+        return folder
 
     def secret_key_file(self) -> Path:
         """The file of the key that encrypts this folder's secrets, readable only by this account. It may be missing."""
@@ -104,7 +108,7 @@ class DataFolder:
                 lock(file, self.path / _SERVING, seconds_max=CLAIM_SECONDS_MAX)
             except LockTimeoutError:
                 raise CommandFailed(ExitCode.BUSY, self._taken()) from None
-            self._check_path()
+            self._write_path()
             claim = Claim(self.path / _SERVING)
             claim.write(None)
             try:
@@ -112,24 +116,28 @@ class DataFolder:
             finally:
                 claim.clear()
 
-    def _check_path(self) -> None:
-        """Tables contain the absolute paths of their files. A server on a copy of the folder would write to and delete files of the
-        original.
-        """
-        file = self.path / _PATH
-        written = read_owned(file) or b""
-        if not written.startswith(b"/"):
+    def _write_path(self) -> None:
+        if self._written_path() is None:
             # An earlier version may have been killed while it wrote the file.
-            file.unlink(missing_ok=True)
-            write_owned(file, f"{self.path}\n".encode())
-            return
-        known = Path(written.decode().removesuffix("\n"))
-        if known == self.path or _is_same(known, self.path):
+            (self.path / _PATH).unlink(missing_ok=True)
+            write_owned(self.path / _PATH, f"{self.path}\n".encode())
+
+    def _written_path(self) -> Path | None:
+        """The path of the folder when it was first served; None if it was not written, or not to its end."""
+        written = read_owned(self.path / _PATH) or b""
+        return Path(written.decode().removesuffix("\n")) if written.startswith(b"/") else None
+
+    def _refuse_copied(self) -> None:
+        """Raises CommandFailed if the folder was first served at another path. Tables contain the absolute paths of their files, so a
+        command on a copy of the folder would write to and delete files of the original.
+        """
+        known = self._written_path()
+        if known is None or known == self.path or _is_same(known, self.path):
             return
         raise CommandFailed(
             ExitCode.USAGE,
             f"The data folder {self.path} was copied or moved from {known}: its tables name their files there. Move it back, or make "
-            f"{known} a symbolic link to it; to serve it anyway, remove {file}",
+            f"{known} a symbolic link to it. If none of its tables is stored in the folder, you may remove {self.path / _PATH} instead",
         )
 
     def refuse_served(self) -> None:
@@ -138,7 +146,7 @@ class DataFolder:
             raise CommandFailed(ExitCode.BUSY, self._taken())
 
     def running_server(self) -> RunningServer | None:
-        """The process that serves this folder; None if there is none."""
+        """The process that serves this folder; None if there is none. Also for a copied folder, of which only the lock is read."""
         _refuse_closed(self.path)
         _refuse_foreign(self.path)
         try:

@@ -1,6 +1,8 @@
 """The data folder is accessible only to its account: others can neither read it nor block a start or stop with its locks."""
 
 import base64
+import io
+import json
 import os
 import pwd
 import resource
@@ -17,12 +19,16 @@ from pathlib import Path
 import psycopg
 import pytest
 import structlog
+from rich.console import Console
 
 import icecore.embedded_postgres.server
 from icecore.data_folder import SECRET_KEY_BYTES, DataFolder
+from icecore.doctor import doctor
 from icecore.embedded_postgres import EmbeddedPostgresError, embedded_postgres
 from icecore.exit_codes import CommandFailed, ExitCode
 from icecore.lock_files import opened_lock_file
+from icecore.log_database import opened_database
+from icecore.settings import Settings
 
 LOCKS = ("postgres.users", "postgres.lock", "serving")
 
@@ -173,6 +179,29 @@ def test_a_folder_at_another_path_is_not_served(open_directory: Path, moved: boo
         (elsewhere / "served.at").unlink()
     with DataFolder.make(elsewhere).claimed():
         pass
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_no_command_opens_a_folder_at_another_path(open_directory: Path, moved: bool) -> None:
+    """A worker or a drop with `--purge` on a copy would delete the original's files. `icecore doctor` reports it."""
+    path, elsewhere = open_directory / "data", open_directory / "elsewhere"
+    with DataFolder.make(path).claimed():
+        (path / "postgres.users").touch(0o600)
+    if moved:
+        path.rename(elsewhere)
+    else:
+        shutil.copytree(path, elsewhere)
+    settings = Settings(data_dir=elsewhere)
+    for make in (False, True):
+        with pytest.raises(CommandFailed, match=f"was copied or moved from {path}") as refusal, opened_database(settings, make=make):
+            pass
+        assert ExitCode.USAGE == refusal.value.code
+    assert not (elsewhere / "postgres").exists()
+    out = io.StringIO()
+    assert ExitCode.NO == doctor(lambda: settings, Console(file=out), as_json=True)
+    checks = json.loads(out.getvalue())
+    assert [("settings", "ok"), ("data folder", "failed")] == [(check["name"], check["status"]) for check in checks]
+    assert f"was copied or moved from {path}" in checks[-1]["message"]
 
 
 @pytest.mark.parametrize("name", ["data ", "dätá"])

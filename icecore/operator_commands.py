@@ -74,8 +74,8 @@ def rebuild(settings: Settings, console: Console, *, as_json: bool) -> ExitCode:
     with opened_database(settings) as opened:
         uvloop.run(_require_owner(opened))
         try:
-            with owner_required(opened, "A rebuild"), progress("folding the log") as watch:
-                report = rebuild_on_every_core(opened.owner_dsn, watch)
+            with owner_required(opened, "A rebuild"):
+                report = rebuild_on_every_core(opened.owner_dsn, progress("folding the log"))
         except RebuildRunningError as error:
             raise CommandFailed(ExitCode.BUSY, str(error)) from None
     print_report(console, report.to_json() if as_json else str(report))

@@ -9,6 +9,7 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Collection, Coroutine, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -90,9 +91,12 @@ class RebuildReport:
         )
 
 
-def rebuild_on_every_core(dsn: str, watch: Watch = not_watched) -> RebuildReport:
-    """`rebuild` with a process per core, in its own event loop; for a process that does nothing else."""
-    with forked_helpers(min(os.cpu_count() or 1, _PROCESSES_MAX) - 1) as helpers:
+def rebuild_on_every_core(dsn: str, watched: AbstractContextManager[Watch] | None = None) -> RebuildReport:
+    """`rebuild` with a process per core, in its own event loop; for a process that does nothing else.
+
+    watched -- entered after the processes were forked, because it may start a thread.
+    """
+    with forked_helpers(min(os.cpu_count() or 1, _PROCESSES_MAX) - 1) as helpers, watched or nullcontext(not_watched) as watch:
         return uvloop.run(rebuild(dsn, helpers, watch))
 
 

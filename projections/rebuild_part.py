@@ -40,6 +40,8 @@ _COPY_BYTES = 16 * 1024 * 1024
 # A few milliseconds of folding. Between two fetches, other processes get their parts.
 _FETCH_ROWS = 100
 
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
 
 class PartFailedError(Exception):
     """A helper process failed. The cause is on its standard error."""
@@ -80,15 +82,26 @@ def forked_helpers(count: int) -> Iterator[list[Helper]]:
             ours, theirs = forking.Pipe()
             # Each helper closes its copies of our ends of the pipes: as long as one is open, the helpers would not notice our end.
             process = forking.Process(target=_help, args=(theirs, [*(helper.pipe for helper in helpers), ours]), daemon=True)
-            process.start()
-            theirs.close()
-            helpers.append(Helper(process, ours))
+            with _signals_blocked():
+                process.start()
+                theirs.close()
+                helpers.append(Helper(process, ours))
         yield helpers
     finally:
         for helper in helpers:
             helper.pipe.close()
         for helper in helpers:
             helper.process.join()
+
+
+@contextmanager
+def _signals_blocked() -> Iterator[None]:
+    """Handles signals after the block. Python ignores the exception of a handler that runs within a hook of the fork, such as logging's."""
+    former = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, former)
 
 
 async def copy_parts_by(helper: Helper, dsn: str, snapshot: str, generation: int, parts: Iterator[StreamRange]) -> int:
@@ -175,8 +188,9 @@ async def _copy(writer: Connection, generation: int, finished: dict[str, list[Ro
 
 def _help(pipe: Pipe, of_others: Sequence[Pipe]) -> None:
     # The handlers of the first process would close here what it has opened.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in _SIGNALS:
         signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
     for other in of_others:
         other.close()
     uvloop.run(_copy_for(pipe))

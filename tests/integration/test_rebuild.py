@@ -1,11 +1,15 @@
 """Rebuild: the new generation equals the one written by appends, byte for byte, during reads and writes."""
 
 import asyncio
+import multiprocessing
+import os
 import re
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +35,7 @@ from icecore.projections.rebuild import RebuildRunningError, rebuild
 from icecore.projections.rebuild_part import Helper, forked_helpers
 from icecore.projections.stream_ranges import StreamRange, parts_between
 from icecore.projections.verify import verify
+from icecore.projections.watch import Watch, not_watched
 from tests.fixtures.catalog import context, opened_catalog
 from tests.fixtures.command_runs import EVERY_KIND, CommandRun, Step, steps
 
@@ -126,6 +131,47 @@ def test_a_signal_ends_a_helper_without_the_handlers_of_the_first_process() -> N
             assert -signal.SIGTERM == helper.process.exitcode
     finally:
         signal.signal(signal.SIGTERM, former)
+
+
+STOPPED_AT_FORK = """
+import os, signal, sys
+from icecore.projections.rebuild_part import forked_helpers
+number = int(sys.argv[1])
+signal.signal(number, lambda number, _: sys.exit(128 + number))
+parent = os.getpid()
+sent = []
+def send():
+    if not sent:
+        sent.append(number)
+        os.kill(parent, number)
+os.register_at_fork(**{sys.argv[2]: send})
+with forked_helpers(2):
+    print("the signal was lost")
+"""
+
+
+@pytest.mark.parametrize("hook", ["before", "after_in_parent", "after_in_child"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_signal_while_helpers_are_forked_ends_the_rebuild(number: signal.Signals, hook: str) -> None:
+    """Python ignores exceptions in the hooks that run at a fork, such as those of logging."""
+    command = [sys.executable, "-c", STOPPED_AT_FORK, str(int(number)), hook]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (128 + number, "", "") == (ended.returncode, ended.stdout, ended.stderr)
+
+
+def test_helpers_are_forked_before_the_progress_bar_has_its_thread() -> None:
+    """At the fork a thread may hold a lock, which nothing in the helper releases. And signals are blocked in one thread only."""
+    helpers: list[int] = []
+
+    @contextmanager
+    def watched() -> Iterator[Watch]:
+        helpers.append(len(multiprocessing.active_children()))
+        raise ZeroDivisionError
+        yield not_watched
+
+    with pytest.raises(ZeroDivisionError):
+        rebuilding.rebuild_on_every_core("", watched())
+    assert [min(os.cpu_count() or 1, rebuilding._PROCESSES_MAX) - 1] == helpers
 
 
 async def test_processes_rebuild_the_same_generation(catalog: Application, helpers: list[Helper], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,8 @@
 """A cluster on disk and its server: created by `initdb`, started and stopped by `pg_ctl`."""
 
 import os
+import re
+import secrets
 import shlex
 import shutil
 import subprocess
@@ -91,6 +93,7 @@ class Cluster:
 
     def ensure_running(self) -> str:
         """Creates the cluster if it does not exist, starts its server if it does not run, and returns the DSN."""
+        self._remove_unfinished()
         self._create_if_missing()
         running = self._running()
         if running is None:
@@ -113,10 +116,9 @@ class Cluster:
     def _create_if_missing(self) -> None:
         if (self.directories.data / "PG_VERSION").exists():
             return
-        # initdb writes to a temporary folder that is renamed at the end, so that an incomplete cluster is not used.
-        unfinished = self.directories.data.with_name("unfinished")
-        if unfinished.exists():
-            shutil.rmtree(unfinished)
+        # initdb writes to a temporary folder that is renamed at the end, so that an incomplete cluster is not used. The folder has a new
+        # name, because the initdb of a killed process may still write to its own.
+        unfinished = self.directories.root / f"unfinished.{secrets.token_hex(4)}"
         made = self._run("initdb", "-D", str(unfinished), "-U", "postgres", *_INITDB_OPTIONS)
         if made.returncode != 0:
             raise EmbeddedPostgresError(f"initdb failed in {unfinished}: {_last_lines(made)}")
@@ -126,6 +128,19 @@ class Cluster:
             raise EmbeddedPostgresError(f"{unfinished / 'postgresql.conf'} cannot be written: {error.strerror}") from None
         unfinished.rename(self.directories.data)
         sync_folder(self.directories.root)
+
+    def _remove_unfinished(self) -> None:
+        """Removes what killed processes left of clusters that were not finished. Under the lock none is being created.
+
+        An initdb that still writes there fails and ends. What it wrote meanwhile is removed by the next start.
+        """
+        for path in self.directories.root.iterdir():
+            if not re.fullmatch(r"unfinished(\.[0-9a-f]{8})?", path.name):
+                continue
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
 
     def _running(self) -> Postmaster | None:
         """The running server of this cluster, once it responds; None if there is none."""

@@ -26,6 +26,7 @@ from icecore.exit_codes import CommandFailed, ExitCode
 from icecore.log_database import opened_database
 from icecore.server_check import check_server
 from icecore.settings import Settings
+from tests.fixtures.waiting import wait_for
 
 CHECKOUT = Path(__file__).parents[2]
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root starts Postgres as another account")
@@ -34,7 +35,7 @@ USER_PROGRAM = """
 import sys, time
 from pathlib import Path
 from icecore.embedded_postgres import embedded_postgres
-with embedded_postgres(Path(sys.argv[1])) as dsn:
+with embedded_postgres(Path(sys.argv[1]), binaries=Path(sys.argv[2]) if sys.argv[2:] else None) as dsn:
     print(dsn, flush=True)
     sys.stdin.read()
 """
@@ -209,13 +210,59 @@ def test_a_pid_file_of_an_unrelated_process_is_ignored(open_directory: Path) -> 
         other.wait()
 
 
-def test_a_cluster_half_made_is_made_anew(open_directory: Path) -> None:
-    """A process that is killed during initdb must not leave an unusable folder."""
-    half = open_directory / "postgres" / "unfinished"
-    half.mkdir(parents=True)
-    (half / "PG_VERSION").write_text("18\n")
+@pytest.mark.parametrize("made", ["folder", "file", "link"])
+def test_a_cluster_half_made_is_made_anew(open_directory: Path, made: str) -> None:
+    """A process that is killed during initdb must not leave an unusable folder. What has the names of such folders is removed."""
+    others = open_directory / "others"
+    others.mkdir()
+    (open_directory / "postgres").mkdir()
+    for half in (open_directory / "postgres" / "unfinished", open_directory / "postgres" / "unfinished.0123abcd"):
+        if made == "folder":
+            half.mkdir()
+            (half / "PG_VERSION").write_text("18\n")
+        elif made == "file":
+            half.touch()
+        else:
+            half.symlink_to(others)
     with embedded_postgres(open_directory) as dsn:
         assert responds(dsn)
+    assert [] == [*(open_directory / "postgres").glob("unfinished*")]
+    assert others.is_dir()
+
+
+def test_a_start_after_a_kill_during_initdb_does_not_meet_that_initdb(open_directory: Path) -> None:
+    """initdb goes on after kill -9 of its parent. Here it writes until the test ends. A later start removes what it left."""
+    binaries, data = open_directory / "bin", open_directory / "data"
+    binaries.mkdir()
+    for program in usable_binaries(Path("/nonexistent"), server_account(Path("/nonexistent")), None).iterdir():
+        (binaries / program.name).symlink_to(program)
+    slow = f"""#!/bin/sh
+    [ "$1" = --version -o -e {open_directory}/killed ] && exec {(binaries / "initdb").readlink()} "$@"
+    while [ ! -e {open_directory}/ended ]; do mkdir -p $2; echo 18 >$2/PG_VERSION; : >$2/$((written += 1)); done
+    """
+    (binaries / "initdb").unlink()
+    (binaries / "initdb").write_text(slow.strip())
+    (binaries / "initdb").chmod(0o755)
+    command = [sys.executable, "-c", USER_PROGRAM, str(data), str(binaries)]
+    try:
+        user = subprocess.Popen(command, cwd=CHECKOUT, stdin=subprocess.PIPE)
+        wait_for(lambda: [*data.glob("postgres/unfinished*/PG_VERSION")] != [])
+        user.kill()
+        user.communicate()
+        (open_directory / "killed").touch()
+        with embedded_postgres(data, binaries=binaries) as dsn:
+            assert responds(dsn)
+    finally:
+        (open_directory / "ended").touch()
+    wait_for(lambda: _processes_of(data) == [])
+    with embedded_postgres(data, binaries=binaries) as dsn:
+        assert responds(dsn)
+    assert {"data", "socket"} == {path.name for path in (data / "postgres").iterdir()}
+
+
+def _processes_of(directory: Path) -> list[str]:
+    listed = subprocess.run(["ps", "-ww", "-eo", "command="], capture_output=True, text=True, check=True).stdout
+    return [command for command in listed.splitlines() if str(directory) in command]
 
 
 def test_no_folder_above_is_touched_and_a_closed_one_still_works(closed_directory: Path, open_directory: Path) -> None:

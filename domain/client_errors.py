@@ -17,7 +17,11 @@ _PHRASES = (
     "no password supplied",
     "no pg_hba.conf entry",
     "too many connections",
+    "too many connections for role",
+    "too many connections for database",
     "too many clients",
+    "remaining connection slots are reserved",
+    "no more connections allowed",
     "the database system is starting up",
     "the database system is shutting down",
     "database does not exist",
@@ -46,7 +50,7 @@ _PHRASES = (
     "unknown topic or partition",
     "missing or bad credentials",
 )
-"""Phrases of libpq, OpenSSL, librdkafka and NATS that help to fix the problem. No other part of an error's text is shown."""
+"""Phrases of libpq, PgBouncer, OpenSSL, librdkafka and NATS that help to fix the problem. No other part of an error's text is shown."""
 
 _REASONS = {
     errno.ECONNREFUSED: "connection refused",

@@ -256,7 +256,7 @@ def health(*, url: str | None = None, options: CommonOptions = CommonOptions()) 
 
 @app.command
 def doctor(*, as_json: Json = False, options: CommonOptions = CommonOptions()) -> ExitCode:
-    """Check settings, hooks, data folder, database, role, schema, clock, secret key, storage and sinks.
+    """Check settings, hooks, data folder, address, database, role, schema, clock, secret key, storage and sinks.
 
     The exit code is 1 if a check fails.
     """

@@ -36,6 +36,14 @@ _ADVICE = {
 _OWNERS_ADVICE = {"database does not exist": "it must be the database of ICECORE_DATABASE_URL: correct its name in"}
 """The same for the owner's URL, where it differs."""
 _SET_OWNER = "set ICECORE_DATABASE_OWNER_URL to the URL of the database's owner, and run `icecore migrate`"
+_TOO_MANY = {
+    "too many connections for role": "raise the limit of the role (ALTER ROLE … CONNECTION LIMIT …)",
+    "too many connections for database": "raise the limit of the database (ALTER DATABASE … CONNECTION LIMIT …)",
+    "too many clients": "close some, or raise max_connections of Postgres",
+    "remaining connection slots are reserved": "close some, or raise max_connections of Postgres",
+    "no more connections allowed": "close some, or raise max_client_conn of the pooler",
+}
+"""What to do about a limit on connections. libpq reports no SQLSTATE for a connection that was refused."""
 
 
 @contextmanager
@@ -202,6 +210,9 @@ def _unusable(error: Exception, settings: Settings, *, as_owner: bool = False) -
     if isinstance(error, psycopg.OperationalError):
         database = f"The database of {setting}" if as_owner else "The database"
         known = _ADVICE | _OWNERS_ADVICE if as_owner else _ADVICE
+        if too_many := next((text for phrase, text in _TOO_MANY.items() if phrase in reason), ""):
+            message = f"{database} refused the connection, because it has too many: {reason}; {too_many}"
+            return CommandFailed(ExitCode.DATABASE, message)
         advice = next((f"; {text} {setting}" for phrase, text in known.items() if phrase in reason), "")
         return CommandFailed(ExitCode.DATABASE, f"{database} cannot be reached: {reason}{advice}")
     return CommandFailed(ExitCode.DATABASE, f"The database reports an error: {reason}")

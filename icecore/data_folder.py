@@ -108,7 +108,6 @@ class DataFolder:
                 lock(file, self.path / _SERVING, seconds_max=CLAIM_SECONDS_MAX)
             except LockTimeoutError:
                 raise CommandFailed(ExitCode.BUSY, self._taken()) from None
-            self._write_path()
             claim = Claim(self.path / _SERVING)
             claim.write(None)
             try:
@@ -116,8 +115,13 @@ class DataFolder:
             finally:
                 claim.clear()
 
-    def _write_path(self) -> None:
-        if self._written_path() is None:
+    def was_served(self) -> bool:
+        """Whether the folder was served before, and so had a cluster."""
+        return self._written_path() is not None
+
+    def write_path(self) -> None:
+        """Writes down that the folder is served at its path. Call it once it has a cluster, and before there are tables."""
+        if not self.was_served():
             # An earlier version may have been killed while it wrote the file.
             (self.path / _PATH).unlink(missing_ok=True)
             write_owned(self.path / _PATH, f"{self.path}\n".encode())

@@ -60,7 +60,10 @@ def opened_database(settings: Settings, *, make: bool = False, makes_key: bool =
             yield settings
             return
         folder = DataFolder.make(settings.data_dir) if make else DataFolder.existing(settings.data_dir)
-        with embedded_postgres(folder.path, state_directory=settings.embedded_state_dir) as owner_dsn:
+        was_served = folder.was_served()
+        with embedded_postgres(folder.path, state_directory=settings.embedded_state_dir, create=not was_served) as owner_dsn:
+            if make:
+                folder.write_path()
             settings = embedded_settings(settings, folder, owner_dsn)
             if makes_key and lacks_key(settings) and stored_credentials(owner_dsn) == 0:
                 folder.make_secret_key()

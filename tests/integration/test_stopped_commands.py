@@ -11,11 +11,9 @@ from pathlib import Path
 
 import psycopg
 import pytest
-import uvloop
 
 from icecore.embedded_postgres import embedded_postgres
-from icecore.log_database import opened_database, prepare_database
-from icecore.settings import load_settings
+from tests.fixtures.data_folders import make_data_folder
 from tests.fixtures.lossy_store_proxy import LossyStoreProxy
 from tests.fixtures.object_stores import S3_CREDENTIAL, OpenedStore, S3Server, files_below
 from tests.fixtures.waiting import wait_for
@@ -30,9 +28,7 @@ def made() -> Iterator[Path]:
     """A data folder with an empty log."""
     with open_directory() as directory:
         folder = directory / "data"
-        with opened_database(load_settings(None, {"data_dir": folder}), make=True) as opened:
-            uvloop.run(prepare_database(opened))
-        yield folder
+        yield make_data_folder(folder)
 
 
 @pytest.fixture

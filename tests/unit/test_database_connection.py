@@ -18,12 +18,12 @@ def silent() -> Iterator[str]:
         yield f"postgresql://icecore@127.0.0.1:{opened.getsockname()[1]}/icecore"
 
 
-@pytest.mark.parametrize("transaction_pooled", [False, True])
-async def test_a_host_that_says_nothing_is_an_error_in_seconds(silent: str, transaction_pooled: bool) -> None:
-    """psycopg would wait for more than two minutes."""
+async def test_a_host_that_says_nothing_is_an_error_in_seconds(silent: str) -> None:
+    """psycopg would wait for more than two minutes. Through a pool of transactions too, at the same time."""
     async with asyncio.timeout(20):
-        with pytest.raises(psycopg.errors.ConnectionTimeout):
-            await connect(silent, transaction_pooled=transaction_pooled)
+        opened = [connect(silent, transaction_pooled=transaction_pooled) for transaction_pooled in (False, True)]
+        ended = await asyncio.gather(*opened, return_exceptions=True)
+    assert [psycopg.errors.ConnectionTimeout] * 2 == [type(each) for each in ended]
 
 
 async def test_the_timeout_of_the_url_takes_precedence(silent: str) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import orjson
 import structlog
 
-from .embedded_postgres import EmbeddedPostgresError, server_account
+from .embedded_postgres import DataFolderError, EmbeddedPostgresError, server_account
 from .exit_codes import CommandFailed, ExitCode
 from .lock_files import LockTimeoutError, holders, lock, opened_lock_file
 from .owned_files import opened_owned, read_owned, refuse_foreign, write_owned
@@ -62,7 +62,7 @@ class DataFolder:
             failed = "written" if path.is_dir() else "created"
             raise CommandFailed(ExitCode.USAGE, f"The data folder {path} cannot be {failed}: {error.strerror}") from None
         except EmbeddedPostgresError as error:
-            raise CommandFailed(ExitCode.DATABASE, str(error)) from None
+            raise embedded_failure(error) from None
         folder = cls(path.resolve())
         folder._refuse_copied()
         return folder
@@ -129,7 +129,16 @@ class DataFolder:
     def _written_path(self) -> Path | None:
         """The path of the folder when it was first served; None if it was not written, or not to its end."""
         written = read_owned(self.path / _PATH) or b""
-        return Path(written.decode().removesuffix("\n")) if written.startswith(b"/") else None
+        if not written.startswith(b"/"):
+            return None
+        text = written.decode(errors="replace").removesuffix("\n")
+        if "\0" in text or "\ufffd" in text:
+            raise CommandFailed(
+                ExitCode.USAGE,
+                f"{self.path / _PATH} does not contain a path: restore it from a backup, or remove it if the data folder was neither "
+                "copied nor moved",
+            )
+        return Path(text)
 
     def _refuse_copied(self) -> None:
         """Raises CommandFailed if the folder was first served at another path. Tables contain the absolute paths of their files, so a
@@ -154,7 +163,7 @@ class DataFolder:
         _refuse_closed(self.path)
         _refuse_foreign(self.path)
         try:
-            with (self.path / _SERVING).open("rb") as file:
+            with opened_owned(self.path / _SERVING) as file:
                 try:
                     fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
                 except BlockingIOError:
@@ -170,6 +179,11 @@ class DataFolder:
         known = [found.process_id] if found and found.process_id else holders(self.path / _SERVING)
         process = f" (process {known[0]})" if known else ""
         return f"Another icecore serve{process} has the data folder {self.path}{where}; stop it, or give this one another folder by --data"
+
+
+def embedded_failure(error: EmbeddedPostgresError) -> CommandFailed:
+    """The end of a command that cannot use the embedded Postgres."""
+    return CommandFailed(ExitCode.USAGE if isinstance(error, DataFolderError) else ExitCode.DATABASE, str(error))
 
 
 def _is_same(one: Path, other: Path) -> bool:
@@ -198,7 +212,7 @@ def _refuse_foreign(path: Path) -> None:
     refuse_foreign(path)
     refuse_foreign(path / "warehouse")
     for name in _NEVER_LINKS:
-        refuse_foreign(path / name, link=False)
+        refuse_foreign(path / name, link=False, only_file=name != "postgres")
 
 
 def _ignore(file: Path) -> None:

@@ -6,10 +6,10 @@ from contextlib import contextmanager
 import psycopg
 from pydantic import SecretStr
 
-from .data_folder import DataFolder
+from .data_folder import DataFolder, embedded_failure
 from .database_url import database_address
 from .domain.client_errors import client_error_text
-from .embedded_postgres import EmbeddedPostgresError, OtherMajorVersionError, embedded_postgres, serving_dsn
+from .embedded_postgres import EmbeddedPostgresError, embedded_postgres, serving_dsn
 from .exit_codes import CommandFailed, ExitCode
 from .migrations.apply import MigrationError, apply_migrations, load_migrations, pending_migrations
 from .migrations.serving_role import grant_serving
@@ -69,8 +69,7 @@ def opened_database(settings: Settings, *, make: bool = False, makes_key: bool =
                 folder.make_secret_key()
             yield settings
     except EmbeddedPostgresError as error:
-        code = ExitCode.USAGE if isinstance(error, OtherMajorVersionError) else ExitCode.DATABASE
-        raise CommandFailed(code, str(error)) from None
+        raise embedded_failure(error) from None
     except psycopg.errors.ReadOnlySqlTransaction:
         raise CommandFailed(
             ExitCode.DATABASE,

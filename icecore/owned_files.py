@@ -28,10 +28,10 @@ def account_name(user_id: int) -> str:
         return str(user_id)
 
 
-def refuse_foreign(path: Path, *, link: bool = True) -> None:
+def refuse_foreign(path: Path, *, link: bool = True, only_file: bool = False) -> None:
     """Raises CommandFailed if `path`, or what it links to, does not belong to this account, root or, for root, one of POSTGRES_ACCOUNTS.
 
-    link -- whether it may be a link.
+    link -- whether it may be a link. only_file -- whether it must be a file.
     """
     # What this process may not look at, it cannot use either.
     with suppress(OSError):
@@ -41,6 +41,8 @@ def refuse_foreign(path: Path, *, link: bool = True) -> None:
             if not link:
                 raise _linked(path)
             _refuse_owner(path, path.stat())
+        elif only_file:
+            _refuse_no_file(path, status)
 
 
 @contextmanager
@@ -51,11 +53,15 @@ def opened_owned(path: Path) -> Iterator[BinaryIO]:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise _linked(path) if error.errno == errno.ELOOP else error from None
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         status = os.fstat(descriptor)
         _refuse_owner(path, status)
-        if not stat.S_ISREG(status.st_mode):
-            raise CommandFailed(ExitCode.USAGE, f"{path} is not a file")
+        _refuse_no_file(path, status)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    # Not before: a folder cannot be opened as a file object.
+    with os.fdopen(descriptor, "rb") as file:
         yield file
 
 
@@ -155,6 +161,11 @@ def _refuse_owner(path: Path, status: os.stat_result) -> None:
             f"{path} belongs to account {account_name(status.st_uid)}, which may have planted it: run the command as that account, use "
             "another data folder (--data), or change its owner if you trust its content",
         )
+
+
+def _refuse_no_file(path: Path, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise CommandFailed(ExitCode.USAGE, f"{path} is not a file: move it away, and restore the file from a backup")
 
 
 def _linked(path: Path) -> CommandFailed:

@@ -2,14 +2,14 @@
 
 from .cluster import serving_dsn
 from .cluster_directories import STATE_DIRECTORY, server_account
-from .errors import EmbeddedPostgresError, OtherMajorVersionError
+from .errors import DataFolderError, EmbeddedPostgresError
 from .server import embedded_postgres
 from .watch import restarted_on_failure
 
 __all__ = [
     "STATE_DIRECTORY",
+    "DataFolderError",
     "EmbeddedPostgresError",
-    "OtherMajorVersionError",
     "embedded_postgres",
     "restarted_on_failure",
     "server_account",

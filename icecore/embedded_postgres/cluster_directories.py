@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ..owned_files import account_name, close_to_others, read_owned, refuse_foreign, write_owned
 from .account import Account, account_of, own_account, unprivileged_account
-from .errors import EmbeddedPostgresError
+from .errors import DataFolderError, EmbeddedPostgresError
 
 STATE_DIRECTORY = Path("/var/lib/icecore")
 SOCKET_PATH_BYTES_MAX = 103
@@ -88,6 +88,8 @@ def existing_root(directory: Path) -> Path | None:
         refuse_foreign(inside)
         return inside if (inside / "data").exists() else None
     root = Path(os.fsdecode(written).strip())
+    if not root.is_absolute() or b"\0" in written:
+        raise DataFolderError(f"{pointer} does not contain a path: restore it from a backup")
     if not root.is_dir():
         raise EmbeddedPostgresError(
             f"{pointer} points to {root}, which does not exist; restore it, or delete the pointer to start with an empty log"

@@ -7,8 +7,12 @@ class EmbeddedPostgresError(Exception):
     """The embedded Postgres cannot be used; the message says why and what to do."""
 
 
-class OtherMajorVersionError(EmbeddedPostgresError):
-    """The cluster was made by a major version of Postgres that is not installed. A later attempt does not help."""
+class DataFolderError(EmbeddedPostgresError):
+    """The data folder is incomplete or damaged, or of another version. A later attempt does not help."""
+
+
+class OtherMajorVersionError(DataFolderError):
+    """The cluster was made by a major version of Postgres that is not installed."""
 
     def __init__(self, data: Path | None, major: str, installed: str) -> None:
         super().__init__(

@@ -4,6 +4,7 @@
 
 import errno
 import os
+import re
 import stat
 import subprocess
 from dataclasses import dataclass
@@ -35,7 +36,7 @@ def read_lock_file(file: Path) -> Postmaster | None:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return None
         lines = opened.read(_LOCK_FILE_BYTES_MAX).decode(errors="replace").splitlines()
-    if not lines or not lines[0].strip().isdigit():
+    if not lines or not re.fullmatch(r"[0-9]{1,9}", lines[0].strip()):
         return None
     return Postmaster(int(lines[0]), lines[4].strip() if len(lines) > 4 else "")
 

@@ -9,7 +9,7 @@ from typing import BinaryIO
 from ..lock_files import LockTimeoutError, lock, opened_lock_file, try_lock
 from .cluster import START_SECONDS_MAX, STOP_SECONDS_MAX, Cluster
 from .cluster_directories import STATE_DIRECTORY, existing_root
-from .errors import EmbeddedPostgresError
+from .errors import DataFolderError, EmbeddedPostgresError
 from .postmaster import is_postgres, read_lock_file
 
 LOCK_SECONDS_MAX = START_SECONDS_MAX + STOP_SECONDS_MAX
@@ -32,8 +32,7 @@ def embedded_postgres(
     state_directory -- where the cluster is created if the server's account cannot reach `data_directory` (root only).
     create -- create a cluster if there is none.
 
-    Raises EmbeddedPostgresError with a message for the operator, and CommandFailed for what another account may have prepared and for a
-    cluster that was lost.
+    Raises EmbeddedPostgresError with a message for the operator, and CommandFailed for what another account may have prepared.
     """
     data_directory.mkdir(parents=True, exist_ok=True)
     directory = data_directory.resolve()
@@ -70,10 +69,15 @@ def start_again(data_directory: Path, *, binaries: Path | None = None, state_dir
 
 @contextmanager
 def _starting_or_stopping(directory: Path) -> Iterator[None]:
-    """Permits one process at a time to start or stop the server."""
-    with opened_lock_file(directory / "postgres.lock") as file:
-        _lock(file, directory / "postgres.lock", shared=False, seconds_max=LOCK_SECONDS_MAX)
-        yield
+    """Permits one process at a time to start or stop the server. A file that cannot be used ends the block with EmbeddedPostgresError."""
+    try:
+        with opened_lock_file(directory / "postgres.lock") as file:
+            _lock(file, directory / "postgres.lock", shared=False, seconds_max=LOCK_SECONDS_MAX)
+            yield
+    except (IsADirectoryError, NotADirectoryError) as error:
+        raise DataFolderError(f"{error.filename}: {error.strerror}: restore the data folder from a backup") from error
+    except OSError as error:
+        raise EmbeddedPostgresError(f"The embedded Postgres cannot be started or stopped: {error}") from error
 
 
 def _lock(file: BinaryIO, path: Path, *, shared: bool, seconds_max: float) -> None:

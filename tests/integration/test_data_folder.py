@@ -24,7 +24,7 @@ from rich.console import Console
 import icecore.embedded_postgres.server
 from icecore.data_folder import SECRET_KEY_BYTES, DataFolder
 from icecore.doctor import doctor
-from icecore.embedded_postgres import EmbeddedPostgresError, embedded_postgres
+from icecore.embedded_postgres import DataFolderError, EmbeddedPostgresError, embedded_postgres
 from icecore.embedded_postgres.server import start_again
 from icecore.exit_codes import CommandFailed, ExitCode
 from icecore.lock_files import opened_lock_file
@@ -248,7 +248,7 @@ def test_a_cluster_that_vanishes_while_it_is_used_is_not_replaced(open_directory
     with embedded_postgres(open_directory):
         data.rename(open_directory / "lost")
         try:
-            with pytest.raises(CommandFailed, match=rf"{data} is missing, .*: restore"):
+            with pytest.raises(DataFolderError, match=rf"{data} is missing, .*: restore"):
                 start_again(open_directory)
         finally:
             (open_directory / "lost").rename(data)

@@ -55,22 +55,37 @@ order by n.object_id
 -- name: sharing_storage --
 -- Those that may share the storage of a profile: of its type, and with the name of one of its buckets anywhere in their profile (names is
 -- null: whatever they contain) or another endpoint. The names contain no character that JSON escapes. Not by way of icecore.names: it has no
--- index by kind, and contains every table.
+-- index by kind, and contains every table. The ids are looked up one after the other, so that former versions are not read.
+with recursive ids(id) as (
+  (
+    select warehouse_id from icecore.warehouses
+    where generation = (select generation from icecore.read_models)
+    order by warehouse_id limit 1
+  )
+  union all
+  select (
+    select n.warehouse_id from icecore.warehouses n
+    where n.generation = (select generation from icecore.read_models) and n.warehouse_id > ids.id
+    order by n.warehouse_id limit 1
+  )
+  from ids where ids.id is not null
+)
 select w.warehouse_id, w.version, w.event_id, w.project_id, w.name, w.name_key, w.storage_profile, w.secret_ref, w.exact_names, w.config,
        w.status, w.protected, w.format_versions, w.read_only, w.expiration_seconds, w.purge_default, w.purge_heartbeat_seconds_max,
        w.generation
-from icecore.warehouses w
-where w.generation = (select generation from icecore.read_models) and w.status <> 'deleted'
+from ids
+cross join lateral (
+  select * from icecore.warehouses w
+  where w.generation = (select generation from icecore.read_models) and w.warehouse_id = ids.id
+  order by w.version desc limit 1
+) w
+where w.status <> 'deleted'
   and (
     %(names)s::text[] is null
     or exists (select from unnest(%(names)s::text[]) name where position(convert_to(name, 'UTF8') in w.storage_profile) > 0)
     or (%(endpoint)s::text is not null and convert_from(w.storage_profile, 'UTF8')::json ->> 'endpoint' <> %(endpoint)s::text)
   )
   and convert_from(w.storage_profile, 'UTF8')::json ->> 'type' = %(type)s
-  and not exists (
-    select from icecore.warehouses newer
-    where newer.generation = w.generation and newer.warehouse_id = w.warehouse_id and newer.version > w.version
-  )
 order by w.warehouse_id
 
 -- name: secret_refs --

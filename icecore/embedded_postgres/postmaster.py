@@ -32,9 +32,10 @@ def read_lock_file(file: Path) -> Postmaster | None:
         if error.errno in (errno.ENOENT, errno.ELOOP):
             return None
         raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        return None
     with os.fdopen(descriptor, "rb") as opened:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return None
         lines = opened.read(_LOCK_FILE_BYTES_MAX).decode(errors="replace").splitlines()
     if not lines or not re.fullmatch(r"[0-9]{1,9}", lines[0].strip()):
         return None

@@ -191,12 +191,11 @@ async def replay_to_sink(
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with _connection(settings) as connection:
         head = await log_head(connection)
-        if head == 0:
-            raise CommandFailed(ExitCode.USAGE, "the log has no events yet")
         given = f"--from {first}" if last is None else f"--from {first} --to {last}"
+        positions = f"has positions 1 to {head}" if head else "has no events yet"
         last = head if last is None else last
         if not 1 <= first <= last <= head:
-            raise CommandFailed(ExitCode.USAGE, f"{given} is not in the log, which has positions 1 to {head}")
+            raise CommandFailed(ExitCode.USAGE, f"{given} is not in the log, which {positions}")
         replay_id = uuid7()
         await checkpoints.request_replay(connection, replay_id, name, first, last, event_filter)
         publishing = asyncio.create_task(publisher.run(stop))

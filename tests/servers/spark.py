@@ -57,12 +57,8 @@ SHELL_TOOLS = (
     *("chmod", "groups", "id", "ln", "stat"),  # Hadoop's local file system.
 )
 
-SHORT_LIVED = {
-    "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
-}
-"""For a Java process that ends before its code would have been optimized: halves the processor time of a small job. The classes of Spark's
-jars are not verified.
-"""
+SHORT_LIVED = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+"""For a Java process that ends before its code would have been optimized: halves the processor time of a small job."""
 _S3_FILE_IO = "org.apache.iceberg.aws.s3.S3FileIO"
 
 
